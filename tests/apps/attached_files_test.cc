@@ -1,4 +1,3 @@
-// Text files attached to messages.
 #include "apps/chat/attached_files.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,3 @@
-// Figures and rivals for tests.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,3 @@
-// Cost of one token, compared with values computed by hand.
 #include "bench/lab/model_work.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +39,7 @@ TEST(ModelWork, UntiedEmbeddingDoesNotCountAsRead) {
   EXPECT_EQ(untied.weights_bytes, tied.weights_bytes);  // one matrix of 120 rows either way
   ModelOptions options;
   const std::unique_ptr<TransformerModel> model = load_tiny_model(tiny, options);
-  // The plan reserves space for a vector for each of the 7 norms.
+  // The plan also reserves space for a vector for each of the 7 norms.
   EXPECT_GE(tied.weights_bytes, model->weights().bytes());
   EXPECT_LE(tied.weights_bytes, model->weights().bytes() + 7 * 64);
 }

@@ -1,4 +1,3 @@
-// Writing, reading and comparing figures. Nothing is timed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -193,7 +192,7 @@ TEST_F(ResultsFile, NewFileHasUmaskPermissionsAndExistingOneKeepsIts) {
   struct stat info {};
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777u, 0644u);
-  // An existing file keeps its permissions.
+  // Replacing an existing file keeps its permissions.
   ASSERT_EQ(::chmod(path.c_str(), 0600), 0);
   ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, std::vector<Figure>{decode_at(0, 1)}).ok());
   ASSERT_EQ(::stat(path.c_str(), &info), 0);

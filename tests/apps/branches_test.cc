@@ -22,7 +22,7 @@ EngineParts parts_on(FileOps& files) {
   return parts;
 }
 
-// A process with an engine and conversations in `files`.
+// A process, with an engine, that saves conversations in `files`.
 struct Process : ChatFixture {
   explicit Process(FileOps& files) : ChatFixture(kChatMl, {}, 64u << 20, parts_on(files)) {
     say({tokenizer->sampled({"a"}), tokenizer->sampled({"b"}), tokenizer->sampled({"c"}), tokenizer->sampled({"d"})});
@@ -159,8 +159,6 @@ TEST_F(BranchesTest, ForgetAllButRemovesTheOldestBranches) {
   EXPECT_THAT(others(branches), ElementsAre("y", "z"));
 }
 
-// --- saved branches
-
 class KeptBranchesTest : public BranchesTest {
  protected:
   SessionFiles files(FileOps& ops) const { return {ops, "/s"}; }
@@ -272,7 +270,7 @@ TEST_F(KeptBranchesTest, OpenRefusesADifferentSystemMessageThatIsNotAString) {
   EXPECT_EQ(kept.open(process.engine, {.system = "other"}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-// No other process may save between lookup and lock; a process that waits for the lock must see the earlier save.
+// Between lookup and lock no other process may save. A process that waits for the lock must see what was saved before.
 TEST_F(KeptBranchesTest, TakeLocksTheNameBeforeLookingItUp) {
   class Ops : public FaultyFileOps {
    public:

@@ -144,7 +144,7 @@ TEST_F(ChatCommands, SeededTurnsAndRegenerationsDifferAndAreReproducible) {
     EXPECT_TRUE(says(terminal, "Name a colour", "turn 2"));
     terminal.type("\x04");
     EXPECT_EQ(terminal.exit_status(), 0);
-    // The answer is the row above its status line.
+    // An answer is the row above its status line.
     std::vector<std::string> answers;
     std::istringstream rows(terminal.screen().everything());
     for (std::string row, above; std::getline(rows, row); above = row) {
@@ -176,12 +176,12 @@ TEST_F(ChatCommands, SeveralAnswersShowTheirSeedsAndStayAsBranches) {
 }
 
 TEST_F(ChatCommands, FirstOfSeveralAnswersIsStreamedBeforeTheOthersFinish) {
-  // Answers that end by themselves would be finished before they are shown.
+  // Answers that end by themselves would already be finished when they are shown.
   write_scripted_model(model_, {{.says = "Once upon a time there was", .endless = true}}, 1 << 15);
   PseudoTerminal terminal(chat({"--max-tokens", "unlimited", "--stop-repetition", "off"}), {.rows = 20});
   ASSERT_TRUE(terminal.prompts());
   terminal.type("/answers 2 Tell me a story\r");
-  // Wait until the second answer has begun as well; an earlier stop would cancel both.
+  // Waits until the second answer has begun too, because stopping earlier would cancel both.
   ASSERT_TRUE(terminal.until([](const ScreenModel& s) { return s.everything().size() > 8000; }, "a long answer"));
   EXPECT_THAT(terminal.screen().everything(), Not(HasSubstr("answer 2 of 2")));
   terminal.type("\x03");
@@ -218,8 +218,6 @@ TEST_F(ChatCommands, AttachedFilesAreSentOnce) {
   ASSERT_TRUE(says(terminal, "Sum up notes.txt", "The file came."));
   ASSERT_TRUE(says(terminal, "Sum up notes.txt", "Hello there.")) << "the file is attached to one message only";
 }
-
-// --- saved conversations
 
 TEST_F(ChatCommands, ResumeShowsTheLastExchangeAndKeepsBranches) {
   {

@@ -1,4 +1,3 @@
-// chat --json with a scripted model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

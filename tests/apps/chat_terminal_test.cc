@@ -1,4 +1,3 @@
-// `ibid chat` used at a terminal.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

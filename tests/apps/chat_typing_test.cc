@@ -28,7 +28,7 @@ size_t count(const std::string& text, const std::string& what) {
   return n;
 }
 
-// The model answers according to the exact message that it received.
+// The model answers each message that it knows exactly; so the answer shows which message it received.
 class ChatTyping : public testing::Test {
  protected:
   ChatTyping() {
@@ -120,7 +120,7 @@ TEST_F(ChatTyping, ControlCDiscardsTheRestOfALineByLinePaste) {
   ASSERT_TRUE(terminal.prompts());
   std::string lines = "Tell me a story\r";
   for (int i = 0; i < 2000; ++i) lines += "line " + std::to_string(i) + " of a text in no brackets\r";
-  terminal.type(lines);  // exceeds the system's input queue
+  terminal.type(lines);  // more than the system's input queue can hold
   ASSERT_TRUE(terminal.shows("upon"));
   terminal.type("\x03");
   ASSERT_TRUE(terminal.shows("stopped"));
@@ -164,7 +164,7 @@ TEST_F(ChatTyping, EmojiAreEditedAsOneCharacter) {
   terminal.type("\r");
   ASSERT_TRUE(terminal.shows("Emoji are whole.\n"));
   ASSERT_TRUE(terminal.prompts());
-  terminal.type(kUp + kLeft + kLeft + kLeft + "\x7f\r");  // after the thumb
+  terminal.type(kUp + kLeft + kLeft + kLeft + "\x7f\r");  // moves to the position after the thumb
   ASSERT_TRUE(terminal.shows("One of them is gone.\n"));
   EXPECT_THAT(terminal.screen().everything(), HasSubstr("> ab" + kFamily + "c\n"));
 }

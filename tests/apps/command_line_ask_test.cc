@@ -127,7 +127,7 @@ TEST_F(AskCommandLine, JsonAnswersAreUnlimitedByDefault) {
     EXPECT_GT(tokens(""), 150u) << "until the context is full";
     EXPECT_EQ(tokens("-n 5"), 5u);
   }
-  // An answer that repeats itself at once; with --json it continues by default.
+  // The answer repeats itself at once. With --json it continues by default.
   const std::string same = dir_.file("same.gguf");
   write_scripted_model(same, {{"", "la la", true}}, 2048);
   const auto reason = [&](const std::string& more) {

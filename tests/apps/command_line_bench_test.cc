@@ -1,4 +1,3 @@
-// `ibid bench` on the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +37,8 @@ TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFits) {
   }
   EXPECT_THAT(seen, testing::ElementsAre("load", "prefill 8", "prefill 65", "decode 0", "turn 44 0", "decode 64",
                                          "turn 44 64", "memory", "run"));
-  // Reported as left out: sizes above the context of 1,024, and conversation turns, because there is no tokenizer.
+  // The parts that are left out are reported: sizes above the context of 1,024, and, without a tokenizer, conversation
+  // turns.
   EXPECT_THAT(outcome.err, HasSubstr("2000"));
   EXPECT_THAT(outcome.err, HasSubstr("1000"));
   EXPECT_THAT(outcome.err, HasSubstr("turns of a conversation are left out"));
@@ -79,7 +79,7 @@ TEST_F(CommandLine, BenchComparesWithRivalLinesAndAppendsResults) {
   EXPECT_EQ(malformed.status, 1);
   EXPECT_TRUE(malformed.out.empty());
   EXPECT_THAT(malformed.err, HasSubstr("rival.jsonl line 1"));
-  EXPECT_EQ(run(bench + " --csv " + dir_.file("out.csv")).status, 2);  // without --commit
+  EXPECT_EQ(run(bench + " --csv " + dir_.file("out.csv")).status, 2);  // --commit is missing
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-// chat and ask with the real model, on the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

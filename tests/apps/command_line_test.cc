@@ -98,7 +98,7 @@ TEST_F(CommandLine, SamplerOptionsOutOfRangeAreWrongUsage) {
     EXPECT_THAT(outcome.err, HasSubstr(culprit)) << options;
   }
   EXPECT_EQ(run("chat --top-p 2").status, 2);
-  // Valid values are accepted: the model lookup fails instead.
+  // These values are valid, so the command fails later, because the model does not exist.
   EXPECT_EQ(run("ask /no/such.gguf hello --typical 0.9 --repeat-last-n -1 --dry-penalty-last-n 0 --logit-bias 5=-inf "
                 "--logit-bias 7=+1.5 --dry-sequence-breaker none --seed 18446744073709551615 --json --logprobs 0")
                 .status,

@@ -1,4 +1,3 @@
-// inspect, tokenize, render, logits and perplexity on the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +44,7 @@ TEST_F(CommandLine, InspectReportsFirstWhetherAModelRuns) {
   EXPECT_THAT(run("inspect " + other).out, HasSubstr("'perceiver' is not supported"));
 }
 
-// Every command that runs a model rejects it, and so does inspect, except with --quick.
+// Every command that runs a model reports the weight, and so does inspect, except with --quick.
 TEST_F(CommandLine, NonFiniteWeightIsReportedByEveryCommand) {
   const std::string path = dir_.file("nan.gguf");
   write_scripted_model(path, {{"", "one"}}, 512);

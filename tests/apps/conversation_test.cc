@@ -1,4 +1,3 @@
-// Conversation, apart from its terminal.
 #include "apps/chat/conversation.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +33,7 @@ TEST(ConversationTest, QuestionIsSavedBeforeTheModelReadsIt) {
   };
   Screen screen(AnswerPlace::kChat);
   ConversationOptions options{.turn = {}, .files = files, .kept = *std::move(kept), .commands = true};
-  options.turn = greedy(1);  // in the initializer gcc 14 warns of a destructor
+  options.turn = greedy(1);  // not in the initializer, for which gcc 14 warns of a destructor
   Conversation conversation(std::make_unique<LocalBackend>(f.session()), std::move(options), screen);
   for (const auto& [line, question] :
        {std::pair("one", "one"), std::pair("/edit two", "two"), std::pair("/answers 2 three", "three")}) {

@@ -49,7 +49,7 @@ std::set<std::filesystem::path> directories_in(const std::string& path) {
   return paths;
 }
 
-// Architectures without a GGUF name.
+// Architectures that have no name in GGUF.
 const std::set<std::string> kWithoutName = {"qwen2_vl", "qwen2_5_vl"};
 const std::set<std::string> kRecurrentWithoutName = {"minimax", "olmo_hybrid", "zamba2", "zamba2_adapters",
                                                      "zamba2_untied"};
@@ -64,7 +64,7 @@ const std::map<std::string, std::string> kRefused = {
     {"gpt2_unscaled", "this model's attention scale"},
     {"falcon_h1_biases", "q_proj.bias cannot be converted: GGUF stores this model's factors inside its weights"}};
 
-// Returns the number of converted models: those that load and have a GGUF name.
+// Compares all models, and returns the number of those that were converted: they load and have a GGUF name.
 size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {
   const TempDir dir;
   const std::string out = dir.file("model.gguf");
@@ -97,7 +97,7 @@ TEST(ConvertDirectory, GivesTheSameBitsForEveryTinyCheckpoint) {
   EXPECT_GE(expect_same_bits(directories_in(shared + "/reference/tiny")), 57u);
 }
 
-// The factors are multiplied into the weights, which become F32 with one rounding each.
+// The factors are multiplied into the weights, which become F32 and are rounded once.
 TEST(ConvertDirectory, FactorsGoIntoTheWeights) {
   IBID_NEED_SHARED(shared);
   const TempDir dir;

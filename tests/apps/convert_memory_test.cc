@@ -1,5 +1,5 @@
-// `ibid convert` works in pieces: its peak memory, as the system counts it (mapped file pages included), grows neither
-// with the number nor with the size of the tensors.
+// `ibid convert` works in pieces: its peak memory, mapped file pages included, depends neither on the number nor on the
+// size of the tensors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -18,7 +18,7 @@ namespace ibid {
 namespace {
 
 constexpr uint64_t kCols = 4096, kRowsOfAPiece = 2048;  // 32 MB of floats, one piece
-constexpr size_t kSlack = size_t{12} << 20;             // for totals of at least 256 MB
+constexpr size_t kSlack = size_t{12} << 20;             // tolerance for models of at least 256 MB in total
 
 // Returns the peak memory of a conversion in bytes.
 size_t peak_of_converting(const std::string& in, const std::string& out, const std::string& type) {

@@ -44,7 +44,7 @@ TEST(ConversionTypes, MatchLlamaCppForTheSameName) {
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", wide, with_head), DType::kQ4_K);
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", wide, tied), DType::kQ6_K);
   EXPECT_EQ(converted_type(mixed, "token_embd.weight", narrow, tied), DType::kQ8_0);
-  // Larger layers of 16: 0, 1, every third from 4 to 13, 14 and 15.
+  // The layers of 16 that have the larger type: 0, 1, every third from 4 to 13, 14 and 15.
   std::vector<size_t> larger;
   for (size_t l = 0; l < 16; ++l) {
     const std::string name = "blk." + std::to_string(l) + ".ffn_down.weight";
@@ -150,7 +150,7 @@ TEST_F(Convert, OutputHasUmaskPermissionsOrThoseOfTheOldFile) {
   EXPECT_EQ(rights_of(out), 0640u);
   ASSERT_EQ(::chmod(out.c_str(), 0604), 0);
   EXPECT_TRUE(convert_model(in, out, nullptr).ok());
-  EXPECT_EQ(rights_of(out), 0604u);  // as the existing file
+  EXPECT_EQ(rights_of(out), 0604u);  // the permissions of the replaced file
   ::umask(before);
 }
 
@@ -213,11 +213,11 @@ TEST_F(Convert, NonFiniteWeightIsReportedEvenIfCopied) {
   }
 }
 
-// Justifies the encoders' search for scales.
+// The encoders' search for scales is worth its time only if this holds.
 TEST(Encoders, HaveNoMoreErrorThanGgmls) {
   std::vector<float> values(256 * 64);
   uint64_t state = 1;
-  for (float& value : values) {  // approximately normal: a sum of twelve uniforms
+  for (float& value : values) {  // approximately a normal distribution: each value is a sum of twelve uniform ones
     value = -6;
     for (int i = 0; i < 12; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
@@ -235,7 +235,8 @@ TEST(Encoders, HaveNoMoreErrorThanGgmls) {
   };
   const double q4 = error_of(DType::kQ4_K), q5 = error_of(DType::kQ5_K), q6 = error_of(DType::kQ6_K);
   std::printf("root mean square errors of unit normals: Q4_K %.4f, Q5_K %.4f, Q6_K %.4f\n", q4, q5, q6);
-  // Errors of ggml_quantize_chunk for the same values. With scales from the extremes alone: 0.0770, 0.0375, 0.0185.
+  // The bounds are the errors of ggml_quantize_chunk for the same values. Scales from the extremes alone would give
+  // 0.0770, 0.0375, 0.0185.
   EXPECT_LE(q4, 0.06987);
   EXPECT_LE(q5, 0.03567);
   EXPECT_LE(q6, 0.01745);

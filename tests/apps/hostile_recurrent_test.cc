@@ -22,7 +22,7 @@ namespace {
 using testing::AnyOf;
 using testing::HasSubstr;
 
-// Returns the offset of the value of a 32-bit integer whose key ends with `key`; npos: no such key.
+// Returns the offset of the 32-bit value of the first key that ends with `key`; npos if there is no such key.
 size_t find_value(const std::string& bytes, const std::string& key) {
   const size_t at = bytes.find(key);
   if (at == std::string::npos) return at;

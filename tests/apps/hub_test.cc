@@ -1,4 +1,4 @@
-// Models from a hub: names, listings, and downloads from a small server with the hub's API that misbehaves.
+// Models from a hub: names, listings, and downloads from a small server with the hub's API, which misbehaves.
 #include "apps/models/hub.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,3 @@
-// Output of `ibid inspect`: architectures in words, abilities of templates, and facts about files that do not run.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -144,7 +143,7 @@ TEST_F(Inspect, ShowsTheMetadataOfAnUnknownArchitecture) {
 TEST_F(Inspect, ShowsTheMetadataIfTensorsCannotBeRead) {
   GgufWriter writer = tiny_model_writer({});
   std::string bytes = writer.bytes();
-  const size_t type = bytes.find("token_embd.weight") + 17 + 4 + 2 * 8;  // after the name, the rank and two dimensions
+  const size_t type = bytes.find("token_embd.weight") + 17 + 4 + 2 * 8;  // skips the name, the rank and two dimensions
   bytes[type] = 99;
   const std::string path = dir_.write("type.gguf", bytes);
   const Outcome text = run("inspect " + path);
@@ -155,8 +154,6 @@ TEST_F(Inspect, ShowsTheMetadataIfTensorsCannotBeRead) {
   EXPECT_THAT(run("inspect --check " + path).out, HasSubstr("no weights could be read\n"));
 }
 
-// --- templates
-
 std::map<std::string, Json> features_of(std::string_view source) {
   const Result<ChatTemplate> compiled = ChatTemplate::compile(source);
   EXPECT_TRUE(compiled.ok()) << compiled.status().message();
@@ -166,7 +163,7 @@ std::map<std::string, Json> features_of(std::string_view source) {
 }
 
 TEST(TemplateProbe, SaysWhatATemplateDoesAndNotWhatItNames) {
-  // Tools are tested but not rendered; thinking occurs in a comment only.
+  // Its source tests tools but does not render them, and mentions thinking only in a comment.
   auto plain = features_of(
       "{# enable_thinking #}{% if tools %}{% endif %}"
       "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}"
@@ -196,7 +193,7 @@ TEST(TemplateProbe, KnowsTheTemplatesOfKnownModels) {
   IBID_NEED_SHARED(shared);
   struct Wanted {
     const char* name;
-    const char* switches;  // variable=default, in order
+    const char* switches;  // "variable=default" for each switch, in order
     bool offered, called, several;
     bool reasoning_kept;
   };

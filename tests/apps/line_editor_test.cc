@@ -1,4 +1,4 @@
-// LineEditor compared with the screen: after each of a series of random keys, rows and cursor match the text.
+// LineEditor compared with the screen: after random keys, the rows and the cursor on the screen match the text.
 #include "apps/terminal/line_editor.h"
 
 #include <fcntl.h>
@@ -43,7 +43,7 @@ class EditorAtTerminal {
     ASSERT_EQ(write(master_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
   }
 
-  // Waits until the screen matches; returns false after 10 seconds.
+  // Waits until the screen is as wanted; returns false after 10 seconds.
   bool shows(const LaidOutText& wanted) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (!is_as(wanted)) {

@@ -34,7 +34,7 @@ TEST(LineHistory, ConcurrentProcessesAppendWholeEntriesInOrder) {
   const TempDir dir;
   const std::string path = dir.file("history");
   constexpr int kProcesses = 4, kLines = 200;
-  const std::string text(8000, 'x');  // exceeds the file's limit, so it is rewritten meanwhile
+  const std::string text(8000, 'x');  // with this text the file exceeds its limit and is rewritten
   for (int p = 0; p < kProcesses; ++p) {
     if (fork() == 0) {
       LineHistory history(path);

@@ -19,7 +19,7 @@ std::vector<uint64_t> random_words(size_t n) {
 
 // A read loop that skips or repeats lines would give a wrong bandwidth.
 TEST(MachinePeaks, EachReadWayReadsEveryLineOnce) {
-  constexpr size_t kWords = 8;  // per cache line
+  constexpr size_t kWords = 8;  // words in a cache line
   ASSERT_GE(read_ways().size(), 2u);
   for (const size_t lines : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{31}, size_t{1000}}) {
     const std::vector<uint64_t> words = random_words(lines * kWords + 3);  // a partial line at the end is not read

@@ -105,7 +105,7 @@ TEST(PullModel, WithoutPythonReportsWhatIsMissing) {
 TEST(PullModel, WithoutANetworkGivesAdviceAndLeavesNoFile) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.file("models"));
-  // A port that refuses connections simulates a missing network.
+  // A port that refuses connections acts as a missing network.
   const ScopedVariable index("PIP_INDEX_URL", "http://127.0.0.1:9/simple");
   const ScopedVariable no_extra("PIP_EXTRA_INDEX_URL", "");
   const ScopedVariable no_config("PIP_CONFIG_FILE", "/dev/null");

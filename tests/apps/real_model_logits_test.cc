@@ -62,9 +62,9 @@ TEST_P(RealModelQuality, ExactModeIsWithinTheErrorOfInt8Activations) {
   print(GetParam().name, c);
   EXPECT_EQ(c.positions(), 536u);
   EXPECT_LE(c.mean_kl(), GetParam().limit);
-  // The standard error of a share of 0.96 over 536 positions is 0.85 %: rounding the weights of INT8 values to 48000,
-  // 60000, 65000 or 65535 steps, which does not affect quality, gave 0.948 to 0.970. Hence a margin of three standard
-  // errors. The cost of 4 bits is bounded by the mean KL only.
+  // The bound allows three standard errors. The standard error of a share of 0.96 over 536 positions is 0.85 %:
+  // rounding the weights of INT8 values to 48000, 60000, 65000 or 65535 steps, which does not affect quality, gave
+  // 0.948 to 0.970. For 4 bits only the mean KL is bounded.
   if (GetParam().kv_dtype <= KvDType::kInt8) {
     EXPECT_GE(c.top1_agreement(), 0.935);
   }
@@ -86,7 +86,7 @@ Tokens text_ids(const std::string& shared) {
 }
 
 // Perplexity on a text of 1,786 tokens, relative to Hugging Face's float32. The standard error for one text is 0.2 %,
-// hence the bounds exceed the average cost of int8 activations.
+// so the bounds are higher than the average cost of int8 activations.
 class RealModelPerplexity : public testing::TestWithParam<Bound> {};
 
 TEST_P(RealModelPerplexity, ExactModeIsNearFloat) {
@@ -127,8 +127,8 @@ std::vector<std::vector<double>> distributions(const std::string& path, const To
   return out;
 }
 
-// Effect of INT8 keys and values alone: with float activations, over the whole vocabulary. (With int8 activations they
-// also change the rounding of all later activations.)
+// The effect of INT8 keys and values alone, measured with float activations over the whole vocabulary. (With int8
+// activations, different keys and values would also change the rounding of all later activations.)
 TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
   IBID_NEED_REAL_MODEL(path);
   IBID_NEED_SHARED(shared);

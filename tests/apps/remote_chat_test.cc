@@ -148,7 +148,7 @@ std::string timer_of_connection_to(uint16_t port) {
   return "";
 }
 
-// A host without power closes no connection, so TCP keepalive must probe it.
+// A host that has lost power closes no connection. Only TCP keepalive detects it.
 TEST(HttpClient, SilentConnectionsHaveKeepalive) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -397,7 +397,7 @@ class RemoteChatWithIbid : public CommandLine {
                           {.says = "Hello there, my friend."}},
                          kContext);
   }
-  static constexpr size_t kContext = 150'000;  // an endless answer takes some seconds
+  static constexpr size_t kContext = 150'000;  // with a large context, an endless answer takes some seconds
   const std::string model_ = dir_.file("scripted.gguf");
 };
 

@@ -1,4 +1,3 @@
-// Response formats of ask and chat, with a model that generates random tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -28,7 +28,7 @@ TEST(ScreenModel, RowsScrollOutAtTheTop) {
 
 TEST(ScreenModel, HandlesWideAndCombiningCharactersAndEmoji) {
   ScreenModel screen(3, 5);
-  screen.feed("a\u4e2d\u6587");  // five columns
+  screen.feed("a\u4e2d\u6587");  // fills five columns
   EXPECT_EQ(screen.row(0), "a\u4e2d\u6587");
   screen.feed("\r\nabcd\u4e2d");  // does not fit into the last column
   EXPECT_EQ(screen.row(1), "abcd");

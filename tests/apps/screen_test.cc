@@ -33,7 +33,7 @@ TEST(StatusLine, OmitsLessImportantPartsOnANarrowTerminal) {
 
 TEST(StatusLine, ShowsFirstWhyAnAnswerEndedEarly) {
   Turn turn = some_turn();
-  turn.timings.decode_tps = 0;  // a single token has no rate
+  turn.timings.decode_tps = 0;  // one token has no rate
   turn.finish_reason = FinishReason::kCancelled;
   EXPECT_EQ(status_line(turn, 1, 100), "stopped · turn 1 · 412 tokens · 371 cached · first token 41 ms");
   turn.finish_reason = FinishReason::kLength;

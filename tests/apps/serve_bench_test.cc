@@ -1,4 +1,3 @@
-// `ibid bench --what serve`: requests, counts, and runs on a started server and on another one.
 #include "apps/bench/serve_bench.h"
 
 #include <gmock/gmock.h>
@@ -128,8 +127,7 @@ TEST_F(CommandLine, BenchLoadsAnotherServer) {
   EXPECT_EQ(seen.count("serve_rate"), 1u) << outcome.out;
 }
 
-// Reasoning is not part of the assistant message: sent back, it would be prefilled again and shorten the cached prefix
-// of each turn.
+// Reasoning is not sent back. It would be prefilled again, and shorten the cached prefix of each turn.
 TEST_F(CommandLine, BenchSendsBackAnswersWithoutReasoning) {
   PythonServer server({IBID_CHAT_SERVER, dir_.file("log")});
   const Outcome outcome = run("bench -m owl" + std::string(kLoad) + " --url " + server.url());

@@ -1,4 +1,3 @@
-// The directory of saved conversations.
 #include "apps/sessions/session_files.h"
 
 #include <gmock/gmock.h>
@@ -106,8 +105,6 @@ TEST_F(SessionFilesTest, BusyErrorNamesTheProcess) {
   }
   EXPECT_TRUE(files_.exists("talk"));
 }
-
-// --- reports
 
 TEST_F(SessionFilesTest, TableFitsAndShowsWholeNames) {
   const std::string long_name(64, 'n');

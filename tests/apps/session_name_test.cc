@@ -1,4 +1,3 @@
-// Names of saved conversations and of their files.
 #include "apps/sessions/session_files.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,3 @@
-// `ibid sessions`, and saved conversations from a pipe.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

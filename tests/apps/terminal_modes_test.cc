@@ -17,7 +17,7 @@ class TerminalModesTest : public testing::Test {
     close(far_end_);
   }
 
-  // A shell starts background jobs with SIGINT ignored, which would be inherited.
+  // A shell starts background jobs with SIGINT ignored, which child processes inherit.
   static void heed_interrupts() { signal(SIGINT, SIG_DFL); }
 
   int terminal_ = -1, far_end_ = -1;

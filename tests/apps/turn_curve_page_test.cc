@@ -45,7 +45,7 @@ bool is_well_formed(std::string_view text) {
     const std::string name(tag.substr(0, tag.find_first_of(" /")));
     if (name.empty() || tag.find('<') != std::string_view::npos) return false;
     if (std::count(tag.begin(), tag.end(), '"') != 2 * std::count(tag.begin(), tag.end(), '=')) {
-      if (tag.find("content=") == std::string_view::npos) return false;  // its value contains `=`
+      if (tag.find("content=") == std::string_view::npos) return false;  // its value may contain `=`
     }
     if (!empty) open.push_back(name);
   }

@@ -68,7 +68,7 @@ TEST_F(TurnCurveMeasured, TurnsPrefillTheExpectedTokens) {
   EXPECT_GE(point->history, 300);
   EXPECT_LT(point->history, 320);
   EXPECT_EQ(point->n_read_cold, point->n_prompt);
-  // The last sampled token has no KV yet.
+  // The last sampled token has no KV yet, so it is prefilled too.
   EXPECT_EQ(point->n_read_warm, point->n_prompt - (point->history - 1));
   EXPECT_EQ(point->n_read_resumed, point->n_read_warm);
   EXPECT_TRUE(point->same_text);
@@ -104,7 +104,7 @@ TEST_F(TurnCurveMeasured, FailsWithoutACacheDirectory) {
 }
 
 TEST(TurnCurveFit, SeparatesAttentionFromTheRest) {
-  std::vector<TurnCurvePoint> points = {point_at(0, 900, 1)};  // ignored: no history
+  std::vector<TurnCurvePoint> points = {point_at(0, 900, 1)};  // ignored, because it has no history
   for (const size_t h : {1000, 2000, 4000, 5000, 8000}) {
     points.push_back(point_at(h, 10 + 0.020 * static_cast<double>(h), 9 + 0.018 * static_cast<double>(h)));
   }

@@ -79,7 +79,7 @@ TEST(WordWrap, CountsColumnsNotBytesOrCodePoints) {
   expect_shown("ab " + family, 9, "ab " + family);
 }
 
-// Terminals differ on emoji with skin tones; on any of them, the words before them must stay intact.
+// Terminals differ on emoji with skin tones. The words before the emoji must stay on each of them.
 TEST(WordWrap, WordsAfterEmojiAreMovedOnAnyTerminal) {
   const std::string thumb = "\U0001F44D\U0001F3FD";
   for (const bool joins : {true, false}) {

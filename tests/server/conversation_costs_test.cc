@@ -1,5 +1,3 @@
-// Responses and conversations with a real service: tokens prefilled by a turn and by a branch, and that a failed
-// request changes nothing.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -22,7 +20,6 @@ struct ServedConversations : ServiceFixture {
     body.update(more);
     return send("POST", "/v1/responses", json_to_string(body));
   }
-  // Returns when the request is answered.
   std::shared_ptr<FakeExchange> send(const std::string& method, const std::string& path, const std::string& body = "") {
     const auto exchange = door.send(method, path, body);
     EXPECT_TRUE(service->wait_until_quiet(std::chrono::seconds(60)));
@@ -31,7 +28,6 @@ struct ServedConversations : ServiceFixture {
     written.get_future().wait();
     return exchange;
   }
-  // The answer, and the number of tokens prefilled for it.
   Json answer(const std::string& input, Json more, size_t& n_read) {
     const auto exchange = ask(input, std::move(more));
     EXPECT_EQ(exchange->status, 200) << exchange->body;
@@ -69,7 +65,7 @@ TEST(ConversationCostsTest, BranchesPrefillOnlyNewMessages) {
   const Json first = f.answer("one", Json::object(), n_read);
   const Json second = f.answer("two", {{"previous_response_id", first["id"]}}, n_read);
   EXPECT_EQ(n_read, f.chat.next_prompt("two").size() + kBehindCut);
-  // A different message after the first answer; the same one again; then one after the second answer.
+  // Continues from the first answer by a different message, then by the same one, then from the second answer.
   f.answer("other", {{"previous_response_id", first["id"]}}, n_read);
   EXPECT_EQ(n_read, f.n_of_message("other"));
   f.answer("two", {{"previous_response_id", first["id"]}}, n_read);

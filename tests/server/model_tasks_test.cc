@@ -1,4 +1,4 @@
-// Endpoints that need a model but no answer, with a real service: their handlers do not block. And /ready.
+// Endpoints that need a model but no answer, and /ready, with a real service: their handlers do not block.
 #include <gtest/gtest.h>
 
 #include <future>

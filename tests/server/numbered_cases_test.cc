@@ -1,5 +1,5 @@
-// Bad requests by number, against the whole server with a model that computes: the response to each, and that the
-// server continues. Those of HTTP only (118 to 128, 130, 133) are in tests/server/http, each with its number.
+// Bad requests by number, against the whole server with a model that computes: each gets the right response, and the
+// server continues. The cases that concern only HTTP (118 to 128, 130, 133) are in tests/server/http.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,7 +48,7 @@ class NumberedCases : public testing::Test {
     return inside_->ask(post_text(path, body, "Connection: close\r\n"));
   }
 
-  // A valid request with these additional fields.
+  // Returns a valid request with these additional fields.
   static std::string chat(const std::string& fields, const std::string& content = "Hello") {
     return R"({"messages":[{"role":"user","content":")" + content + R"("}],"seed":1,"logit_bias":{"257":-100},)" +
            fields + "}";
@@ -68,7 +68,7 @@ class NumberedCases : public testing::Test {
   // Expects each of these values of the field to be refused.
   void expect_refused(const std::string& field, const std::vector<std::string>& values) const {
     for (const std::string& value : values) {
-      // A duplicate field would be refused for being a duplicate.
+      // The field must not be in the valid part: a duplicate would be refused for being a duplicate.
       const std::string body = R"({"messages":[{"role":"user","content":"Hello"}],")" + field + "\":" + value + "}";
       const std::string response = ask(kChat, body);
       ASSERT_EQ(status_of(response), 400) << body.substr(0, 200);
@@ -192,7 +192,7 @@ TEST_F(NumberedCases, Case112SeedIsTooLarge) {
 TEST_F(NumberedCases, Case113InvalidLogitBiases) {
   expect_refused("logit_bias", {R"({"1":null})", R"({"1":true})", R"({"1":1000})", R"({"x":1})", R"({"-1":1})",
                                 R"({"1":"1"})", "[[1]]", "[[1,true]]", R"({"99999999999":1})"});
-  // Not JSON.
+  // These are not JSON.
   for (const char* value : {"Infinity", "1e999"}) {
     expect_refused(R"({"messages":[{"role":"user","content":"Hello"}],"logit_bias":{"1":)" + std::string(value) + "}}",
                    "");
@@ -231,7 +231,7 @@ TEST_F(NumberedCases, Case116ContextIsFullDuringTheAnswer) {
   const Json full = complete(prompt, R"(,"ignore_eos":true,"max_tokens":100000)");
   EXPECT_EQ(full["choices"][0]["finish_reason"], "length");
   const std::string text = full["choices"][0]["text"];
-  // 2048 tokens were evaluated; the last token was sampled, and there was no position left to evaluate it.
+  // 2048 tokens were evaluated. The last token was sampled, but no position was left to evaluate it.
   EXPECT_EQ(full["usage"]["prompt_tokens"].get<size_t>() + full["usage"]["completion_tokens"].get<size_t>(), 2049u);
   ASSERT_EQ(text.size(), full["usage"]["completion_tokens"].get<size_t>()) << "a token is a byte here";
   // All evaluated tokens are reused by a request that continues the text.
@@ -247,7 +247,7 @@ TEST_F(NumberedCases, Case117NoMessages) {
   expect_refused(R"({"messages":null})", "messages");
 }
 
-// It frees its place in the queue, and the running answer is not affected.
+// The client that leaves frees its place in the queue, and the running answer is not affected.
 TEST_F(NumberedCases, Case129ClientLeavesWhileItWaits) {
   RawClient first = begin_long();
   RawClient waiting(inside_->server->port());

@@ -55,7 +55,7 @@ TEST(RequestLogTest, DestructorWritesQueuedLines) {
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 100);
 }
 
-// The pipe is not read, and still clients are not blocked.
+// Clients are not blocked although the pipe is not read.
 TEST(RequestLogTest, UnreadPipeDoesNotBlockClients) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -64,7 +64,7 @@ TEST(RequestLogTest, UnreadPipeDoesNotBlockClients) {
     for (int i = 0; i < 30'000; ++i) log.add({.id = static_cast<uint64_t>(i), .client = "127.0.0.1"});
     EXPECT_GT(log.n_dropped(), 0u);
     signal(SIGPIPE, SIG_IGN);
-    close(ends[0]);  // the error of the write ends the wait
+    close(ends[0]);  // ends the wait: writing fails now
   }
   close(ends[1]);
 }

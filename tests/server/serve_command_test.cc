@@ -33,7 +33,7 @@ class ServeCommand : public testing::Test {
     one.send(request);
     return one.read_response();
   }
-  // The end-of-turn token is banned.
+  // Returns a request that bans the end-of-turn token, so that the answer has max_tokens tokens.
   static std::string chat_text(int max_tokens, const std::string& fields = "", const std::string& more = "") {
     const std::string body = R"({"messages":[{"role":"user","content":"a secret question"}],"seed":1,)"
                              R"("logit_bias":{"257":-100},"max_tokens":)" +
@@ -46,7 +46,6 @@ class ServeCommand : public testing::Test {
     if (!json.ok() || !json->contains("choices")) return response;
     return (*json)["choices"][0]["message"]["content"].get<std::string>();
   }
-  // A request whose answer takes some seconds.
   static std::string long_chat_text() { return chat_text(1900, R"(,"stream":true,"n":16)"); }
 
   TempDir dir_;
@@ -63,7 +62,7 @@ TEST_F(ServeCommand, ServesAModelAndShutsDownGracefully) {
   EXPECT_THAT(ask(port, get_text("/v1/models")), HasSubstr("talker"));
   const std::string answer = ask(port, chat_text(5));
   EXPECT_EQ(status_of(answer), 200) << answer;
-  // An exchange is counted when it has ended, which may be shortly after the client has its response.
+  // An exchange is counted at its end, which may be shortly after the client has received the response.
   std::string metrics;
   for (int i = 0; i < 500; ++i) {
     metrics = ask(port, get_text("/metrics"));
@@ -151,7 +150,7 @@ TEST_F(ServeCommand, UnreadLogDoesNotBlockShutdown) {
   ServedProcess served({model_, "--port", "0", "--log"});
   const uint16_t port = served.port();
   RawClient one(port);
-  for (int i = 0; i < 1000; ++i) {  // more than a pipe holds
+  for (int i = 0; i < 1000; ++i) {  // more requests than a pipe can hold lines for
     one.send(get_text("/health"));
     ASSERT_EQ(status_of(one.read_response()), 200);
   }

@@ -1,4 +1,3 @@
-// `ibid serve --cache-dir` that is ended, gracefully or by SIGKILL, and started again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -52,7 +51,8 @@ class ServeRestart : public testing::Test {
     return text.substr(space + 1, end - space - 1);
   }
 
-  // Five turns, a restart, and the sixth: the answer is as without a restart, and only the new message is prefilled.
+  // Five turns, a restart, and the sixth turn: the answer is the same as without a restart, and only the new message is
+  // prefilled.
   void expect_it_goes_on(int end_signal) {
     Json expected, messages = Json::array();
     {

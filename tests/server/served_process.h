@@ -1,4 +1,3 @@
-// `ibid serve` as a process of its own, as users start it.
 #pragma once
 
 #include <fcntl.h>
@@ -53,7 +52,8 @@ class ServedProcess {
   ServedProcess(const ServedProcess&) = delete;
   ServedProcess& operator=(const ServedProcess&) = delete;
 
-  // Reads its output until it contains this text; false: it ended, or timed out. said() is all output so far.
+  // Reads the output until it contains this text. Returns false if the process ended or the time is over. said() is all
+  // output so far.
   bool says(const std::string& text) {
     while (said_.find(text) == std::string::npos) {
       if (!read_more()) return false;
@@ -62,7 +62,7 @@ class ServedProcess {
   }
   const std::string& said() const { return said_; }
 
-  // The port in "on http://127.0.0.1:PORT".
+  // Returns the port in "on http://127.0.0.1:PORT".
   uint16_t port() {
     if (!says("\nibid: ready\n")) return 0;
     const size_t at = said_.find("127.0.0.1:");
@@ -77,7 +77,7 @@ class ServedProcess {
     process_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
-  // Waits for its end; returns the exit status as shells report it.
+  // Waits for the end of the process, and returns the exit status as shells report it.
   int wait() {
     while (read_more()) {
     }

@@ -1,4 +1,3 @@
-// The whole of `ibid serve` in the test's process: a model that computes, the service, the routes, a free port.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -38,7 +37,6 @@ struct ServerInside {
     return Engine::load(path, {.n_threads = 2});
   }
 
-  // Sends these bytes and returns the response.
   std::string ask(const std::string& request) const {
     http::RawClient one(server->port());
     one.send(request);

@@ -1,5 +1,5 @@
 // The whole server with a model that computes, and many clients that send requests, disconnect and come back.
-// IBID_CROWD: number of clients, IBID_ROUNDS: requests of each. Timings are printed, and not checked.
+// IBID_CROWD: number of clients, IBID_ROUNDS: requests of each. Timings are printed but not checked.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,18 +49,16 @@ void print_times(const std::string& what, std::vector<double> times) {
               times[times.size() * 99 / 100], times.back(), times.size());
 }
 
-// A request on a connection of its own.
 std::string post_once(std::string_view path, const Json& body) {
   return post_text(path, json_to_string(body), "Connection: close\r\n");
 }
 
-// The logit_bias that bans the talking model's end-of-turn token.
 const Json& unsaid_by_talker() {
   static const Json unsaid = Json::parse(R"({"257":-100})");
   return unsaid;
 }
 
-// Bans all tokens of FakeTokenizer except ASCII: a stream has no text for an incomplete character.
+// Bans all tokens of FakeTokenizer except ASCII, because a stream has no text for an incomplete character.
 const Json& unsaid_by_fake() {
   static const Json unsaid = [] {
     Json ids = Json::object();
@@ -70,7 +68,7 @@ const Json& unsaid_by_fake() {
   return unsaid;
 }
 
-// A conversation with one question. Its answer has this many tokens and is the same each time.
+// A conversation with one question, whose answer has max_tokens tokens and is the same each time.
 Json question(size_t number, size_t max_tokens, bool streams, const Json& unsaid = unsaid_by_talker()) {
   const std::string text = "question " + std::to_string(number) + std::string(number % 7 * 20, 'q');
   Json body = Json::parse(R"({"messages":[{"role":"system","content":"You are brief."}]})");
@@ -85,7 +83,6 @@ Json question(size_t number, size_t max_tokens, bool streams, const Json& unsaid
   return body;
 }
 
-// Decodes a chunked body.
 std::string unchunked(std::string chunked) {
   std::string whole;
   while (!chunked.empty()) {
@@ -98,7 +95,7 @@ std::string unchunked(std::string chunked) {
   return whole;
 }
 
-// The text of a stream of chat completions, which must be complete.
+// Returns the text of a stream of chat completions, which must be complete.
 std::string text_of_stream(const std::string& response) {
   const std::string events = unchunked(body_of(response));
   EXPECT_TRUE(events.ends_with("data: [DONE]\n\n")) << response.substr(0, 500);
@@ -179,7 +176,7 @@ class Visitor {
     RawClient one(inside_.server->port());
     one.send(post_once("/v1/chat/completions", question(random_() % kQuestions, 1500, true, unsaid_)));
     for (size_t n = 1 + random_() % 10; n > 0; --n) {
-      if (one.read_to("data: ").empty()) return;  // it has already ended
+      if (one.read_to("data: ").empty()) return;  // the answer has already ended
     }
     go(one);
   }
@@ -193,7 +190,7 @@ class Visitor {
     const std::string path = paths[random_() % std::size(paths)];
     if (path == "/v1/responses") body["input"] = body["messages"];
     if (path == "/api/chat") body["options"]["num_predict"] = 8;
-    if (path == "/v1/messages") body["messages"].erase(0);  // the system message is a field here
+    if (path == "/v1/messages") body["messages"].erase(0);  // the system message is a field of the request here
     if (path == "/v1/completions" || path == "/completion") body["prompt"] = "once upon a time";
     if (path == "/v1/responses" || path == "/completion") body["n_predict"] = body["max_output_tokens"] = 8;
     const std::string response = inside_.ask(post_once(path, body));
@@ -216,7 +213,7 @@ class Visitor {
   std::mt19937_64 random_;
 };
 
-// Every answer equals that of the same question on an idle server, whichever clients disconnect.
+// Whichever clients disconnect, every answer equals that of the same question on an idle server.
 void let_them_come_and_go(const ServerInside& inside, const Json& unsaid, size_t n_visitors) {
   std::vector<std::string> answers;
   for (size_t i = 0; i < kQuestions; ++i) {
@@ -322,7 +319,7 @@ TEST_F(ServedLoad, HealthIsAnsweredDuringManyStreams) {
   for (const std::string& response : responses) EXPECT_FALSE(text_of_stream(response).empty());
 }
 
-// The time from the disconnect of a client until its answer has ended and its pages and place are free.
+// Measures the time from the disconnect of a client until its answer has ended and its pages and place are free.
 class Departures : public ServedLoad {
  protected:
   // Sends the question, waits for this text of the stream and a while longer, disconnects, and waits.
@@ -353,7 +350,7 @@ TEST_F(Departures, AnswerEndsSoonAfterItsClientDisconnects) {
     const std::chrono::microseconds longer(random() % 20'000);
     decoding.push_back(leave(port, question(i, 1500, true), "\"content\"", longer));
     Json body = question(i, 100, true);
-    // Different from the first byte on, so that no part is cached.
+    // Texts differ from the first byte on, so that no part is cached.
     std::string text;
     while (text.size() < number_from("IBID_PROMPT_BYTES", 1500)) text += std::to_string(random()) + " ";
     body["messages"][0]["content"] = text;
@@ -362,7 +359,7 @@ TEST_F(Departures, AnswerEndsSoonAfterItsClientDisconnects) {
   }
   print_times("behind a client that goes while the answer is said", decoding);
   print_times("behind a client that goes while its prompt is read", reading);
-  // Nothing of it is left: the next request is answered.
+  // The next request is answered, so nothing of the answer is left.
   EXPECT_EQ(text_of_whole(ask(port, post_once("/v1/chat/completions", question(1, 5, false)))).empty(), false);
 }
 

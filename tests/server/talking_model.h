@@ -11,7 +11,7 @@
 
 namespace ibid {
 
-// The characters that represent the 256 bytes in byte-level vocabularies (GPT-2's table).
+// The characters that stand for the 256 bytes in byte-level vocabularies (GPT-2's table).
 inline std::vector<std::string> byte_letters() {
   std::vector<std::string> letters;
   uint32_t next = 256;
@@ -23,7 +23,6 @@ inline std::vector<std::string> byte_letters() {
   return letters;
 }
 
-// The parts that both models below share.
 inline GgufWriter byte_model_writer(uint32_t seed) {
   TinyModel tiny;
   tiny.vocab_size = 259;

@@ -115,7 +115,7 @@ TEST(JinjaBudget, Case98Nesting) {
   EXPECT_EQ(run(repeat("{% if 1 %}", n) + repeat("{% endif %}", n)).code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run(repeat("{% for x in [1] %}", n) + repeat("{% endfor %}", n)).code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{% set " + repeat("(", n) + "a" + repeat(",)", n) + " = 1 %}").code(), ErrorCode::kTemplateBudget);
-  // Wide is not deep: a chain of elif and a long list are fine.
+  // A chain of elif and a long list are wide but not deep.
   EXPECT_TRUE(
       run("{% if 0 %}" + repeat("{% elif 0 %}", n) + "{% endif %}{{ [" + repeat("1,", n) + "] | length }}").ok());
   EXPECT_TRUE(run("{{ 'a'" + repeat(" ~ 'b'", n) + " }}").ok());
@@ -140,7 +140,7 @@ TEST(JinjaBudget, Case98DeepValues) {
                   .ok());
   EXPECT_TRUE(run("{% set ns = namespace() %}{% set ns.self = ns %}").ok());
   expect_budget("{% set ns = namespace() %}{% set ns.self = ns %}{{ ns }}", "depth");
-  // The caller's JSON may be deeper than any limit.
+  // JSON of the caller may be deeper than any limit.
   Json deep = 1;
   for (int i = 0; i < 900; ++i) deep = Json::array({deep});
   for (const char* use : {"{{ x }}", "{{ x | tojson }}", "{{ x == x }}", "{{ x | list == x }}"}) {
@@ -177,7 +177,7 @@ TEST(JinjaBudget, Case101RaiseExceptionInTheTemplatesOwnWords) {
   EXPECT_EQ(text.status().message(), "Rôle sys");
 }
 
-// Legitimate costs grow with the conversation: long messages, or many of them, are no attack.
+// The budgets grow with the conversation: long messages, or many of them, are no attack.
 TEST(JinjaBudget, LongConversationsAreNotHostile) {
   const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   const auto compiled = ChatTemplate::compile(source.value_or(""));

@@ -29,7 +29,7 @@ SpelledText render(const std::string& source, const Json& content = "in put", co
   return spell(*text);
 }
 
-// `c` is messages[0].content in `expression`.
+// Evaluates `expression`, in which `c` is messages[0].content.
 void expect_origin(const std::string& expression, const std::string& bytes, const std::string& origins,
                    const Json& content = "in put") {
   const SpelledText got = render("{% set c = messages[0].content %}{{ " + expression + " }}", content);
@@ -125,7 +125,7 @@ TEST(JinjaOrigin, BlocksAndMacros) {
   EXPECT_EQ(render(open + "{% for x in c %}{{ x }}.{% endfor %}").origins, "itititititit");
 }
 
-// Roles are as untrusted as contents; comparing them is not affected.
+// Roles are as untrusted as contents. Comparing a role still works.
 TEST(JinjaOrigin, RolesAreInput) {
   const SpelledText text =
       render("{% for m in messages %}{% if m.role == 'user' %}<{{ m.role }}>{% endif %}{% endfor %}");

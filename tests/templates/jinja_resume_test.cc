@@ -1,5 +1,5 @@
-// ConversationRenderer: the kept and the newly rendered text equal the full render, byte for byte and origin for
-// origin, for any template and any change of the conversation; and for plain chats, earlier messages cost nothing.
+// ConversationRenderer: the kept text and the newly rendered text together equal the full render, with equal origins of
+// all bytes, for any template and any change of the conversation. In plain chats, earlier messages cost nothing.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -31,7 +31,7 @@ TemplateVariables some_variables(bool with_tools) {
   return variables;
 }
 
-// A renderer and the text that its caller would hold, driven by a script and checked at every step.
+// A renderer, and the text that its caller would hold. Both follow a script and are compared after every step.
 class Conversation {
  public:
   Conversation(const ChatTemplate& chat_template, const TemplateVariables& variables)
@@ -47,14 +47,14 @@ class Conversation {
       messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(n_unchanged), messages_.end());
     }
     for (size_t n = random.below(4); n > 0; --n) messages_.push_back(random_message(random, messages_));
-    if (random.chance(10)) n_unchanged = random.below(n_unchanged + 1);  // fewer than are unchanged
-    // After a failed call, text_ is older: only messages unchanged since then count.
+    if (random.chance(10)) n_unchanged = random.below(n_unchanged + 1);  // a smaller value than necessary is allowed
+    // A failed call leaves text_ as it was, so n_unchanged counts only messages that are unchanged since then.
     n_unchanged = std::min(n_unchanged, n_vouched_);
     check(n_unchanged, random.chance(60));
   }
 
   void check(size_t n_unchanged, bool generation_prompt) {
-    // A copy that is destroyed before the next call: the renderer must not keep pointers to it.
+    // A copy that is destroyed before the next call, to detect pointers to it that the renderer keeps.
     const auto transient = std::make_unique<Json>(messages_);
     TemplateVariables variables = variables_;
     variables.values["add_generation_prompt"] = generation_prompt;
@@ -87,7 +87,7 @@ class Conversation {
   TemplateVariables variables_;
   ConversationRenderer renderer_;
   Json messages_ = Json::array();
-  SpelledText text_;      // of the last successful call
+  SpelledText text_;      // result of the last successful call
   size_t n_vouched_ = 0;  // messages that are unchanged since then
   size_t n_resumed_ = 0;
 };
@@ -119,7 +119,7 @@ TEST(JinjaResume, EveryReferenceTemplateEqualsItsFullRender) {
 struct Tricky {
   const char* name;
   const char* source;
-  bool resumes;  // renders of a growing conversation resume from a checkpoint
+  bool resumes;  // a growing conversation resumes from a checkpoint
 };
 
 const Tricky kTricky[] = {

@@ -1,4 +1,3 @@
-// Answers that differ from the template's form, and text that resembles calls.
 #include "templates/reply/reply_parser.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +24,7 @@ const ReplyFormat& hermes() {
   return format;
 }
 
-// Parses the text whole and split everywhere, with and without streamed calls, which must agree.
+// Parses the text whole and cut at every position, with and without streamed calls. All results must agree.
 ParsedReply parse(const ReplyFormat& format, const std::string& text, const std::string& prompt_end = "",
                   const Json& tools = weather_tools()) {
   const ReplyContext context{&tools, prompt_end, false};
@@ -129,8 +128,6 @@ TEST(ReplyParser, NothingIsACallWithoutOfferedTools) {
   EXPECT_EQ(parse_reply(hermes(), {}, text).content, text);
 }
 
-// --- reasoning
-
 TEST(ReplyParser, ReasoningOpenedByTheAnswerOrByThePrompt) {
   const ParsedReply wanted{"Hm.\n  So.", "Yes.", {}};
   EXPECT_EQ(parse(hermes(), "<think>\nHm.\n  So.\n</think>\n\nYes."), wanted);
@@ -158,8 +155,6 @@ TEST(ReplyParser, ContentAfterReasoningKeepsItsIndentation) {
   EXPECT_EQ(parse(hermes(), "<think>x</think>\n\n    code\n").content, "    code\n");
   EXPECT_EQ(parse(hermes(), "<think>x</think> text").content, "text");
 }
-
-// --- other forms
 
 TEST(ReplyParser, BareJsonIsACallOnlyAtTheBeginning) {
   const ReplyFormat llama = format_of("<|python_tag|>");
@@ -254,7 +249,7 @@ TEST(ReplyParser, SchemaDecidesWhichValuesAreStrings) {
   EXPECT_EQ(arguments_of("unknown", "Paris"), R"({"unknown": "Paris"})");
 }
 
-// As pydantic writes enumerations.
+// Enumerations as pydantic writes them.
 TEST(ReplyParser, SchemaReferencesAreResolved) {
   Json one = tool("set", {{"level", {{"$ref", "#/$defs/Level"}}},
                           {"odd", {{"$ref", "#/$defs/a~1b~0"}}},
@@ -287,8 +282,6 @@ TEST(ReplyParser, DifferentlySpacedMarkersAreParsed) {
   EXPECT_EQ(reply.calls[0].arguments, R"({"a": 1, "b": 2})");
 }
 
-// --- channels
-
 ReplyFormat harmony() {
   ReplyFormat format;
   format.channels = known_channels("<|channel|>final<|message|>");
@@ -309,7 +302,7 @@ TEST(ReplyParser, HarmonyChannelsAreParsed) {
   EXPECT_EQ(parse(harmony(), "<|channel|>analysis<|message|>Hm"), (ParsedReply{"Hm", "", {}}));
 }
 
-// The recipient may precede the channel, as in the template, or follow it; with and without its kind.
+// The recipient may precede the channel, as in the template, or follow it, with or without its kind.
 TEST(ReplyParser, RecipientIsFoundAnywhereInTheHeader) {
   for (const char* header :
        {" to=functions.add<|channel|>commentary json", " to=functions.add<|channel|>commentary",
@@ -344,8 +337,6 @@ TEST(ReplyParser, SpacesBetweenMessagesAreSaidWithTheTextBehindThem) {
   EXPECT_EQ(split(harmony(), {}, {end}).reply.content, "A.>");
   EXPECT_EQ(split(harmony(), {}, cut_everywhere(end)).events, split(harmony(), {}, {end}).events);
 }
-
-// --- arbitrary text
 
 TEST(ReplyParser, EventsDoNotDependOnCuts) {
   constexpr const char* kPieces[] = {"<tool_call>",
@@ -411,8 +402,6 @@ TEST(ReplyParser, EventsDoNotDependOnCuts) {
     for (const ParsedCall& call : whole.reply.calls) ASSERT_TRUE(parse_json(call.arguments, "test").ok()) << text;
   }
 }
-
-// --- bounds
 
 TEST(ReplyParser, HostileTextTakesLinearTime) {
   std::string text;

@@ -55,14 +55,15 @@ bool shows(const std::string& text, const Json& message, const char* key) {
   return value != nullptr && !value->empty() && text.find(*value) != text.npos;
 }
 
-// The error in the parsed answer, or an empty text. Parts that the template does not render are ignored.
+// Returns the difference between the parsed answer and the message, or an empty text. Parts that the template does not
+// render are ignored.
 std::string compare(const Json& message, const std::string& text, const ParsedReply& reply, bool shows_calls) {
   std::string content = shows(text, message, "content") ? message["content"].get<std::string>() : "";
-  // Beside a call, gpt-oss renders content as reasoning.
+  // gpt-oss renders content beside a call as reasoning.
   if (!content.empty() && text.find("analysis<|message|>" + content) != text.npos) {
     return reply.reasoning == content && reply.content.empty() ? "" : "analysis: " + Json(reply.reasoning).dump();
   }
-  // Spaces around the content may be the template's.
+  // The template may add spaces around the content.
   if (trim_marker_spaces(reply.content) != content) return "content: " + Json(reply.content).dump();
   const std::string reasoning = shows(text, message, "thinking") ? message["thinking"].get<std::string>() : "";
   if (reply.reasoning != reasoning) return "reasoning: " + Json(reply.reasoning).dump();
@@ -70,7 +71,8 @@ std::string compare(const Json& message, const std::string& text, const ParsedRe
   size_t n_shown = 0;
   for (const Json& call : message["tool_calls"]) {
     const Json& function = call["function"];
-    if (n_shown > 0 && text.find(function["name"].get<std::string>()) == text.npos) continue;  // only one is rendered
+    // The template renders only one call.
+    if (n_shown > 0 && text.find(function["name"].get<std::string>()) == text.npos) continue;
     if (reply.calls.size() <= n_shown) return "too few calls: " + std::to_string(reply.calls.size());
     const ParsedCall& got = reply.calls[n_shown++];
     if (Json(got.name) != function["name"]) return "name " + got.name;

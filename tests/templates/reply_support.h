@@ -1,4 +1,3 @@
-// Shared by the tests of answers: tools, messages with known calls, and their renders.
 #pragma once
 
 #include <optional>
@@ -28,7 +27,7 @@ struct WrittenAnswer {
 std::optional<WrittenAnswer> write_answer(const ChatTemplate& chat_template, const Json& message,
                                           const Json& tools = weather_tools(), Json values = Json::object());
 
-// The events of an answer that arrives in these pieces; adjacent deltas of one kind are joined.
+// The events of an answer that arrives in these pieces. Adjacent deltas of the same kind are joined.
 struct SplitReply {
   std::vector<TurnEvent> events;
   ParsedReply reply;

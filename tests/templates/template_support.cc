@@ -116,7 +116,7 @@ Json tool_call(Random& random) {
 Json random_message(Random& random, const Json& before) {
   const std::string last = before.empty() ? "" : before.back().value("role", "");
   if (before.empty() && random.chance(50)) return {{"role", "system"}, {"content", random_text(random)}};
-  // Mostly messages that templates expect; sometimes others.
+  // Most messages are as templates expect them; some are not.
   const bool odd = random.chance(4);
   if (odd) return {{"role", random.chance(50) ? "system" : "user"}, {"content", random_text(random)}};
   if (last == "user" || last == "tool") {

@@ -1,4 +1,3 @@
-// Shared by the tests of templates: goldens, texts with their origins, random conversations.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +20,8 @@ std::optional<std::string> read_text(const std::string& path);
 // One JSON value per line; fails the test if the file does not exist.
 std::vector<Json> read_json_lines(const std::string& path);
 
-// The templates of the reference data by name; empty (and the reason printed) if it does not exist.
+// The templates of the reference data with their names. If the data does not exist, the list is empty and the reason is
+// printed.
 struct NamedTemplate {
   std::string name, source;
 };

@@ -15,7 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Sections as "text" or "[token]".
+// Returns the sections, each as "text" or "[token]".
 std::vector<std::string> cut(const AddedTokenSet& set, std::string_view text, TextOrigin origin = TextOrigin::kTemplate,
                              bool after_word = false) {
   const OriginEnd run{text.size(), origin};
@@ -63,7 +63,7 @@ TEST(AddedTokens, MatchesDoNotSpanOrigins) {
   EXPECT_EQ(set.split("<|x|>", runs, false, false).sections[0].token, kNoToken);
 }
 
-// The certain sections of a growing text are those of the whole text, for any further text.
+// The sections that are certain while a text grows are also sections of the whole text, whatever is appended.
 TEST(AddedTokens, CertainSectionsSurviveAppends) {
   std::vector<AddedToken> tokens;
   for (int bits = 0; bits < 8; ++bits) {

@@ -83,7 +83,7 @@ TEST(Bpe, EqualsItsDefinitionOnRawBytes) {
   }
 }
 
-// Lengths around the switch of the algorithm.
+// Lengths around kShortPiece, where another algorithm begins.
 TEST(Bpe, ShortAndLongPiecesAgreeWithTheDefinition) {
   std::mt19937_64 random(test_seed() + 2);
   const RandomModel r(random, "ab", "");
@@ -112,13 +112,13 @@ struct TinyModel {
     add(2, "c");
     add(3, "ab");
     add(4, "bc");
-    add(5, "abc");  // without a merge
+    add(5, "abc");  // no merge gives this token
   }
 };
 
 TEST(Bpe, MergesApplyByListRankThenLeftmost) {
   TinyModel t;
-  t.model.merges = {{1, 2, 4}, {0, 1, 3}};  // bc before ab, though its id is higher
+  t.model.merges = {{1, 2, 4}, {0, 1, 3}};  // bc precedes ab although its id is higher
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc"), (Tokens{0, 4}));
   t.model.merges = {{0, 1, 3}, {1, 2, 4}};
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc"), (Tokens{3, 2}));

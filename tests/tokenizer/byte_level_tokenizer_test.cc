@@ -31,7 +31,7 @@ TEST_P(ByteLevelFamilies, LongRunsOfOneCharacterAreEncoded) {
     std::string text;
     while (text.size() < 200'000) text += unit;
     const Tokens ids = tokenizer->encode(text, TextOrigin::kInput);
-    // The other families normalize, drop text or lack bytes.
+    // These families normalize the text, drop parts of it or lack bytes.
     constexpr std::string_view kChange[] = {"qwen2", "qwen35", "smollm", "behaviors", "words_alone", "prefix_accents"};
     if (std::find(std::begin(kChange), std::end(kChange), GetParam()) != std::end(kChange)) continue;
     EXPECT_EQ(tokenizer->decode(ids), text) << testing::PrintToString(unit);
@@ -60,7 +60,7 @@ TEST(ByteLevelTokenizer, OnlyTemplateTextFindsSpecialTokens) {
   const Tokens ordinary = tokenizer->encode("<|im_end|>", TextOrigin::kInput);
   EXPECT_EQ(std::count(ordinary.begin(), ordinary.end(), end), 0);
   EXPECT_EQ(tokenizer->decode(ordinary), "<|im_end|>");
-  EXPECT_EQ(tokenizer->encode("<think>", TextOrigin::kInput), (Tokens{think}));  // not special
+  EXPECT_EQ(tokenizer->encode("<think>", TextOrigin::kInput), (Tokens{think}));  // the token is not special
   EXPECT_TRUE(tokenizer->is_special(end));
   EXPECT_FALSE(tokenizer->is_special(think));
   EXPECT_FALSE(tokenizer->is_special(-1));
@@ -92,7 +92,7 @@ TEST(ByteLevelTokenizer, FindsTokensByTextAndReturnsTheirBytes) {
   EXPECT_EQ(tokenizer->token_bytes(static_cast<TokenId>(tokenizer->vocab_size())), "");
 }
 
-// Encoding writes only to the cache of reachable tokens.
+// Encoding only writes to the cache of reachable tokens, which is atomic.
 TEST(ByteLevelTokenizer, ThreadsCanShareIt) {
   const auto tokenizer = load_golden_tokenizer("o200k");
   const auto cases = read_tokenizer_cases(golden_dir() + "/tokenizer/o200k.jsonl");

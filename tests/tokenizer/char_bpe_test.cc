@@ -44,8 +44,8 @@ struct RandomModel {
   }
 };
 
-// The law of boundaries: a text split at them has the tokens of the whole text, and so has every prefix that ends at a
-// boundary that further text cannot move.
+// The law of boundaries: if a text is split at boundaries, the tokens of the parts are those of the whole text. The
+// same holds for every prefix that ends at a boundary that no further text can move.
 TEST(CharBpe, SplittingAtBoundariesKeepsTokens) {
   const std::vector<std::string> alphabet = {"a", "b", "c", "\u2581", "\u00E9", "\u4E00", "\xC3", "\n"};
   std::mt19937_64 random(test_seed());

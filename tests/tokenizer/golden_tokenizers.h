@@ -1,4 +1,3 @@
-// The small tokenizers and their cases under tests/golden/tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -31,14 +30,14 @@ struct TokenizerCase {
   TextOrigin origin = TextOrigin::kTemplate;
   bool add_special = false;
   Tokens ids;
-  std::string decoded;  // `text` if the file does not give it
+  std::string decoded;  // equal to `text` if the file does not have it
   bool checks_decoded = true;
 };
 
 // One case per line of a .jsonl file.
 std::vector<TokenizerCase> read_tokenizer_cases(const std::string& path);
 
-// Fails the running test for every case with another result.
+// Fails the running test for every case whose result differs.
 void expect_cases(const Tokenizer& tokenizer, const std::vector<TokenizerCase>& cases);
 
 }  // namespace ibid

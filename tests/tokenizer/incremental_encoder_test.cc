@@ -50,7 +50,7 @@ TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
       if (random() % 6 == 0) {
         origin = origin == TextOrigin::kTemplate ? TextOrigin::kInput : TextOrigin::kTemplate;
       }
-      // A whole text, or one truncated at a random byte, so that special tokens, characters and runs are split.
+      // Either a whole text, or one cut at a random byte, so that special tokens, characters and runs are split too.
       std::string text = random_text(random, random() % 4 == 0);
       if (random() % 2 == 0) text.resize(random() % (text.size() + 1));
       parts.push_back({text, origin});
@@ -91,7 +91,7 @@ TEST_P(IncrementalEncoderFamilies, EncodesEachByteOfProseAboutOnce) {
     encoder.append("<|im_end|>\n", TextOrigin::kTemplate);
     total += 12 + sentence.size() + 11;
   }
-  // Only the end of an append is encoded twice, whatever precedes it.
+  // Only the end of each append is encoded twice.
   EXPECT_LE(encoder.bytes_encoded(), total + total / 4);
 }
 
@@ -129,9 +129,9 @@ TEST(IncrementalEncoder, ACopyIsAFork) {
   EXPECT_EQ(forked, tokenizer->encode("hello working", TextOrigin::kInput));
 }
 
-// "\u00B2" is no word character, the "2" that the normalizer makes of it is one, so a normalized single_word token does
-// not match after it. Encoding resumes between the two, where only the context tells what preceded; and vice versa
-// after the mark that StripAccents removes from the end of a letter.
+// "\u00B2" is no word character, but the normalizer makes "2" of it, which is one. So a normalized single_word token
+// does not match after it. If encoding resumes between the two, only the context tells what precedes. The opposite case
+// is a mark, which StripAccents removes from the end of a letter.
 TEST(IncrementalEncoder, ResumedSingleWordTestUsesTheNormalizedText) {
   const auto tokenizer = load_golden_tokenizer("prefix_accents");
   for (const char* token : {"wSSNw", "wSLSNw", "wSRSNw", "wSLRSNw", "wnSNw"}) {

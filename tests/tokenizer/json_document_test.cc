@@ -1,4 +1,4 @@
-// The list reader gives the same as a parsed document, for any text.
+// For any text, the list reader gives the same as a parsed document.
 #include "tokenizer/loading/json_document.h"
 
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ TEST(JsonDocument, ListReaderMatchesParserOnAllNotations) {
   expect_same("{\"x\": \"\\\"model\\\": {\\\"vocab\\\": {\", \"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}}");
 }
 
-// A file with a few bytes changed, removed or duplicated.
+// Each text is a file with a few bytes changed, removed or duplicated.
 TEST(JsonDocument, ListReaderMatchesParserOnDamagedFiles) {
   std::mt19937_64 random(test_seed());
   constexpr std::string_view kBytes = "{}[]\",:\\ 0123456789.eE-+unultrafse\n\x01\xC3\xFF";
@@ -121,7 +121,7 @@ TEST(JsonDocument, ListReaderMatchesParserOnDamagedFiles) {
       }
       const Result<JsonDocument> fast = JsonDocument::parse(text, "tokenizer.json");
       const Result<JsonDocument> whole = JsonDocument::parse_whole(text, "tokenizer.json");
-      // If the lists are read, a duplicate text of the vocabulary is detected by the builder.
+      // The list reader does not detect a duplicate text of the vocabulary; TokenizerBuilder does.
       if (!whole.ok() && whole.status().code() == ErrorCode::kDuplicate) continue;
       ASSERT_EQ(said(fast), said(whole)) << family << " " << i;
     }

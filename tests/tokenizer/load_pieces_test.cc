@@ -22,7 +22,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// <unk>, <s>, </s>, 256 bytes, then the added ones.
+// A vocabulary with <unk>, <s>, </s>, 256 bytes, and tokens that a test adds.
 struct PieceVocabulary {
   std::string model = "llama", name = "a model", pre;
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
@@ -92,7 +92,7 @@ TEST(LoadPieces, TheHighestScoreMergesFirst) {
   const PieceVocabulary v;
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
-  // _h before el before lo, then _hel; he is last and finds no h.
+  // The merges in order: _h, el, lo, then _hel. "he" is last and finds no h any more.
   EXPECT_EQ(all(**tokenizer, "hello"), (Tokens{v.id("\u2581hel"), v.id("lo")}));
   EXPECT_EQ(all(**tokenizer, "hello", true), (Tokens{1, v.id("\u2581hel"), v.id("lo")}));
   EXPECT_EQ((*tokenizer)->bos(), 1);
@@ -160,7 +160,7 @@ TEST(LoadPieces, MergesMayTakeThePlaceOfScores) {
   // A run of line feeds that is a token becomes that token without a merge.
   EXPECT_EQ(all(**tokenizer, "h\n\n\nh"), (Tokens{v.id("h"), v.id("\n\n\n"), v.id("h")}));
   EXPECT_EQ(all(**tokenizer, "\n\n"), (Tokens{v.id("\n"), v.id("\n")}));
-  // The same under the name of the byte-level model, chosen by its pre-tokenizer.
+  // The same vocabulary under the model name of byte-level BPE: its pre-tokenizer decides.
   v.model = "gpt2";
   for (const char* pre : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {
     v.pre = pre;
@@ -175,7 +175,7 @@ TEST(LoadPieces, MergesMayTakeThePlaceOfScores) {
 struct Hostile {
   const char* name;
   ErrorCode code;
-  const char* words;  // in the message
+  const char* words;  // text in the error message
   std::function<void(PieceVocabulary&)> breaks;
 };
 void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; }

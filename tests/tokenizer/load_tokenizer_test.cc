@@ -23,7 +23,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A GGUF vocabulary that loads: all bytes, "he", "ll", two control tokens. Tests break one thing.
+// A GGUF vocabulary that loads: all bytes, "he", "ll", two control tokens. Each test breaks one part.
 struct GgufVocabulary {
   std::string model = "gpt2", pre = "gpt-2";
   std::vector<std::string> tokens;
@@ -33,7 +33,7 @@ struct GgufVocabulary {
   std::vector<std::pair<std::string, bool>> flags;
   std::string huggingface_json;
   uint64_t embedding_rows = 0;
-  std::optional<uint64_t> cut_to_bytes;  // between opening the file and reading its vocabulary
+  std::optional<uint64_t> cut_to_bytes;  // truncates the file between opening it and reading its vocabulary
 
   GgufVocabulary() {
     for (int b = 0; b < 256; ++b) {
@@ -135,11 +135,11 @@ TEST(LoadGguf, PrefersAnEmbeddedTokenizerJson) {
   EXPECT_EQ((*tokenizer)->bos(), 258);
 }
 
-// Each breaks a good vocabulary in one way.
+// A change that breaks a valid vocabulary in one way.
 struct HostileVocabulary {
   const char* name;
   ErrorCode code;
-  const char* words;  // in the message
+  const char* words;  // text in the error message
   std::function<void(GgufVocabulary&)> breaks;
 };
 void PrintTo(const HostileVocabulary& hostile, std::ostream* out) { *out << hostile.name; }
@@ -411,7 +411,7 @@ TEST(LoadJson, PatternEqualToAStepNameIsAPattern) {
   }
 }
 
-// The places of all values except most entries of vocabularies and merges.
+// Collects the places of all values, except most entries of vocabularies and merges.
 void add_places(const Json& json, const Json::json_pointer& at, std::vector<Json::json_pointer>& places) {
   places.push_back(at);
   if (!json.is_structured()) return;

@@ -1,4 +1,4 @@
-// MemoryModelFile: a model directory that exists only in a test: its text files, no tensors.
+// A model directory that exists only in memory: it has text files and no tensors.
 #pragma once
 
 #include <map>

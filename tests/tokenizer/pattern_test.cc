@@ -84,7 +84,7 @@ TEST(Pattern, ReportsWhetherItReadTheEnd) {
   EXPECT_EQ(match("\\p{L}+", "abc"), (Found{3, true}));
   EXPECT_EQ(match("\\p{L}+", "abc "), (Found{3, false}));
   EXPECT_EQ(match("ab", "a"), (Found{std::nullopt, true}));
-  EXPECT_EQ(match("[^a]", "\xE4\xB8"), (Found{2, true}));  // may become another character
+  EXPECT_EQ(match("[^a]", "\xE4\xB8"), (Found{2, true}));  // the bytes may become another character
 }
 
 TEST(Pattern, MatchesNestedAndNegatedSets) {
@@ -102,7 +102,7 @@ TEST(Pattern, MatchesCountedRepeats) {
   EXPECT_EQ(match("(?:ab|a){2,3}c", "ababac ").end, 6u);
   EXPECT_EQ(match("(?:ab){,2}c", "ababc ").end, 5u);
   EXPECT_EQ(match("(?:ab){2,}", "abababa ").end, 6u);
-  EXPECT_EQ(match("\\d{1,3}+x", "12345x").end, 6u);  // + after a count repeats it
+  EXPECT_EQ(match("\\d{1,3}+x", "12345x").end, 6u);  // + after {1,3} repeats the counted item
 }
 
 TEST(Pattern, UnsupportedSyntaxIsReported) {

@@ -13,8 +13,8 @@
 namespace ibid {
 namespace {
 
-// A random vocabulary over few characters, in both forms. Scores are multiples of 1/8, so sums are exact in any order,
-// and many splits are equal.
+// The same random vocabulary over few characters, in two forms. Scores are multiples of 1/8, so that sums are exact in
+// any order and many splits have equal sums.
 struct Pair {
   UnigramModel model;
   UnigramRef ref;
@@ -73,7 +73,7 @@ TEST(Unigram, EqualsItsDefinition) {
   }
 }
 
-// The text may be encoded in two parts where scan() ends a stretch.
+// If scan() ends a stretch at a position, the two parts may be encoded separately.
 TEST(Unigram, StretchesEncodeToTheTokensOfTheText) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 300; ++round) {

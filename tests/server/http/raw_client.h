@@ -1,4 +1,4 @@
-// A client that is only a socket: sends the bytes that a test passes, and returns those received.
+// A client that is only a socket: it sends the bytes that a test passes, and returns the bytes received.
 #pragma once
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@ namespace ibid::http {
 
 class RawClient {
  public:
-  static constexpr int kPatienceMs = 20'000;  // a test that waits this long has failed
+  static constexpr int kPatienceMs = 20'000;  // limit for a wait; a test that exceeds it has failed
 
   explicit RawClient(uint16_t port) : descriptor_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};
@@ -27,7 +27,7 @@ class RawClient {
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     is_connected_ = connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
-    const int on = 1;  // pieces are sent at once
+    const int on = 1;  // sends pieces at once
     setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   }
   explicit RawClient(const std::string& path) : descriptor_(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -46,7 +46,7 @@ class RawClient {
   bool is_connected() const { return is_connected_; }
   int descriptor() const { return descriptor_; }
 
-  // False: the server has closed.
+  // Returns false if the server has closed.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const ssize_t n = ::send(descriptor_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -56,13 +56,13 @@ class RawClient {
     return true;
   }
 
-  // All bytes until the server closed, or `limit_ms` passed without any.
+  // Returns all bytes until the server closes, or `limit_ms` pass without any.
   std::string read_all(int limit_ms = kPatienceMs) {
     while (receive(limit_ms)) {
     }
     return std::exchange(received_, {});
   }
-  // All bytes up to and including this text, which must arrive; else all bytes received.
+  // Returns all bytes up to and including this text, which must arrive; else all bytes received.
   std::string read_to(std::string_view end) {
     while (received_.find(end) == std::string::npos && receive(kPatienceMs)) {
     }
@@ -72,7 +72,7 @@ class RawClient {
     received_.erase(0, size);
     return found;
   }
-  // A whole response with a Content-Length; for HEAD only its head.
+  // Returns a whole response with a Content-Length; for HEAD only its head.
   std::string read_response(bool head_only = false) {
     std::string head = read_to("\r\n\r\n");
     const size_t at = head.find("Content-Length: ");
@@ -106,7 +106,7 @@ class RawClient {
   }
 
  private:
-  // False: the server has closed, or nothing arrived.
+  // Returns false if the server has closed or nothing arrived.
   bool receive(int limit_ms) {
     pollfd source{descriptor_, POLLIN, 0};
     if (poll(&source, 1, limit_ms) <= 0) return false;
@@ -122,7 +122,7 @@ class RawClient {
   std::string received_;
 };
 
-// The status in "HTTP/1.1 200 OK..."; 0: no response.
+// Returns the status of "HTTP/1.1 200 OK..."; 0 if there is no response.
 inline int status_of(const std::string& response) {
   return response.starts_with("HTTP/1.1 ") ? std::stoi(response.substr(9, 3)) : 0;
 }
@@ -132,7 +132,6 @@ inline std::string body_of(const std::string& response) {
   return at == std::string::npos ? "" : response.substr(at + 4);
 }
 
-// A request "POST /echo HTTP/1.1" with a Content-Length.
 inline std::string post_text(std::string_view path, std::string_view body, std::string_view more = "") {
   return "POST " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n" + std::string(more) +
          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + std::string(body);

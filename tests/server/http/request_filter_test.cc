@@ -55,7 +55,7 @@ TEST_F(DoorTest, ForeignHostNamesAreRefused) {
   for (const char* host : {"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example",
                            "notlocalhost", "[::1", "[evil]", "localhost:", "localhost:99999", "localhost:80x",
                            "127.0.0.1:8080@evil.example", "", ":80", "0x7f.1"}) {
-    EXPECT_EQ(status_for_host(host), *host == '\0' ? 0 : 403) << host;  // HTTP/1.0 may have none
+    EXPECT_EQ(status_for_host(host), *host == '\0' ? 0 : 403) << host;  // a request of HTTP/1.0 may have no Host
   }
 }
 
@@ -73,7 +73,7 @@ TEST_F(DoorTest, ForeignOriginsAreRefused) {
         "file://", "http://", "chrome-extension://abc", "http://127.0.0.1:8081"}) {
     EXPECT_EQ(status_for_origin(origin), 403) << origin;
   }
-  EXPECT_EQ(status_for_origin("https://llm.example", "llm.example"), 0);  // behind a TLS proxy
+  EXPECT_EQ(status_for_origin("https://llm.example", "llm.example"), 0);  // the page came through a TLS proxy
   EXPECT_EQ(status_for_origin("https://llm.example:444", "llm.example"), 403);
 }
 

@@ -10,12 +10,12 @@ namespace {
 
 using Progress = RequestReader::Progress;
 
-// The result of reading bytes: the status of the refusal, 200 for a complete request, 0 if more bytes are needed.
+// Result of reading: status of the refusal, 200 for a complete request, 0 if more bytes are needed.
 struct Outcome {
   int status = 0;
   RequestHead head = {};
   std::string body = {};
-  std::string left = {};  // for the next request
+  std::string left = {};  // bytes of the next request
 };
 
 // Passes `bytes` to the reader in pieces of that size.

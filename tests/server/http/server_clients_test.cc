@@ -1,4 +1,3 @@
-// Clients that disconnect, and clients that do not read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,12 +12,12 @@ namespace {
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-// Much longer than expected: a machine under load is slow.
+// Limit for waits, much longer than expected, because a machine under load is slow.
 constexpr int kSoonMs = 5000;
 
 class ServerClientsTest : public ServerFixture {
  protected:
-  // A client whose request has reached its handler.
+  // Returns a client whose request has reached its handler.
   RawClient holding() {
     RawClient one = client();
     one.send(post_text("/hold", "{}"));
@@ -78,7 +77,8 @@ TEST_F(ServerClientsTest, ClientMayDisconnectAtEveryByteOfItsRequest) {
   EXPECT_EQ(status_of(ask(get_text("/health"))), 200);
 }
 
-// A whole response has been written by then; a stream has only its first events, and the others are dropped.
+// A whole response is already written when the client leaves. Of a stream only the first events are, and the others are
+// dropped.
 TEST_F(ServerClientsTest, ClientMayDisconnectAtEveryByteOfItsResponse) {
   start();
   const std::string request = post_text("/echo", "{\"a\": 1}");
@@ -120,7 +120,7 @@ TEST_F(ServerClientsTest, ClientMayDisconnectAtEveryByteOfItsResponse) {
   EXPECT_EQ(status_of(ask(get_text("/health"))), 200);
 }
 
-// A client that closes its sending side counts as gone, but still gets its response.
+// A client that closes only its sending side counts as gone, but still gets its response.
 TEST_F(ServerClientsTest, HalfClosedClientGetsResponseButNoComputation) {
   start();
   RawClient one = holding();
@@ -161,7 +161,7 @@ TEST_F(ServerClientsTest, ManyPipelinedRequestsAreAllAnswered) {
   sender.join();
 }
 
-// The bytes of a client are read ahead only up to a limit, so that it takes no time from the others.
+// The server reads ahead only up to a limit, so that one client takes no time from the others.
 TEST_F(ServerClientsTest, EndlessPipelinedBytesAreNotRead) {
   start();
   RawClient one = holding();
@@ -198,7 +198,7 @@ TEST_F(ServerClientsTest, OnlyTheClientThatDoesNotReadIsDisconnected) {
   exchange_->begin_stream(200, "text/event-stream");
   const std::string piece(10'000, 'd');
   bool lost = false;
-  // The kernel buffers some megabytes for a client.
+  // The kernel buffers some megabytes for each client.
   for (int i = 0; i < 10'000 && !lost; ++i) lost = !stuck_exchange->send(piece);
   EXPECT_TRUE(lost);
   EXPECT_TRUE(stuck_exchange->gone().stop_requested());
@@ -237,7 +237,7 @@ TEST_F(ServerClientsTest, ClientThatReadsTooSlowlyIsDisconnected) {
   RawClient slow = holding();
   exchange_->respond({.content_type = "text/plain", .body = std::string(200'000'000, 'x')});
   std::string room(100'000, '\0');
-  // On a busy machine the server may notice late; still less than half of the response is read meanwhile.
+  // On a busy machine the server may notice late. Even then less than half of the response is read.
   for (int i = 0; i < 900 && !exchange_->gone().stop_requested(); ++i) {
     std::this_thread::sleep_for(milliseconds(10));
     recv(slow.descriptor(), room.data(), room.size(), MSG_DONTWAIT);

@@ -1,5 +1,5 @@
-// Many clients that are slow, silent or incomplete, besides some normal ones. IBID_CROWD: number of the former,
-// IBID_ROUNDS: requests of each of the latter. The latency of the latter is printed.
+// Many clients that are slow, silent or incomplete, beside some normal ones. IBID_CROWD: number of the slow clients,
+// IBID_ROUNDS: requests of each normal client. The latency of the normal clients is printed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -41,7 +41,7 @@ class ServerCrowdTest : public ServerFixture {
   }
 };
 
-// slow_crowd as a process, which lives as long as the object.
+// Runs slow_crowd as a process that lives as long as the object.
 class SlowCrowd {
  public:
   explicit SlowCrowd(std::vector<std::string> words) {
@@ -88,7 +88,7 @@ class SlowCrowdTest : public ServerCrowdTest {
     return given == nullptr ? 20 : std::stoul(given);
   }
 
-  // Four clients with about fifty requests per second each, independent of response times.
+  // Serves four clients with about fifty requests per second each, sent independently of response times.
   static void serve_good_clients(uint16_t port, size_t n_requests, Waits& waits) {
     constexpr auto kPause = milliseconds(20);
     std::mutex mutex;
@@ -122,8 +122,8 @@ class SlowCrowdTest : public ServerCrowdTest {
   }
 };
 
-// Cases 124 and 125, by the hundred: connections in every unfinished state, as many as the server accepts, and twice as
-// many. The cost of sending alone is measured with a crowd that sends to another process.
+// Cases 124 and 125 with hundreds of clients: connections in every unfinished state, as many as the server accepts,
+// then twice as many. The cost of sending alone is measured with a crowd that sends to another process.
 TEST_F(SlowCrowdTest, SlowAndSilentClientsDoNotDelayOthers) {
   ServerOptions options = quick_options();
   const size_t n_crowd = crowd_size();
@@ -136,14 +136,14 @@ TEST_F(SlowCrowdTest, SlowAndSilentClientsDoNotDelayOthers) {
   struct Arm {
     const char* name;
     const Server* server;
-    std::string crowd_port;  // empty: none
+    std::string crowd_port;  // empty: no crowd
     Waits waits = {};
   };
   Arm arms[] = {{"nobody else", wide.get(), ""},
                 {"a crowd elsewhere", wide.get(), sink.said()},
                 {"a crowd that has its places", wide.get(), std::to_string(wide->port())},
                 {"a crowd of twice the places", server_.get(), std::to_string(server_->port())}};
-  // In turns, so that other load of the machine affects all of them.
+  // The variants take turns, so that other load of the machine affects all of them.
   constexpr size_t kTurns = 4;
   for (size_t turn = 0; turn < kTurns; ++turn) {
     for (Arm& arm : arms) {
@@ -168,7 +168,7 @@ TEST_F(SlowCrowdTest, SlowAndSilentClientsDoNotDelayOthers) {
   }
 }
 
-// Case 130, by the hundred: streams that are not read, and others that are read to the end.
+// Case 130 with hundreds of clients: some streams are not read, others are read to the end.
 TEST_F(ServerCrowdTest, UnreadStreamsDoNotAffectOthers) {
   ServerOptions options = quick_options();
   options.max_queued_bytes = 20'000;
@@ -191,7 +191,7 @@ TEST_F(ServerCrowdTest, UnreadStreamsDoNotAffectOthers) {
       n_whole += one.read_to("0\r\n\r\n").ends_with("last\r\n0\r\n\r\n") ? 1 : 0;
     });
   }
-  // Normal clients get a little; the others so much that they are disconnected.
+  // Normal clients get little; the others so much that they are disconnected.
   const std::string piece(10'000, 'd');
   for (size_t i = 0; i < n_stuck; ++i) {
     while (held(i)->send(piece)) {
@@ -232,7 +232,7 @@ TEST_F(ServerCrowdTest, ManyStreamsAreNeitherLostNorMixedUp) {
   for (size_t i = 0; i < kClients; ++i) {
     clients[i].read_to("\r\n\r\n");
     std::string chunked = clients[i].read_to("0\r\n\r\n"), text;
-    while (!chunked.starts_with("0\r\n")) {  // decodes chunks
+    while (!chunked.starts_with("0\r\n")) {  // decodes the chunks
       const size_t size = std::stoul(chunked, nullptr, 16);
       const size_t begin = chunked.find("\r\n") + 2;
       text += chunked.substr(begin, size);

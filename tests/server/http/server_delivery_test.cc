@@ -1,4 +1,4 @@
-// client_gone of a record is true only if bytes of the response were not delivered.
+// client_gone of a record is true only if bytes of the response did not arrive.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,3 @@
-// A server on a free port with handlers for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -77,7 +76,7 @@ class ServerFixture : public testing::Test {
     return held_.size() > n ? held_[n] : nullptr;
   }
   void let_go_of_all() {
-    std::vector<ExchangePtr> all;  // their records take the lock
+    std::vector<ExchangePtr> all;  // destroyed without the lock, because their records take it
     const std::lock_guard lock(mutex_);
     all.swap(held_);
   }

@@ -1,4 +1,3 @@
-// Limits for clients, over the network: sizes, times, and data that is not HTTP.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +16,6 @@ using testing::Not;
 
 class ServerLimitsTest : public ServerFixture {
  protected:
-  // Short deadlines, for tests that wait for them.
   static ServerOptions hasty_options() {
     ServerOptions options = quick_options();
     options.header_timeout = milliseconds(150);
@@ -27,7 +25,7 @@ class ServerLimitsTest : public ServerFixture {
   }
 };
 
-// Case 118: the client receives 413 although it has not sent everything.
+// Case 118: the client receives 413 although it has not sent the whole body.
 TEST_F(ServerLimitsTest, TooLongBodyIsRefusedBeforeItIsSent) {
   ServerOptions options = quick_options();
   options.max_body_bytes = 1000;
@@ -66,7 +64,7 @@ TEST_F(ServerLimitsTest, TotalOfAllBodiesIsLimited) {
   EXPECT_THAT(refused, HasSubstr("Retry-After: 1\r\n"));
   small.send(post_text("/echo", std::string(60'000, 'b')));
   EXPECT_EQ(status_of(small.read_response()), 200);
-  // The budget is available again.
+  // The evicted body has returned its share of the budget.
   RawClient again = client();
   again.send(post_text("/echo", std::string(200'000, 'c')));
   EXPECT_EQ(status_of(again.read_response()), 200);
@@ -245,7 +243,7 @@ TEST_F(ServerLimitsTest, ConnectionBeingAnsweredIsNotEvicted) {
   RawClient c = client();
   c.send(get_text("/health"));
   const std::string turned_away = c.read_all(2000);
-  // Or it was closed before it could read the response.
+  // The client may also have been disconnected before it could read the response.
   EXPECT_THAT(turned_away, testing::AnyOf("", testing::StartsWith("HTTP/1.1 503 ")));
   held(0)->respond({.body = "1"});
   held(1)->respond({.body = "2"});
@@ -272,13 +270,13 @@ TEST_F(ServerLimitsTest, UploadWithProgressIsNotEvictedForSilentClients) {
   EXPECT_EQ(body_of(upload.read_response()).size(), kParts * part.size());
 }
 
-// A client that does not read its response is treated like a silent one.
+// A client that does not read its response counts as silent.
 TEST_F(ServerLimitsTest, ConnectionThatDoesNotReadIsEvicted) {
   ServerOptions options = quick_options();
   options.max_connections = 4;
   options.stall_time = milliseconds(50);
   start(options);
-  // More than the kernel buffers for them.
+  // The kernel does not buffer this much for them.
   const std::string request = post_text("/echo", std::string(20'000'000, 'x'));
   std::vector<RawClient> stuck;
   for (int i = 0; i < 4; ++i) {

@@ -1,4 +1,3 @@
-// TLS: which clients are served, and which files are refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
@@ -22,11 +21,11 @@ struct Free {
 template <typename T>
 using Owned = std::unique_ptr<T, Free>;
 
-// A RawClient that uses TLS up to a version.
+// A RawClient that uses TLS up to some version.
 class TlsClient {
  public:
   TlsClient(uint16_t port, int most) : socket_(port), context_(SSL_CTX_new(TLS_client_method())) {
-    SSL_CTX_set_security_level(context_.get(), 0);  // otherwise old versions would not be tried
+    SSL_CTX_set_security_level(context_.get(), 0);  // at a higher level the client would not try old versions
     SSL_CTX_set_max_proto_version(context_.get(), most);
     session_.reset(SSL_new(context_.get()));
     SSL_set_fd(session_.get(), socket_.descriptor());

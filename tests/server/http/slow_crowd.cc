@@ -82,7 +82,7 @@ class SlowClient {
 };
 
 void be_crowd(uint16_t port, size_t n_clients) {
-  constexpr size_t kTicks = 100;  // per second
+  constexpr size_t kTicks = 100;  // ticks per second
   std::vector<SlowClient> crowd;
   for (size_t i = 0; i < n_clients; ++i) crowd.emplace_back(port, kBeginnings[i % std::size(kBeginnings)]);
   std::puts("there");

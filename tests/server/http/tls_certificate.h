@@ -1,4 +1,3 @@
-// A certificate for this machine, for tests.
 #pragma once
 
 #include <gtest/gtest.h>

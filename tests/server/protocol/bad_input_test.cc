@@ -123,7 +123,7 @@ TEST(BadInputTest, ProtocolsWithOneAnswerRefuseN) {
   }
 }
 
-// /metrics counts exactly those errors as the client's for which clients get a 400 or 404.
+// /metrics counts an error as the client's exactly if the client gets a 400 or 404 for it.
 TEST(BadInputTest, IsOfRequestMatchesTheStatus) {
   for (int i = 1; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
     const auto code = static_cast<ErrorCode>(i);
@@ -132,7 +132,6 @@ TEST(BadInputTest, IsOfRequestMatchesTheStatus) {
   }
 }
 
-// The service's error for a response format is reported under the field that the client used.
 TEST(BadInputTest, InvalidFormatErrorNamesTheField) {
   struct BadForm {
     const char* path;
@@ -258,7 +257,7 @@ TEST(BadInputTest, UnknownFieldsAreIgnored) {
   EXPECT_EQ(door.last().cache_namespace, "us");
 }
 
-// The table has the ranges of the sampler: both ends are allowed, and the sampler accepts what the table allows.
+// Both ends of a range in the table are allowed, and the sampler accepts every value that the table allows.
 TEST(BadInputTest, TableHasTheRangesOfTheSampler) {
   size_t n_checked = 0;
   for (const Field<AnswerRequest>& field : sampler_fields()) {

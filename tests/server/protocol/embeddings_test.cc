@@ -1,4 +1,3 @@
-// /v1/embeddings, /api/embed and /api/embeddings: requests, responses and errors.
 #include "server/protocol/embeddings.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // Fakes on both sides of the protocols: an exchange that records the response, and a backend with scripted answers.
-// FakeDoor sends requests through the routes of all protocols.
+// FakeDoor sends requests through the routes of all protocols to that backend.
 #pragma once
 
 #include <functional>
@@ -57,9 +57,9 @@ class FakeExchange final : public http::Exchange {
     CHECK(parsed.ok()) << body;
     return *parsed;
   }
-  // The data of each event, or of each line, as JSON; "[DONE]" as a text.
+  // Returns the data of each event, or of each line, as JSON; "[DONE]" as a text.
   std::vector<Json> events() const;
-  // The names of the events that have one.
+  // Returns the names of the events that have a name.
   std::vector<std::string> event_names() const;
 
   int status = 0;
@@ -98,7 +98,7 @@ inline std::vector<std::string> FakeExchange::event_names() const {
 
 inline std::shared_ptr<const Tokenizer> fake_tokenizer() { return std::make_shared<FakeTokenizer>(); }
 
-// An answer with distinguishable usage and timings.
+// Makes an answer in which all numbers of usage and timings differ.
 inline Answer make_answer(std::string content) {
   Answer answer;
   answer.content = std::move(content);
@@ -124,7 +124,7 @@ class FakeBackend final : public Backend {
     }
     if (keep_listeners) listeners.push_back(std::move(listener));
   }
-  // Distinguishable vectors: i + 0.5 and -1 for input i.
+  // Makes vectors that differ: i + 0.5 and -1 for input i.
   void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token) override {
     embedded.push_back(request);
     if (!embedding_status.ok()) return listener->fail(embedding_status, std::chrono::seconds(7));
@@ -167,7 +167,7 @@ class FakeBackend final : public Backend {
     return {};
   }
 
-  // Emits a plain answer, its content in two parts, for each of the request's n.
+  // Emits a plain answer, its content in two parts, for each of the n answers of the request.
   static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
     listener.begin("tiny", answer.usage.n_prompt, fake_tokenizer());
     for (size_t i = 0; i < request.n; ++i) {
@@ -197,7 +197,7 @@ class FakeDoor {
  public:
   FakeDoor() : FakeDoor(std::shared_ptr<Backend>()) {}
   explicit FakeDoor(std::unique_ptr<ConversationStore> own) : FakeDoor(nullptr, std::move(own)) {}
-  // With another backend.
+  // Uses another backend, `own`.
   explicit FakeDoor(std::shared_ptr<Backend> own,
                     std::unique_ptr<ConversationStore> kept = ConversationStore::open({}).value())
       : store(std::move(kept)) {
@@ -208,7 +208,7 @@ class FakeDoor {
   }
   // Makes new ids differ from those of an earlier door.
   void new_ids_from(size_t n) { n_ids_ = n; }
-  // As with --namespace-by-user.
+  // Sets the option --namespace-by-user.
   void tell_users_apart() {
     Site site = *site_;
     site.namespace_by_user = true;
@@ -240,7 +240,7 @@ class FakeDoor {
 
   const AnswerRequest& last() const { return backend->requests.back(); }
 
-  // Declared first: listeners of the backend may hold conversations.
+  // Declared first, because listeners of the backend may hold conversations of the store.
   std::unique_ptr<ConversationStore> store;
   std::shared_ptr<FakeBackend> backend = std::make_shared<FakeBackend>();
 

@@ -1,4 +1,3 @@
-// llama.cpp's own endpoints.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// An answer that the server cannot complete ends with an error in the protocol's format, and not as if the model or a
-// limit had ended it: 503 if nothing was sent yet, else the last event of the stream.
+// If the server cannot complete an answer, the response must not look as if the model or a limit had ended it: it is a
+// 503 if nothing was sent yet, else the last event of the stream is an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,3 @@
-// Ollama's API: lines, options, durations, models.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,7 +63,7 @@ TEST(OllamaTest, ToolCallsHaveObjectsAndThinkingItsOwnField) {
   const auto lines = door.post("/api/chat", chat_lines(""))->events();
   EXPECT_EQ(lines[0]["message"]["thinking"], "hmm");
   EXPECT_EQ(lines[1]["message"]["tool_calls"][0]["function"]["name"], "f");
-  // The same sent back by a client.
+  // A client sends the same message back.
   ASSERT_EQ(door.post("/api/chat", std::string(R"({"messages": [{"role": "user", "content": "x"},
     {"role": "assistant", "content": "", "thinking": "hmm", "tool_calls": [{"function": {"name": "f",
      "arguments": {"x": [1]}}}]}, {"role": "tool", "content": "sun", "tool_name": "f"}]})"))
@@ -174,7 +173,7 @@ TEST(OllamaTest, UnloadedModelIsDescribedFromItsFile) {
   }
 }
 
-// As in Ollama's runner, none of the three is a limit.
+// As in Ollama's runner, none of these three values is a limit.
 TEST(OllamaTest, NumPredictOfZeroOrBelowIsUnlimited) {
   for (const char* none : {"0", "-1", "-2"}) {
     FakeDoor door;

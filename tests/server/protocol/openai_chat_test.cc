@@ -1,4 +1,3 @@
-// POST /v1/chat/completions: how requests reach the service, and how answers reach the client.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -294,7 +293,7 @@ TEST(OpenAiChatTest, StreamHasLogprobsWithTheirText) {
     listener.begin("tiny", 3, fake_tokenizer());
     listener.logprobs(0, std::span(answer.logprobs).first(1));
     listener.content(0, "a");
-    listener.logprobs(0, std::span(answer.logprobs).subspan(1, 1));  // those of a marker
+    listener.logprobs(0, std::span(answer.logprobs).subspan(1, 1));  // log-probability of a marker
     listener.logprobs(0, std::span(answer.logprobs).subspan(2, 1));
     listener.content(0, "ab");
     listener.answer(0, answer);

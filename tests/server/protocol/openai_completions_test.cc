@@ -1,4 +1,3 @@
-// POST /v1/completions: prompts as texts and tokens, echo, log-probabilities, streams.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,7 +116,7 @@ TEST(OpenAiCompletionsTest, ErrorOfOnePromptStopsTheOthersAndIsReturned) {
   EXPECT_EQ(door.post(kCompletions, body)->json()["error"]["param"], "prompt");
 }
 
-// A disconnect stops all prompts; the last of them ends the exchange.
+// If the client disconnects, all prompts stop, and the last of them ends the exchange.
 TEST(OpenAiCompletionsTest, DisconnectStopsAllPrompts) {
   FakeDoor door;
   door.backend->keep_listeners = true;
@@ -176,7 +175,7 @@ TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
                                       R"([{"a":-0.5},{}],"text_offset":[0,1]})");
 }
 
-// As texts they would be the same key twice.
+// As texts, the two tokens would be the same key.
 TEST(OpenAiCompletionsTest, TokensThatAreNotUtf8AreKeyedByBytes) {
   FakeDoor door;
   const Tokens ids = FakeTokenizer().sampled({"\xC3", "\xE2"});

@@ -1,4 +1,3 @@
-// /v1/conversations: lists of items to which responses are appended, and which they continue.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -48,7 +47,7 @@ TEST(ConversationsTest, ResponseIsContinuedFromItsPosition) {
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   const Json first = answer_to(door, conversation, "one");
   answer_to(door, conversation, "two");
-  // A branch: not part of the conversation, and itself continuable.
+  // A branch of the response is not part of the conversation; it can be continued itself.
   const Json branch =
       door.post(kResponsesPath, Json({{"input", "other"}, {"previous_response_id", first["id"]}}))->json();
   EXPECT_EQ(door.last().messages.size(), 3u);
@@ -59,7 +58,7 @@ TEST(ConversationsTest, ResponseIsContinuedFromItsPosition) {
   EXPECT_EQ(door.send("GET", path_of(conversation) + "/items")->json()["data"].size(), 4u);
   const std::string inputs = std::string(kResponsesPath) + "/" + first["id"].get<std::string>() + "/input_items";
   EXPECT_EQ(door.send("GET", inputs)->json()["data"].size(), 1u);
-  // A response whose items were deleted cannot be continued; the error says so.
+  // If items of a response were deleted, it cannot be continued, and the error says so.
   const std::string said = first["output"][0]["id"];
   EXPECT_EQ(door.send("DELETE", path_of(conversation) + "/items/" + said)->json()["object"], "conversation");
   const auto lost = door.post(kResponsesPath, Json({{"input", "x"}, {"previous_response_id", first["id"]}}));

@@ -1,4 +1,3 @@
-// The OpenAPI description is correct: the parsers treat fields as it says.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,7 +39,7 @@ TEST(OpenApiTest, EveryFieldIsReadAsDescribed) {
     ASSERT_EQ(sound.post(path, sound_body(path))->status, 200) << path;
     for (const FieldRule& rule : endpoint.fields()) {
       const std::string name(rule.name);
-      // A value of the wrong type is refused, unless the field is ignored.
+      // A value of the wrong type is refused unless the field is ignored.
       Json wrong = sound_body(path);
       wrong[name] = rule.shape == Shape::kObject ? Json(5)
                     : rule.shape == Shape::kAny  ? Json::parse("[[]]")

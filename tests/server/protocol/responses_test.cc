@@ -1,4 +1,3 @@
-// /v1/responses: items in and out, branches by previous_response_id, the order of events, storage and deletion.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -99,7 +98,7 @@ TEST(ResponsesTest, AnyResponseCanBeContinued) {
   EXPECT_EQ(
       json_to_string(door.last().messages),
       R"([{"role":"user","content":"one"},{"role":"assistant","content":"Hello"},{"role":"user","content":"two"}])");
-  // Both can be continued: once the second, and once more the first.
+  // Both responses can be continued: the second, then the first a second time.
   door.post(kResponses, Json({{"input", "three"}, {"previous_response_id", second}}));
   EXPECT_EQ(door.last().messages.size(), 5u);
   door.post(kResponses, Json({{"input", "other"}, {"previous_response_id", first}, {"instructions", "b"}}));
@@ -157,7 +156,6 @@ TEST(ResponsesTest, EventsFollowTheProtocolsOrder) {
   EXPECT_EQ(response["output"][2]["call_id"], "c1");
   EXPECT_EQ(events[8]["output_index"], 1);
   EXPECT_EQ(events[10]["item_id"], response["output"][1]["id"]);
-  // A streamed response can be continued.
   door.post(kResponses, Json({{"input", "next"}, {"previous_response_id", response["id"]}}));
   EXPECT_EQ(door.last().messages[1]["tool_calls"][0]["id"], "c1");
 }
@@ -276,7 +274,6 @@ TEST(ResponsesTest, InputItemsAreListedInPages) {
   EXPECT_EQ(all["data"][2]["content"][0]["text"], "two");
   EXPECT_EQ(all["first_id"], all["data"][0]["id"]);
   EXPECT_FALSE(all["has_more"].get<bool>());
-  // Pages, newest first.
   const Json page = door.send("GET", path + "?limit=2")->json();
   EXPECT_EQ(page["data"][0], all["data"][2]);
   EXPECT_TRUE(page["has_more"].get<bool>());
@@ -324,7 +321,7 @@ TEST(ResponsesTest, StoredResponseIsContinuedAfterRestart) {
   EXPECT_EQ(door.last().messages.size(), 3u);
 }
 
-// An error of the disk is an error of the request, whose message does not contain the path.
+// An error of the disk fails the request; the message does not contain the path.
 TEST(ResponsesTest, StorageErrorFailsTheRequest) {
   const TempDir dir;
   FakeDoor door(ConversationStore::open({.directory = dir.file("cache")}).value());

@@ -1,4 +1,3 @@
-// Many requests at once, clients that disconnect, deadlines, and lack of memory.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -13,7 +12,7 @@
 namespace ibid::serve {
 namespace {
 
-// Blocks the model before its passes until it is opened. (The semaphore of libstdc++ 12 can lose a wake-up.)
+// Blocks the model before its passes until open() is called. (The semaphore of libstdc++ 12 can lose a wake-up.)
 class Gate {
  public:
   explicit Gate(FakeModel& model) {
@@ -46,7 +45,7 @@ class Gate {
   }
 
  private:
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the following members
   std::condition_variable changed_;
   bool is_open_ = false;
   int n_held_ = 0, n_passes_ = 0;
@@ -57,8 +56,6 @@ AdmissionOptions one_at_a_time() {
   options.max_running = 1;
   return options;
 }
-
-// --- clients that disconnect
 
 // An answer that is stopped within a character ends with U+FFFD.
 std::string whole_characters(std::string text) {
@@ -150,8 +147,6 @@ TEST(AnswerLoadTest, ShutdownIsReportedToAllClients) {
   for (const auto& heard : all) EXPECT_TRUE(heard->has_ended());
 }
 
-// --- deadlines
-
 TEST(AnswerLoadTest, QueueTimeoutIsReported) {
   ServiceFixture f(one_at_a_time());
   Gate gate(*f.chat.model);
@@ -193,8 +188,6 @@ TEST(AnswerLoadTest, AnswerPastItsDeadlineKeepsItsText) {
   EXPECT_LE(f.answer(ask(messages)).usage.n_prefilled,
             f.chat.ids("<|im_end|>").size() + f.chat.next_prompt("on").size() + 1);
 }
-
-// --- fairness and limits
 
 TEST(AnswerLoadTest, NamespacesTakeTurnsInTheQueue) {
   ServiceFixture f(one_at_a_time());
@@ -239,8 +232,6 @@ TEST(AnswerLoadTest, FullServerRefusesWithRetryAfter) {
   EXPECT_EQ(first->queued(), std::chrono::seconds(0));
   EXPECT_EQ(second->queued(), std::chrono::seconds(3)) << "by the service's clock";
 }
-
-// --- memory
 
 size_t page_bytes_of_fake() { return ChatFixture().engine->state().pool().layout().page_bytes(); }
 
@@ -301,8 +292,6 @@ TEST(AnswerLoadTest, NamespacesTakeTurnsForMemory) {
   for (const auto& heard : all) EXPECT_TRUE(heard->wait().ok());
   EXPECT_EQ(order, "aabaaa");
 }
-
-// --- unloading and replaced files
 
 TEST(AnswerLoadTest, ConversationsSurviveAUseLongerThanKeepAlive) {
   ServiceFixture f;
@@ -366,8 +355,6 @@ TEST(AnswerLoadTest, TasksDoNotWaitForAnswers) {
   gate.open();
   EXPECT_TRUE(waiting->wait().ok());
 }
-
-// --- many clients
 
 TEST(AnswerLoadTest, OneHistoryFromManyClientsHasTheSameAnswer) {
   ServiceFixture f;

@@ -26,7 +26,7 @@ Json weather_tool() {
 
 struct ReplyFixture : ServiceFixture {
   explicit ReplyFixture(const char* chat_template = kCalls) : ServiceFixture(quiet(), chat_template) {}
-  // Sets the model's answers, one per turn, with one token per byte: no encoding gives these tokens.
+  // Sets the model's answers, one per turn. They have one token per byte, which no encoding gives.
   void says(const std::vector<std::string>& answers) {
     std::vector<Tokens> replies;
     for (const std::string& text : answers) {
@@ -97,7 +97,7 @@ TEST(AnswerReplyTest, WithoutToolsCallSyntaxIsText) {
   EXPECT_EQ(f.answer(f.request(Json::array({user("x")}))).content, call);
 }
 
-// A template that refuses a tool's result after an answer without calls receives the answer with its calls.
+// The template refuses a tool's result that follows an answer without calls, so it must receive the calls.
 TEST(AnswerReplyTest, TemplateReceivesToolCalls) {
   static const std::string strict =
       std::string(

@@ -1,4 +1,3 @@
-// Histories of clients, and the conversations that they continue.
 #include "server/service/conversations.h"
 
 #include <gtest/gtest.h>
@@ -84,7 +83,7 @@ struct ConversationsFixture {
     EXPECT_TRUE(taken.ok()) << taken.status().message();
     return *std::move(taken);
   }
-  // Answers the history, and puts the conversation back. Returns the turn; appends the answer to `messages`.
+  // Answers the history and puts the conversation back. Returns the turn, and appends the answer to `messages`.
   Turn answer(Json& messages, const std::string& name = "a") {
     Conversation conversation = take(messages, name);
     const Turn turn = must(conversation.session().answer(greedy(6)));

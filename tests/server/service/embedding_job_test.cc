@@ -1,4 +1,3 @@
-// Embeddings by the service: in the queue, next to answers, with deadlines, and with errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +25,7 @@ class HeardEmbeddings final : public EmbeddingListener {
     ended_.wait(lock, [this] { return status_.has_value(); });
     return *status_;
   }
-  // After wait().
+  // Call after wait().
   const EmbeddingReply& reply() const { return reply_; }
 
  private:
@@ -64,7 +63,7 @@ struct EmbeddingService {
     service->embed(std::move(request), heard, std::move(stop));
     return heard;
   }
-  // So large that it takes a while.
+  // A request that takes a while.
   static EmbeddingRequest large() {
     EmbeddingRequest request;
     request.inputs.assign(2000, std::string(400, 'x'));
@@ -122,7 +121,7 @@ TEST(EmbeddingJobTest, ErrorsAreReported) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(s.service->stats().n_bad, 6u);
   EXPECT_EQ(s.service->stats().n_failed, 0u);
-  // And the model cannot answer.
+  // The model makes embeddings only and cannot answer.
   const auto heard = std::make_shared<Heard>();
   AnswerRequest ask_it = ask(Json::array({user("hello")}));
   ask_it.model = "embed";

@@ -1,4 +1,3 @@
-// Models by name: loaded on the first request, within a budget, and unloaded.
 #include "server/service/model_host.h"
 
 #include <gtest/gtest.h>
@@ -106,7 +105,7 @@ TEST(ModelHostTest, FailedLoadCanBeRetried) {
   EXPECT_EQ(f.n_loads, 3);
 }
 
-// The loader's errors name files of the server's machine.
+// The loader's errors name files of the server's machine, which clients must not see.
 TEST(ModelHostTest, LoadErrorForClientsDoesNotNameThePath) {
   std::vector<std::string> remarks;
   ModelHostOptions options;
@@ -140,7 +139,7 @@ TEST(ModelHostTest, IdleModelsAreUnloadedAndUsedOnesStay) {
   f.clock.advance(5'000'000'000);
   used = nullptr;
   f.clock.advance(999'000'000);
-  (void)f.host->list();  // list() is not a use
+  (void)f.host->list();  // must not count as a use
   f.host->unload_idle();
   EXPECT_TRUE(f.host->list()[0].is_loaded);
   f.clock.advance(1'000'000);
@@ -210,7 +209,7 @@ TEST(ModelHostTest, BudgetUnloadsTheLeastRecentlyUsedModel) {
   EXPECT_FALSE(f.host->list()[0].is_loaded);
 }
 
-// The size of its keys and values is known afterwards.
+// After the first load the size of the KV budget is known, so the model is not loaded again in vain.
 TEST(ModelHostTest, ModelThatNeverFitsIsLoadedOnlyOnce) {
   HostFixture f({.memory_budget_bytes = kHostedKvBytes, .load_at_once = false});
   for (int i = 0; i < 3; ++i) {

@@ -1,4 +1,3 @@
-// Order of requests: turns of owners, limits, and memory.
 #include "server/service/queue.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +38,7 @@ struct NamedQueue {
     admitted.push_back(request);
     return request->model;
   }
-  // The first admitted request leaves.
+  // The request that was admitted first leaves.
   void leave() {
     EXPECT_TRUE(queue.leave(*admitted.front()).empty());
     queue.forget(admitted.front());
@@ -144,8 +143,6 @@ TEST(QueueTest, CountsMatchStates) {
   q.queue.forget(second);
   EXPECT_TRUE(q.queue.is_empty());
 }
-
-// --- memory
 
 TEST(QueueTest, SingleRequestMayReserveAll) {
   ChatFixture f;

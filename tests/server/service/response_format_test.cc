@@ -1,4 +1,4 @@
-// Answers with a response format or a required tool call: only reasoning may precede these.
+// Answers with a response format or a required tool call: only reasoning may precede it.
 #include <gtest/gtest.h>
 
 #include "tests/server/service/service_fixture.h"
@@ -25,7 +25,7 @@ constexpr const char* kSchema = R"({"type": "object", "properties": {"place": {"
 
 struct FormFixture : ServiceFixture {
   FormFixture() : ServiceFixture(quiet(), kThinks) {}
-  // The model begins with `text`; afterwards it continues by itself.
+  // Makes the model begin with `text`; afterwards it continues by itself.
   void begins_with(const std::string& text, const std::string& prompt, bool ends = false) {
     Tokens ids = chat.tokenizer->encode(text, TextOrigin::kInput, false);
     if (ends) ids.push_back(chat.tokenizer->im_end);
@@ -141,7 +141,7 @@ Json tool_with(const char* name, const char* parameters) {
   return tool;
 }
 
-// Nested models as pydantic writes them, and a recursive model.
+// The schema has nested models, as pydantic writes them, and a recursive one.
 TEST(AnswerFormTest, RequiredCallSupportsSchemaReferences) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
@@ -309,7 +309,7 @@ TEST(AnswerFormTest, ToolChoiceNonePreventsCalls) {
   EXPECT_EQ(n_times(answer.text, "<tool_call>"), 0u) << answer.text;
 }
 
-// With a grammar, emitted arguments never have to be taken back.
+// A grammar constrains the arguments, so they never have to be withdrawn once they are emitted.
 TEST(AnswerFormTest, ArgumentsAreStreamedIfAGrammarConstrainsThem) {
   for (const bool strict : {true, false}) {
     InTextFixture f("Let me see.\n" + kCall);
@@ -323,7 +323,7 @@ TEST(AnswerFormTest, ArgumentsAreStreamedIfAGrammarConstrainsThem) {
   }
 }
 
-// Otherwise the model would invent the call's syntax.
+// If the template does not show the tools, the model would have to invent the syntax of a call.
 TEST(AnswerFormTest, RequiredCallIsRefusedIfTheTemplateShowsNoTools) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl);
   AnswerRequest request = ask(Json::array({user("x")}));

@@ -1,4 +1,3 @@
-// A server that is started again with the cache directory of an earlier one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,13 +49,14 @@ struct Life : ServiceFixture {
     }
   }
   static std::string question(size_t i) { return "question " + std::to_string(i) + std::string(100, 'x'); }
-  // Tokens prefilled for a message after an answer: the template's text around it, and the token that ended the answer.
+  // Number of tokens to prefill for a message after an answer: the template's text around it, and the token that ended
+  // the answer.
   size_t n_new(const std::string& text) const { return chat.next_prompt(text).size() + 1; }
 
   Answer last;
 };
 
-// The known histories in the store of an ended server: name, text.
+// Returns the known histories in the store of an ended server, as pairs of name and text.
 std::vector<std::pair<std::string, std::string>> kept_texts(const TempDir& cache) {
   const auto db = Database::open(cache.file("cache/conversations.sqlite3")).value();
   auto rows = db->ask("select name, items from kept where kind = 3").value();
@@ -255,7 +255,7 @@ TEST(RestartTest, HostileEntryIsAMissAndLogged) {
     EXPECT_THAT(remarks[0], testing::HasSubstr("is not used"));
     after.service->forget_namespace("a");
   }
-  // Invalid tokens: the text is used, and the answers after it are encoded.
+  // If the tokens are invalid, the text is used, and the answers after it are encoded.
   SavedSession saved = session_from_text(sound, "sound").value();
   saved.replies[1].ids[0] = 1'000'000;
   put(session_to_text(session_to_json(saved)).value());
@@ -290,7 +290,7 @@ TEST(RestartTest, FilesOfAnEarlierVersionAreImported) {
   EXPECT_THAT(remarks, testing::IsEmpty());
 }
 
-// With any content of a file, the answer is that of a server without it.
+// With any content of the file, the answer is that of a server without the file.
 TEST(RestartTest, HostileFileIsAMissAndLogged) {
   const TempDir sound_cache;
   Json messages = Json::array();
@@ -384,8 +384,8 @@ TEST(RestartTest, WriteErrorsFailNoAnswer) {
   EXPECT_THAT(remarks[0], testing::HasSubstr("conversations are not stored on disk"));
 }
 
-// Without the store, the history is rendered and encoded. Its longest prefix of tokens that were prefilled before comes
-// from the directory.
+// Without the store, the history is rendered and encoded. The longest prefix that was prefilled before comes from the
+// cache directory.
 Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
   const TempDir cache;
   Json messages = Json::array();
@@ -438,7 +438,7 @@ TEST(RestartTest, ConversationsOfAnEarlierNumericsVersionAreLoggedAndPrefilledAg
   ASSERT_TRUE(system_file_ops().open_directory(cache.file("cache/conversations")).ok());
   const std::string name = "/3851ad46632529fcefe70b707b86ee35.chat";
   std::filesystem::copy(golden_dir() + "/kept" + name, cache.file("cache/conversations") + name);
-  for (const uint64_t n_kept : {2, 3}) {  // including those that are answered here
+  for (const uint64_t n_kept : {2, 3}) {  // also those that are answered in this loop
     std::vector<std::string> remarks;
     Life life(cache, odd_replies(), &remarks);
     Json messages = Json::array();

@@ -110,7 +110,7 @@ class Heard : public AnswerListener {
     const std::lock_guard lock(mutex_);
     return has_begun_;
   }
-  // After wait().
+  // Call these after wait().
   size_t n_prompt() const { return n_prompt_; }
   std::chrono::nanoseconds queued() const { return queued_; }
   std::chrono::seconds retry_after() const { return retry_after_; }  // 0: not set
@@ -120,7 +120,7 @@ class Heard : public AnswerListener {
   std::string said(size_t i = 0) const { return i < contents_.size() ? contents_[i] : std::string(); }
   std::string called(size_t i = 0) const { return i < calls_.size() ? calls_[i] : std::string(); }
   size_t n_logprobs(size_t i = 0) const { return i < logprobs_.size() ? logprobs_[i].size() : 0; }
-  const std::string& call_id() const { return call_id_; }  // of the last call
+  const std::string& call_id() const { return call_id_; }  // id of the last call
   const std::vector<std::string>& events() const { return events_; }
 
  private:
@@ -169,7 +169,7 @@ inline TurnOptions parsing(TurnOptions options) {
 
 inline Json user(const std::string& text) { return make_message(Role::kUser, text); }
 
-// One model, "fake", with an engine of FakeModel.
+// A service with one model, "fake", whose engine is FakeModel.
 struct ServiceFixture {
   explicit ServiceFixture(AdmissionOptions options = quiet(), const char* chat_template = kChatMl,
                           FakeModel::Options model_options = {}, size_t kv_budget_bytes = 64u << 20,
@@ -184,7 +184,7 @@ struct ServiceFixture {
     service = std::make_shared<Service>(*host, clock, options);
   }
 
-  // Does no idle work, so that tests know what was computed.
+  // Options without idle work, so that tests know what was computed.
   static AdmissionOptions quiet() {
     AdmissionOptions options;
     options.conversations.repair_when_idle = false;

@@ -1,4 +1,3 @@
-// Answers of the service: usage, text and finish reason.
 #include "server/service/service.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,7 @@ constexpr size_t kBehindCut = 2;
 
 std::string question(size_t i) { return "question " + std::to_string(i) + " about the abcd"; }
 
-// Every turn sends the whole history, as clients do, and costs as much as in a session.
+// Every turn sends the whole history, as clients do, but prefills only as much as a session would.
 TEST(ServiceTest, WholeHistoryCostsOnlyItsNewMessage) {
   ServiceFixture f;
   ChatFixture lone;
@@ -44,7 +43,7 @@ TEST(ServiceTest, WholeHistoryCostsOnlyItsNewMessage) {
   EXPECT_EQ(stats.n_conversations, 1u);
 }
 
-// The same with recurrent layers, which can resume only at checkpoints.
+// Recurrent layers can resume only at checkpoints.
 TEST(ServiceTest, RecurrentModelPrefillsOnlyTheNewMessage) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, {.recurrent = true});
   const Json system = make_message(Role::kSystem, std::string(700, 's'));
@@ -120,7 +119,7 @@ TEST(ServiceTest, EditPrefillsOnlyTheEditedMessage) {
   edited[4]["content"] = "something else";
   const Answer answer = f.answer(ask(edited));
   EXPECT_EQ(answer.usage.n_prefilled, f.chat.ids("something else<|im_end|>\n<|im_start|>assistant\n").size());
-  // The other branch continues at its end, unaffected.
+  // The other branch can also be continued at its end.
   messages.push_back(user("on"));
   const Answer on = f.answer(ask(messages));
   EXPECT_EQ(on.usage.n_prefilled, f.chat.next_prompt("on").size() + kBehindCut);
@@ -157,7 +156,8 @@ TEST(ServiceTest, SampledTokensAreKeptIfTextDoesNotDetermineThem) {
   EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("y").size() + 1);
 }
 
-// The tokens received so far are a prefix of the answer's, even if a stop string is removed (Heard::answer()).
+// The tokens received so far are always a prefix of those of the whole answer, even if a stop string is removed
+// (Heard::answer()).
 TEST(ServiceTest, LogprobsComeWithTheirText) {
   for (const char* stop : {"", "lo", "wor"}) {
     ServiceFixture f;
@@ -174,7 +174,7 @@ TEST(ServiceTest, LogprobsComeWithTheirText) {
   }
 }
 
-// Clients whose numbers are doubles send it back unchanged.
+// Clients whose numbers are doubles must be able to send the seed back unchanged.
 TEST(ServiceTest, DrawnSeedIsExactAsADouble) {
   ServiceFixture f;
   for (int i = 0; i < 10; ++i) {
@@ -186,8 +186,6 @@ TEST(ServiceTest, DrawnSeedIsExactAsADouble) {
     EXPECT_EQ(f.answer(request).text, answer.text);
   }
 }
-
-// --- several answers
 
 TEST(ServiceTest, SeveralAnswersPrefillTheQuestionOnce) {
   ServiceFixture f;
@@ -210,8 +208,6 @@ TEST(ServiceTest, SeveralAnswersPrefillTheQuestionOnce) {
   }
   EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be continued";
 }
-
-// --- prompts without a template
 
 TEST(ServiceTest, PromptIsTextThatTheModelContinues) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
@@ -236,7 +232,7 @@ TEST(ServiceTest, PromptIsTextThatTheModelContinues) {
 
 TEST(ServiceTest, PromptIsEncodedIndependentlyOfEarlierAnswers) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
-  const Tokens said = f.chat.tokenizer->sampled({"H", "e", "l", "lo"});  // no encoding gives these
+  const Tokens said = f.chat.tokenizer->sampled({"H", "e", "l", "lo"});  // tokens that no encoding gives
   f.chat.model->script = [&f, said](TokenSpan prefix) -> std::optional<TokenId> {
     return prefix.size() < 2 || prefix.size() - 2 >= said.size() ? f.chat.tokenizer->im_end : said[prefix.size() - 2];
   };
@@ -280,8 +276,6 @@ TEST(ServiceTest, PromptReusesAnAnswerWithTheSameTokens) {
   EXPECT_EQ(f.answer(request).usage.n_prefilled, 1u) << "the last token, which was not evaluated before";
 }
 
-// --- variables
-
 TEST(ServiceTest, ToolsAndVariablesBelongToTheRequest) {
   constexpr const char* kWithTools =
       "{% if tools %}{{ '<|im_start|>tools\n' + tools[0]['name'] + '<|im_end|>\n' }}{% endif %}"
@@ -303,8 +297,6 @@ TEST(ServiceTest, ToolsAndVariablesBelongToTheRequest) {
   EXPECT_EQ(f.count_prompt(request), plain.usage.n_prompt);
   EXPECT_EQ(f.render_prompt(request), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
 }
-
-// --- errors
 
 void expect_refused(ServiceFixture& f, AnswerRequest request, ErrorCode code) {
   const auto heard = f.start(std::move(request));
@@ -342,7 +334,7 @@ TEST(ServiceTest, PrefixEvictedAfterPrefillIsCountedOnce) {
   request.n = 2;
   const auto heard = std::make_shared<Heard>();
   heard->on_event = [&](const std::string& event) {
-    // Called between the two, on the thread that starts the answers.
+    // This event comes between the prefill and the answers, on the thread that starts the answers.
     if (event == "begin") f.chat.engine->state().store().clear("a");
   };
   f.service->start(request, heard, {});

@@ -1,4 +1,3 @@
-// Answers with little memory for keys, values and states: an admitted answer is completed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,12 +49,12 @@ class ShortMemoryTest : public testing::TestWithParam<Kind> {
   size_t budget(size_t n, size_t positions) const {
     return n * FakeModel(GetParam().options).kv_layout().work_bytes(positions);
   }
-  // The least memory that they use.
+  // The least memory that such sequences use.
   size_t least(size_t n, size_t positions) const {
     const KvLayout layout = FakeModel(GetParam().options).kv_layout();
     return n * (layout.bytes_for(positions) + KvLayout::kStatesAtWork * layout.state_bytes());
   }
-  // Lets the model compute once n requests were admitted.
+  // Opens `held` once all n requests were admitted.
   static void open_with(Held& held, const std::vector<std::shared_ptr<Heard>>& all, size_t n) {
     const auto n_begun = [&] {
       return std::ranges::count_if(all, [](const auto& heard) { return heard->has_begun(); });
@@ -63,7 +62,7 @@ class ShortMemoryTest : public testing::TestWithParam<Kind> {
     while (static_cast<size_t>(n_begun()) < n) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     held.open();
   }
-  // This many letters, each different from the next.
+  // Returns this many letters, each different from the next.
   static Tokens letters(const ServiceFixture& f, size_t n) {
     Tokens reply;
     for (size_t i = 0; i < n; ++i) reply.push_back(f.chat.ids(std::string(1, static_cast<char>('a' + i % 26))).front());
@@ -132,7 +131,7 @@ TEST_P(ShortMemoryTest, AnswerOutOfMemoryResumesWhenOthersHaveEnded) {
       for (size_t i = 0; i < n; ++i) {
         const Answer& answer = heard->answer_of(i);
         most_accepted = std::max(most_accepted, answer.usage.n_accepted);
-        // A few passes prefill the prompt.
+        // The prompt is prefilled in a few passes.
         EXPECT_LE(answer.work.n_forward + answer.usage.n_accepted, kSaid + 10) << "each verified token saves a pass";
         EXPECT_EQ(heard->said(i), text_of_letters(kSaid)) << "nothing is emitted twice, and nothing is missing";
         EXPECT_EQ(answer.finish_reason, FinishReason::kStop);
@@ -143,8 +142,8 @@ TEST_P(ShortMemoryTest, AnswerOutOfMemoryResumesWhenOthersHaveEnded) {
     if (n == 1) {
       EXPECT_GE(n_retried, 1u);
     }
-    // With n == 2 the four answers may run one after the other, and then memory suffices. The number depends on how
-    // evenly the answers proceeded before memory ran out.
+    // If n is 2, the four answers may run one after the other; memory then suffices. How many run together depends on
+    // how evenly the answers proceeded before memory ran out.
     if (n_retried > 0) {
       EXPECT_GT(most_accepted, 0u) << "tokens sampled before are verified, several in a pass";
     }

@@ -1,4 +1,4 @@
-// Formats whose markers are special tokens: the events of such an answer, and that it costs nothing when the client
+// Formats whose markers are special tokens: such an answer has the right events, and prefills nothing when the client
 // sends it back.
 #include <gtest/gtest.h>
 
@@ -14,11 +14,11 @@ struct SpecialForm {
   const char* name;
   const char* chat_template;
   std::vector<std::string> special;
-  std::vector<std::string> ends;  // of a turn
-  const char* prompt;             // a question "x", rendered
+  std::vector<std::string> ends;  // tokens that end a turn
+  const char* prompt;             // the rendered question "x"
   const char* answer;             // a call of weather({"place": "here"})
   const char* reasoning;
-  const char* behind;  // the result "sun", rendered, after the token that ended the answer
+  const char* behind;  // the rendered result "sun", after the token that ended the answer
 };
 
 void PrintTo(const SpecialForm& form, std::ostream* out) { *out << form.name; }
@@ -149,7 +149,7 @@ TEST_P(SpecialReplyTest, CallIsEmittedAndCostsNothingWhenSentBack) {
   EXPECT_EQ(f.service->stats().n_continued, 1u);
 }
 
-// A special token that is not a marker is kept, and not shown.
+// A special token that is no marker stays in the conversation but is not shown.
 TEST_P(SpecialReplyTest, OtherSpecialTokenIsHiddenAndCostsNothing) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
@@ -173,7 +173,7 @@ TEST_P(SpecialReplyTest, OtherSpecialTokenIsHiddenAndCostsNothing) {
   EXPECT_EQ(next.usage.n_prompt - next.usage.n_prefilled, prompt.size() + said.size() - 1) << "all evaluated tokens";
 }
 
-// The model's own text is noise, except that it does not think.
+// The text that the model writes by itself is noise, but it does not think.
 TEST_P(SpecialReplyTest, RequiredCallIsMade) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);

@@ -1,5 +1,5 @@
-// The service with the templates of the reference data: the reply of each family is parsed, an unchanged call costs
-// nothing when it is sent back, and a required call is made.
+// The service with the templates of the reference data: the reply of each family is parsed; a call that the client
+// sends back unchanged prefills nothing; a required call is made.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ struct FamilyFixture : ServiceFixture {
     out.options.max_tokens = 2000;
     out.variables["bos_token"] = "<s>";
     out.variables["eos_token"] = "</s>";
-    // If it is off, Gemma's prompt has text that its history does not have.
+    // If thinking is off, Gemma's prompt has text that the rendered history lacks.
     if (chat.engine->state().chat_template()->source().find("<|channel>thought") != std::string::npos) {
       out.variables["enable_thinking"] = true;
     }
@@ -133,8 +133,8 @@ struct FamilyFixture : ServiceFixture {
     EXPECT_TRUE(text.ok()) << text.status().message();
     return text.ok() ? chat.tokenizer->encode_marked(*text) : Tokens();
   }
-  // `message` as the template renders it after the prompt, and the token that ends it. nullopt: the template inserts
-  // other text before it, or refuses it.
+  // Returns `message` as the template renders it after the prompt, and the token that ends it; nullopt if the template
+  // inserts other text before it or refuses it.
   std::optional<Tokens> written(const AnswerRequest& request, const Json& message) const {
     const Result<MarkedText> prompt = prompt_text(chat.engine, request);
     TemplateVariables variables{chat.engine->state().chat_template()->default_variables()};
@@ -167,7 +167,7 @@ struct FamilyFixture : ServiceFixture {
 
 class FamilyTest : public testing::TestWithParam<const char*> {};
 
-// Families for which this does not hold, with the reason that is visible in the template.
+// Families for which this is not so, each with the reason, which the template shows.
 const std::map<std::string, std::string> kOthers = {
     {"Apertus-8B-Instruct", "the result of a tool stands within the answer that called it"},
     {"deepseek-ai-DeepSeek-R1-Distill-Qwen-32B", "the prompt opens reasoning, and history shows none"},
@@ -247,7 +247,8 @@ TEST_P(FamilyTest, RequiredCallIsMade) {
     const std::string prompt = rendered->bytes();
     Tokens said = opens_reasoning(format, prompt) ? f.chat.ids(reasoning_of(format).end) : Tokens();
     const std::optional<Tokens> call = f.written(request, message);
-    if (!call && kOthers.contains(GetParam())) continue;  // random reasoning would precede the call and never end
+    // Reasoning is random text: it would precede the call and never end.
+    if (!call && kOthers.contains(GetParam())) continue;
     if (call) said.insert(said.end(), call->begin(), call->end());
     f.says(f.prompt_of(request).size(), said);
     const Answer answer = f.answer(request);
@@ -291,8 +292,6 @@ INSTANTIATE_TEST_SUITE_P(Templates, FamilyTest, testing::ValuesIn(kFamilies), []
   for (const char* c = family.param; *c != 0; ++c) name += std::isalnum(static_cast<unsigned char>(*c)) ? *c : '_';
   return name;
 });
-
-// --- reasoning
 
 struct Thinking {
   const char* family;

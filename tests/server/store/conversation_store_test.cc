@@ -1,4 +1,4 @@
-// ConversationStore: equality with a naive implementation, budget, restarts and concurrent processes.
+// ConversationStore: agrees with a naive implementation; budget, restarts and concurrent processes.
 #include "server/store/conversation_store.h"
 
 #include <gmock/gmock.h>
@@ -81,7 +81,7 @@ struct Naive {
       }
     }
   }
-  // The group with the most bytes, over the entries that count; ties go to the smallest digest.
+  // Returns the group whose counted entries have the most bytes; of equal ones, the one with the smallest digest.
   template <typename Group>
   std::string largest(const Group& group, const std::function<bool(const Entry&)>& counts) const {
     std::map<std::string, size_t> sums;
@@ -97,7 +97,7 @@ struct Naive {
     }
     entries.erase(entries.begin() + (entry - entries.data()));
   }
-  // False: does not fit, and everything is as in `before`.
+  // Returns false if the entry does not fit; everything is as in `before` then.
   bool make_room(std::vector<Entry> before, const std::string& space, const std::string& name, int kind) {
     while (bytes() > budget) {
       const auto key = [](const Entry& one) { return holder_of(one.space).key; };
@@ -269,8 +269,6 @@ TEST_P(Scripts, BehavesAsTheNaiveStore) {
   }
 }
 
-// --- responses and conversations
-
 TEST(ConversationStoreTest, ChainCostsOnlyNewItemsAndOutlivesItsResponses) {
   const StorePtr store = in_memory(1u << 30);
   Json in_front = Json::array();
@@ -291,7 +289,7 @@ TEST(ConversationStoreTest, ChainCostsOnlyNewItemsAndOutlivesItsResponses) {
   EXPECT_EQ(store->bytes().value(), 0u) << "no response continues the others any more";
 }
 
-// It was removed while the answer that continues it was computed.
+// The previous response is removed while the answer that continues it is computed.
 TEST(ConversationStoreTest, ResponseKeepsItemsOfARemovedOne) {
   const StorePtr store = in_memory(1u << 20);
   StoredResponse one = response("b", Json::array({item("2")}), "a");
@@ -353,7 +351,6 @@ TEST(ConversationStoreTest, OwnersCannotEvictEachOthersEntries) {
   EXPECT_TRUE(store->find_conversation(user, "his").ok());
 }
 
-// A client that invents users gets no more space.
 TEST(ConversationStoreTest, UsersOfAKeyShareItsBudget) {
   const StorePtr store = in_memory(20'000);
   for (int i = 0; i < 8; ++i) {
@@ -364,8 +361,6 @@ TEST(ConversationStoreTest, UsersOfAKeyShareItsBudget) {
   }
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(store->find_conversation("them", std::to_string(i)).ok());
 }
-
-// --- the file
 
 mode_t mode_of(const std::string& path) { return static_cast<mode_t>(std::filesystem::status(path).permissions()); }
 
@@ -466,7 +461,7 @@ TEST(StoreFileTest, FileOfALaterVersionIsNotChanged) {
   open_in(dir);
   const std::string path = dir.file("cache/conversations.sqlite3");
   std::string bytes = read_whole_file(path);
-  bytes[63] = 9;  // user_version
+  bytes[63] = 9;  // changes user_version
   dir.write("cache/conversations.sqlite3", bytes);
   std::vector<std::string> remarks;
   const StorePtr store = open_in(dir, 1u << 20, &remarks);

@@ -8,7 +8,7 @@ namespace {
 struct FaultyFile {
   sqlite3_file base;
   FaultyVfs* vfs;
-  sqlite3_file* real;  // in the bytes after this object
+  sqlite3_file* real;  // the real file is in the bytes after this object
 };
 
 FaultyFile& as_faulty(sqlite3_file* file) { return *reinterpret_cast<FaultyFile*>(file); }
@@ -38,7 +38,7 @@ int write_file(sqlite3_file* file, const void* from, int n, sqlite3_int64 at) {
 int truncate_file(sqlite3_file* file, sqlite3_int64 size) {
   return passed(file, SQLITE_IOERR_TRUNCATE, [&](auto* real, auto* methods) { return methods->xTruncate(real, size); });
 }
-// Test files need not survive a power loss, so this does not wait for the disk.
+// Does nothing, because test files need not survive a power loss.
 int sync_file(sqlite3_file* file, int /*flags*/) {
   return passed(file, SQLITE_IOERR_FSYNC, [](auto*, auto*) { return SQLITE_OK; });
 }

@@ -17,8 +17,8 @@ class FaultyVfs {
 
   const char* name() const { return vfs_.zName; }
 
-  // Makes the nth call from now fail (0: the next one); a failing write writes half of its bytes. is_full: only writes
-  // count, and the disk is full. for_good: all later calls fail too, as for a killed process.
+  // Makes the nth call from now fail (0: the next one); a write that fails writes half of its bytes. is_full: only
+  // writes count, and the error is a full disk. for_good: all later calls fail too, as if the process were killed.
   void fail_call(int nth, bool is_full = false, bool for_good = false) {
     is_full_ = is_full, for_good_ = for_good;
     fail_at_ = (is_full ? n_writes_ : n_calls_) + nth;

@@ -44,7 +44,7 @@ std::vector<Step> steps() {
         return store.set_metadata("us", "c", {{"m", 1}});
       },
       [](ConversationStore& store) { return store.remove_response("us", "b"); },
-      // Another owner's entry that fills the budget: something of "us", the owner with the most bytes, is evicted.
+      // An entry of another owner fills the budget, so an entry of "us", the owner with the most bytes, is evicted.
       [](ConversationStore& store) {
         return store.create_conversation("them", {.id = "large", .items = items_of({"5", "6", "7", "8"})});
       },
@@ -93,7 +93,7 @@ class StoreFaults : public testing::TestWithParam<Fault> {
     StorePtr store = open(dir).value();
     ASSERT_TRUE(store->put_response("us", {.id = "kept", .items = items_of({"0"})}).ok());
   }
-  // The states after the first n steps without a fault, for each n. Reading counts as a use, so it comes last.
+  // Returns the states after the first n steps without a fault, for each n. A read counts as a use, so reads come last.
   std::vector<std::string> states() {
     const std::vector<Step> all = steps();
     std::vector<std::string> states;
@@ -154,7 +154,7 @@ TEST_P(StoreFaults, LeaveTheStateBeforeOrAfterAChange) {
     const std::string now = all_of(**again);
     EXPECT_TRUE(now == expected[n_done] || (n_done < all.size() && now == expected[n_done + 1])) << "call " << nth;
     EXPECT_THAT(remarks_, testing::IsEmpty()) << "nothing is damaged";
-    // And the store can be changed again.
+    // The store can be changed again too.
     EXPECT_TRUE((*again)->create_conversation("them", {.id = "more"}).ok());
     if (has_ended) break;
     ++n_failed;
