@@ -17,9 +17,9 @@ namespace {
 using Call = RequiredCalls::Call;
 using Form = ArgumentNotation::Form;
 
-constexpr size_t kMostBranches = 64;  // of a value's choices, nested ones included
-constexpr size_t kMostBareDepth = 6;  // of values described by a schema
-constexpr size_t kMostAnyDepth = 2;   // of values without a schema
+constexpr size_t kMostBranches = 64;  // maximum of a value's choices, nested ones included
+constexpr size_t kMostBareDepth = 6;  // maximum nesting of values that a schema describes
+constexpr size_t kMostAnyDepth = 2;   // maximum nesting of values without a schema
 constexpr const char* kAnyKey = "[a-zA-Z_][a-zA-Z0-9_.-]*";
 
 std::string_view without_end_spaces(std::string_view text) {
@@ -78,7 +78,7 @@ class ArgumentWriter {
     return in_brackets(members, std::move(free));
   }
 
-  // free: a member that may come any number of times; empty: none.
+  // free: a member that may come any number of times; empty: no such member
   Call in_brackets(const std::vector<Member>& members, Call free) const {
     if (notation_.form == Form::kMarked) {
       Call all;
@@ -93,7 +93,7 @@ class ArgumentWriter {
     return all;
   }
 
-  // `first`: the members from i on if none precedes them; `after`: if one does.
+  // first: the members from i on, if no member precedes them; after: if one does.
   static Call separated(const std::vector<Member>& members, const std::string& separator) {
     Call first, after;
     for (size_t i = members.size(); i-- > 0;) {
@@ -138,14 +138,14 @@ class ArgumentWriter {
 
   // --- values
 
-  // The schema's values that have one of these types.
+  // Returns the schema's values that have one of these types.
   Result<Grammar> json(SchemaId schema, unsigned types = kAllTypes) {
     GrammarRules rules;
     TRY(SchemaCompiler(document_, rules, {}).compile(schema, types));
     return make_grammar(std::move(rules), "schema");
   }
 
-  // Collects the constraints of the schema, one part for each combination of its choices.
+  // Appends the constraints of the schema to `branches`, one part for each combination of its choices.
   Status collect(SchemaPart part, std::vector<SchemaPart>& branches) {
     if (branches.size() == kMostBranches) {
       return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
@@ -203,7 +203,7 @@ class ArgumentWriter {
     return either(std::move(ways));
   }
 
-  // Besides JSON: templates print them so, and models trained on these templates write them.
+  // Allows Python's spelling in addition to JSON: templates print it, and models trained on these templates write it.
   void add_python_words(const SchemaPart& part, std::vector<Call>& ways) {
     const auto add = [&](const Json& value, const char* word) {
       const uint32_t number = document_.value_number(value);
@@ -218,7 +218,7 @@ class ArgumentWriter {
     add(Json(), "None");
   }
 
-  // Unquoted strings between two markers.
+  // Adds unquoted strings between two markers.
   Status add_strings(const SchemaPart& part, const std::string& begin, const std::string& end,
                      std::vector<Call>& ways) {
     if (part.values) {
@@ -321,14 +321,14 @@ class ArgumentWriter {
     return all;
   }
 
-  // The JSON pointer of a choice.
+  // Returns the JSON pointer of a choice.
   std::string place_of(const SchemaPart::Choice& choice) const {
     return pointer_of_text(document_, choice.place, choice.exclusive ? "oneOf" : "anyOf");
   }
 
   SchemaDocument& document_;
   const ArgumentNotation& notation_;
-  size_t n_choices_ = 0;  // expanded for the current value
+  size_t n_choices_ = 0;  // choices expanded for the current value
 };
 
 }  // namespace

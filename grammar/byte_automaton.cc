@@ -8,8 +8,8 @@
 
 namespace ibid {
 
-// AutomatonBuilder: builds the states of a ByteAutomaton from a grammar's expressions (Thompson's construction), runs
-// the analyses below on them, and drops states that lead nowhere.
+// AutomatonBuilder: builds the states of a ByteAutomaton from a grammar's expressions (Thompson's construction),
+// analyses them as described below, and drops states that lead nowhere.
 class AutomatonBuilder {
  public:
   AutomatonBuilder(const GrammarRules& grammar, const ByteAutomaton::Limits& limits)
@@ -35,7 +35,7 @@ class AutomatonBuilder {
   StateId add_state();
   RuleId body_rule(ExprId expr);
 
-  // A state's index for the analyses of reachability; that of a block comes after all states outside blocks.
+  // Returns the index of a state for the analyses of reachability; indices of blocks follow those of all other states.
   size_t node_of(StateId state) const;
   std::string rule_name(RuleId rule) const;
   void find_productive();
@@ -51,18 +51,18 @@ class AutomatonBuilder {
   size_t n_edges_ = 0;
   StateId next_block_state_ = kFirstBlockState;
   std::vector<std::vector<uint32_t>> edges_from_;  // state -> indices in edges_
-  std::vector<bool> productive_;                   // by node
+  std::vector<bool> productive_;                   // indexed by node_of(): the end of the rule can be reached
   std::vector<std::vector<RuleId>> calls_first_;   // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
   std::vector<ExprId> rule_exprs_;
-  std::vector<bool> is_outermost_rule_;  // the first one, and the bodies of its blocks
-  bool outermost_ = false;               // the rule that is being added is one of these
+  std::vector<bool> is_outermost_rule_;  // the first rule, and the rules that its blocks repeat
+  bool outermost_ = false;               // true while one of these rules is being added
   ByteAutomaton out_;
 };
 
 namespace {
 
-// True if an expression is one byte of a few ranges: its repetitions need no calls.
+// True if an expression is one byte of a few ranges, so that its repetitions need no calls.
 bool is_one_byte(const GrammarRules& grammar, ExprId id, std::vector<ByteRange>& ranges) {
   const Expr& expr = grammar.expr(id);
   if (expr.kind == Expr::Kind::kByteRange) {
@@ -95,7 +95,8 @@ Status AutomatonBuilder::add_rules() {
     outermost_ = i == 0;
     add_rule(grammar_.rule_expr(i));
   }
-  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // bodies of blocks are appended during the loop
+  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // the loop itself appends the rules that blocks
+                                                                     // repeat
     outermost_ = is_outermost_rule_[i];
     add(rule_exprs_[i], out_.rules_[i].start, out_.rules_[i].final, 0);
   }
@@ -165,9 +166,9 @@ void AutomatonBuilder::add_bytes(std::string_view text, StateId from, StateId to
   }
 }
 
-// Sequences with the same trailing ranges share the states for these.
+// Adds the UTF-8 forms of a set. Sequences that end in the same ranges share the states for these.
 void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
-  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // trailing ranges -> the state before them
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // ranges at the end -> the state before them
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;
     std::vector<std::pair<uint8_t, uint8_t>> rest;
@@ -200,7 +201,7 @@ void AutomatonBuilder::add_repeat(const Expr& expr, StateId from, StateId to, si
     return add(part, from, to, depth + 1);
   }
   if (expr.max != kUnbounded || expr.min > 1) return add_block(expr, from, to);
-  // A new loop state: `from` may have edges of other expressions.
+  // The loop needs a new state, because `from` may have edges of other expressions.
   const StateId begin = add_state();
   const StateId end = expr.min == 0 ? begin : add_state();
   add_empty(from, begin);
@@ -236,7 +237,7 @@ RuleId AutomatonBuilder::body_rule(ExprId expr) {
   return found->second;
 }
 
-// Drops edges that lead nowhere, and groups the rest by state.
+// Drops edges that lead nowhere, and groups the other edges by state.
 void AutomatonBuilder::finish() {
   for (Block& block : out_.blocks_) block.dead = block.calls && !out_.rules_[block.rule].productive;
   out_.final_.resize(n_states_);
@@ -252,7 +253,8 @@ void AutomatonBuilder::finish() {
   }
   out_.edge_begin_.push_back(static_cast<uint32_t>(out_.edges_.size()));
   out_.tail_ = out_.final_;
-  for (StateId state = 0; state < n_states_; ++state) {  // states with only empty edges to the end of the rule
+  for (StateId state = 0; state < n_states_; ++state) {  // finds states that have only empty edges to the end of the
+                                                         // rule
     StateId end = state;
     for (size_t n = 0; n < 8 && !out_.is_final(end); ++n) {
       const auto edges = out_.edges(end);
@@ -275,10 +277,10 @@ const ByteAutomaton::Block& ByteAutomaton::block_of(StateId state) const {
 }
 
 // --- Analyses of AutomatonBuilder: which states lead to the end of their rule, which rules match the empty text, and
-// which rule can call which before reading a byte. Each is one walk over the edges; a walk that needs a result for a
-// rule waits for it in that rule's list.
+// which rule can call which before it reads a byte. Each analysis is one walk over the edges; a walk that needs the
+// result for a rule waits in the list of that rule.
 
-// The node of a block's entry comes after those of all states. Targets of edges are states or entries.
+// The node of a block's entry follows those of all states. Targets of edges are states or entries.
 size_t AutomatonBuilder::node_of(StateId state) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   return n_states_ + static_cast<size_t>(&out_.block_of(state) - out_.blocks_.data());
@@ -295,7 +297,7 @@ void AutomatonBuilder::find_productive() {
   for (uint32_t i = 0; i < edges_.size(); ++i) edges_to[node_of(edges_[i].second.target)].push_back(i);
   std::vector<std::vector<size_t>> blocks_before(n_nodes);
   for (size_t i = 0; i < out_.blocks_.size(); ++i) blocks_before[node_of(out_.blocks_[i].after)].push_back(i);
-  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // by rule: the nodes that wait for it
+  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // by rule: the nodes that wait for its result
   std::vector<std::vector<RuleId>> starts(n_nodes);
   productive_.assign(n_nodes, false);
   std::vector<size_t> work;
@@ -327,12 +329,13 @@ void AutomatonBuilder::find_productive() {
   }
 }
 
-// Walks forwards from the starts of the rules without reading bytes. The rules met on the way are calls_first_.
+// Walks forwards from the starts of the rules without reading bytes. Calls that it meets become calls_first_.
 void AutomatonBuilder::find_nullable() {
   const size_t n_rules = out_.rules_.size();
   calls_first_.resize(n_rules);
   std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // by rule: (waiting rule, its next state)
-  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // one set for all rules: no two share a state
+  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // one set for all rules, because no two rules
+                                                                          // share a state
   std::vector<std::pair<RuleId, StateId>> work;
   const auto reach = [&](RuleId rule, StateId state) {
     const size_t node = node_of(state);
@@ -366,14 +369,15 @@ void AutomatonBuilder::find_nullable() {
       if (edge.kind == Edge::Kind::kCall && out_.rules_[edge.rule].productive) call(rule, edge.rule, edge.target);
     }
   }
-  // If the body may be empty, min becomes 0: {m,n} of it equals {0,n} of its non-empty texts.
+  // If the repeated rule may be empty, min becomes 0: {m,n} of it matches the same texts as {0,n} of its non-empty
+  // texts.
   for (Block& block : out_.blocks_) {
     if (block.calls && out_.rules_[block.rule].nullable) block.min = 0;
   }
 }
 
-// Ranks the rules so that a rule precedes those that it can call before reading a byte. Impossible if a rule can call
-// itself so.
+// Ranks the rules so that a rule precedes those that it can call before reading a byte. Fails if a rule can call itself
+// in this way.
 Status AutomatonBuilder::find_ranks() {
   std::vector<uint32_t> n_callers(out_.rules_.size());
   for (auto& callees : calls_first_) {
@@ -395,10 +399,11 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // Unranked rules are on, or reachable from, a cycle. Upwards through callers, the first rule met twice is on it.
+  // Rules without a rank are on a cycle or reachable from one. Following callers upwards, the first rule that is met
+  // twice is on a cycle.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
-  std::vector<RuleId> caller(out_.rules_.size());  // an unranked caller of the rule
+  std::vector<RuleId> caller(out_.rules_.size());  // by rule: a caller that has no rank either
   for (RuleId i = 0; i < n_callers.size(); ++i) {
     for (const RuleId callee : calls_first_[i]) {
       if (n_callers[i] > 0) caller[callee] = i;

@@ -14,10 +14,10 @@
 
 namespace ibid {
 
-// --- WordAutomaton: finds the first end of any of some words in a text (Aho and Corasick, 1975). Its nodes become
-// states of an ExprGraph, for "any text up to this word", or "any text without these". Immutable.
+// --- WordAutomaton: finds where any of several words first ends in a text (Aho and Corasick, 1975). Its nodes become
+// states of an ExprGraph, for "any text up to this word", or "any text without these words". Immutable.
 
-// The target of each byte from a state; kNowhere: the byte is not allowed.
+// The target of each byte from a state; kNowhere if the byte is not allowed.
 inline constexpr uint32_t kNowhere = UINT32_MAX;
 using ByteTargets = std::array<uint32_t, 256>;
 void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph);
@@ -27,17 +27,17 @@ class WordAutomaton {
   static constexpr size_t kMostBytes = 10'000;  // of all words in total
   static constexpr uint32_t kNoWord = UINT32_MAX;
 
-  // REQUIRES: no word is empty; kMostBytes in total at most. Node 0 is the beginning of a text.
+  // REQUIRES: no word is empty; all have kMostBytes in total at most. Node 0 is the beginning of a text.
   explicit WordAutomaton(const std::vector<std::string>& words);
 
   uint32_t n_nodes() const { return static_cast<uint32_t>(nodes_.size()); }
-  // The longest word that ends at a node, or kNoWord.
+  // Returns the longest word that ends at a node, or kNoWord.
   uint32_t word_at(uint32_t node) const { return nodes_[node].word; }
   uint32_t next(uint32_t node, uint8_t byte) const { return nodes_[node].next[byte]; }
 
-  // Adds its nodes and edges to the graph; returns the state of node 0, which the others follow in order. A node at
-  // which a word ends has no outgoing edges, and incoming ones only if `is_open` is true for the word: so the graph
-  // matches texts without the other words.
+  // Adds the nodes and edges to the graph. Returns the state of node 0; the states of the other nodes follow in order.
+  // A node at which a word ends has no outgoing edges, and incoming ones only if `is_open` is true for the word. So the
+  // graph matches texts without the other words.
   uint32_t add_to(ExprGraph& graph, GrammarRules& rules, const std::vector<bool>& is_open) const;
 
  private:
@@ -53,11 +53,11 @@ class WordAutomaton {
 // Writes tool calls (RequiredCalls) into the rules of a grammar. Not thread-safe.
 class CallRules {
  public:
-  // `rules` must outlive it and already have its first rule.
+  // `rules` must outlive this object and already have its first rule.
   explicit CallRules(GrammarRules& rules) : rules_(rules) {}
 
   ExprId call(const RequiredCalls::Call& call);
-  // Error: kLimitExceeded if a call had words that are too long.
+  // Error: kLimitExceeded if a call has words that are too long.
   const Status& status() const { return status_; }
   GrammarRules& operator*() { return rules_; }
   GrammarRules* operator->() { return &rules_; }
@@ -70,8 +70,8 @@ class CallRules {
   Status status_;
 };
 
-// Any text that ends with the first occurrence of `words`. Leading spaces of the words belong to them, and the text
-// does not contain the words without these spaces either. REQUIRES: check_words().
+// Returns an expression for any text that ends with the first occurrence of `words`. Leading spaces of the words belong
+// to them, but the text must not contain the words without these spaces either. REQUIRES: check_words().
 ExprId text_up_to(const std::string& words, GrammarRules& rules);
 
 // Error: kLimitExceeded if the words are too long in total.
@@ -90,7 +90,7 @@ void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rul
 
 WordAutomaton::WordAutomaton(const std::vector<std::string>& words) : nodes_(1) {
   find_longest_words(words);
-  // Breadth first: the fallback of a node is complete before it is needed.
+  // Process nodes breadth first, so that the fallback of a node is complete before it is needed.
   std::vector<uint32_t> fallback(nodes_.size(), 0), order = {0};
   for (size_t i = 0; i < order.size(); ++i) {
     const uint32_t at = order[i], back = fallback[at];
@@ -108,7 +108,7 @@ WordAutomaton::WordAutomaton(const std::vector<std::string>& words) : nodes_(1) 
   }
 }
 
-// The trie of the words; 0 means no child, because no edge leads back to the root.
+// Builds the trie of the words. 0 means "no child", because no edge leads back to the root.
 void WordAutomaton::find_longest_words(const std::vector<std::string>& words) {
   size_t n_bytes = 0;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -141,14 +141,14 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
   return base;
 }
 
-// --- Tool calls, and other constrained parts of answers, after reasoning. Words that may be special tokens must be in
-// the first rule, where these are allowed: only the grammars of a call are rules of their own.
+// --- Tool calls, and other constrained parts of answers, after reasoning. Special tokens are allowed in the first rule
+// only, so words that may be special tokens are written there. Only the grammars of a call are rules of their own.
 
 namespace {
 
-// A model that writes more calls in one answer does not find its end.
+// Maximum number of calls: a model that writes more in one answer never ends it.
 constexpr size_t kMostCalls = 16;
-// Each call is written out; if calls are large, fewer are allowed.
+// Maximum states of all calls. The calls are written out one after the other, so fewer are allowed if they are large.
 constexpr size_t kMostCallStates = 200'000;
 
 size_t n_states_of(const RequiredCalls::Call& call) {
@@ -177,20 +177,20 @@ ExprId reasoning(const Preamble& lead, GrammarRules& rules) {
   return lead.begin.empty() ? rules.empty() : rules.optional(rules.sequence({rules.bytes(lead.begin), rest}));
 }
 
-// One call, or several with separators.
+// Returns an expression for one call, or for several with separators.
 ExprId section(const RequiredCalls& demanded, CallRules& rules) {
   std::vector<ExprId> calls;
   for (const RequiredCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
   const ExprId call = rules->choice(calls);
   if (!demanded.several) return rules->sequence({call, rules->bytes(demanded.end)});
   const size_t n_most = std::clamp<size_t>(kMostCallStates / n_states_of_any(demanded), 1, kMostCalls);
-  ExprGraph graph;  // state i: after i calls
+  ExprGraph graph;  // state i is reached after i calls
   for (uint32_t i = 0; i < n_most; ++i) {
     const ExprId next = i == 0 ? call : rules->sequence({rules->bytes(demanded.separator), call});
     graph.finals.push_back(graph.add_state());
     graph.add_edge(i, next, i + 1);
   }
-  // If a line break separates calls, a model that wrote one by habit may still end.
+  // Allow line breaks before the end: if they separate calls, a model may write one by habit and then end.
   return rules->sequence({rules->graph(std::move(graph)), rules->bytes(demanded.end), spaces(*rules, 2)});
 }
 
@@ -199,7 +199,7 @@ ExprId section(const RequiredCalls& demanded, CallRules& rules) {
 ExprId text_up_to(const std::string& words, GrammarRules& rules) {
   std::vector<std::string> all = {words};
   const size_t solid = words.find_first_not_of(" \n");
-  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // forbidden in the text
+  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // forbidden without spaces too
   const WordAutomaton automaton(all);
   ExprGraph graph;
   graph.n_states = 0;
@@ -229,7 +229,7 @@ ExprId CallRules::call(const RequiredCalls::Call& call) {
   return rules_.sequence(parts);
 }
 
-// Each grammar's rules are added once.
+// Adds each grammar's rules once, and returns its first rule.
 RuleId CallRules::rule_of(const Grammar& grammar) {
   const auto [found, is_new] = known_.emplace(&grammar.parts(), 0);
   if (is_new) found->second = rules_.append(grammar.parts().rules);
@@ -261,19 +261,19 @@ Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar) {
   return compile_calls({.lead = lead, .calls = {{{.grammar = grammar}}}});
 }
 
-// --- Any text in which words begin tool calls: one graph, in the first rule.
+// --- Any text in which words begin tool calls. Its graph is written in the first rule.
 
 namespace {
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
-// The beginning of a text as a trie of words; spaces may precede them and follow brackets.
+// The beginning of a text, as a trie of words; spaces may precede the words and follow brackets.
 struct FrontTree {
   struct Node {
     ByteTargets child;
     bool takes_spaces = false;
     uint32_t behind = 0;      // node of `anywhere` after the same bytes
-    size_t begin = SIZE_MAX;  // index of the Begin whose word ends here
+    size_t begin = SIZE_MAX;  // index of the Begin whose word ends here; SIZE_MAX: no word does
   };
   std::vector<Node> nodes;
 
@@ -358,7 +358,7 @@ class TextGraph {
     return rules_.choice(blanks);
   }
 
-  // Returns the state at the beginning of the text.
+  // Adds the states for the beginning of the text, and returns the first one.
   uint32_t add_front() {
     const FrontTree tree(text_, anywhere_);
     if (tree.nodes.size() == 1) return free_;
@@ -386,7 +386,7 @@ class TextGraph {
     return base;
   }
 
-  // Reasoning may contain any words, and may be cut off.
+  // Adds the reasoning before `content`. Reasoning may contain any words, and may be cut off.
   void add_lead(uint32_t content) {
     const Preamble& lead = text_.lead;
     if (!lead.is_open || lead.end.empty()) graph_.add_edge(0, rules_.empty(), content);

@@ -10,8 +10,8 @@ namespace {
 constexpr uint32_t kFirstSurrogate = 0xD800;
 constexpr uint32_t kLastSurrogate = 0xDFFF;
 
-// Splits [first, last], whose UTF-8 forms have equal length, until each part is a product of byte ranges: if the
-// leading bytes differ, the trailing bytes must cover all of 80 to BF.
+// Splits [first, last], whose UTF-8 forms have equal length, until each part is a product of byte ranges. In such a
+// part, if the leading bytes differ, the trailing bytes cover all of 80 to BF.
 void add_sequences(uint32_t first, uint32_t last, std::vector<ByteSequence>& out) {
   for (int shift = 6; shift <= 18; shift += 6) {
     const uint32_t mask = (uint32_t{1} << shift) - 1;

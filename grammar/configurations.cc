@@ -36,7 +36,7 @@ Configurations::Configurations(const ByteAutomaton& automaton, const Limits& lim
 
 void Configurations::clear() {
   configs_.clear();
-  configs_.emplace_back();  // kDead
+  configs_.emplace_back();  // number 0 is kDead
   stacks_.assign(2, {});
   config_index_.clear();
   stack_index_.clear();
@@ -105,9 +105,9 @@ ConfigId Configurations::compute_step(ConfigId config, uint8_t byte) {
   return (*row)[byte] = next;
 }
 
-// Adds everything reachable from the seeds without reading a byte. First the rules that end here, whose stacks exist.
-// Then the rules called here, in order of rank, so that all callers of a rule are known before it gets its stack. A
-// rule that may be empty is also skipped at its call, so final states are ignored in the second phase.
+// Adds all items that the seeds reach without reading a byte. First it follows the rules that end here, whose stacks
+// exist. Then it calls rules in order of rank, so that all callers of a rule are known before the rule gets its stack.
+// A rule that may be empty is also skipped where it is called, so the second phase ignores final states.
 ConfigId Configurations::close() {
   seen_.assign(64, 0);
   n_seen_ = 0;
@@ -190,7 +190,7 @@ void Configurations::follow_block(StackItem item) {
   call(block.rule, {block.base + std::min(k + 1, block.n_states() - 1), item.stack});
 }
 
-// Tail calls do not return to the caller, but to the states that it would return to.
+// A tail call does not return to the caller, but directly to the states to which the caller would return.
 void Configurations::call(RuleId rule, StackItem return_to) {
   auto& returns = calls_.try_emplace(automaton_.rule(rule).rank, rule, std::vector<StackItem>()).first->second.second;
   if (automaton_.is_tail(return_to.state) && return_to.stack > kTextStack) {
@@ -246,7 +246,7 @@ void Configurations::next_bytes(ConfigId config, std::array<bool, 256>& bytes) c
 
 namespace {
 
-constexpr size_t kBytesOfState = 150;  // approximate, with its index entry
+constexpr size_t kBytesOfState = 150;  // approximate memory of a state, with its index entry
 
 using ProductState = std::vector<ConfigId>;
 
@@ -260,7 +260,7 @@ struct ProductStateHash {
 
 class ProductWalk {
  public:
-  // rules: nullptr if the caller only needs to know whether there is a text.
+  // rules: nullptr if the caller only needs to know whether a text exists.
   ProductWalk(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules* rules, CompileBudget& budget)
       : parts_(parts), max_states_(max_states), rules_(rules), budget_(budget), held_(budget) {}
 

@@ -62,7 +62,7 @@ Result<Grammar> compile_regex(std::string_view pattern) {
 
 // --- GBNF, the notation of llama.cpp's grammars (grammars/README.md there): rules, quoted texts, classes, groups,
 // alternatives, repetitions. A rule ends at the end of its line, except within parentheses and after | and ::=.
-// References to tokens (<[123]>, <think>) are rejected: these grammars match bytes.
+// References to tokens (<[123]>, <think>) are rejected, because grammars match bytes here.
 
 namespace {
 
@@ -106,7 +106,7 @@ class GbnfParser {
     status_ = {code, "gbnf: line " + std::to_string(line) + ": " + std::string(what)};
   }
 
-  // Skips spaces and comments; with `lines`, line breaks too.
+  // Skips spaces and comments; if `lines` is set, line breaks too.
   void skip_space(bool lines) {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
@@ -202,7 +202,7 @@ class GbnfParser {
     return expr;
   }
 
-  // After {: m}, m,}, m,n} and ,n}.
+  // Parses what follows a {: m}, m,}, m,n} or ,n}.
   void counts(uint32_t& min, uint32_t& max) {
     const bool has_min = number(min);
     skip_space(false);
@@ -296,7 +296,7 @@ class GbnfParser {
   size_t at_ = 0;
   Status status_;
   GrammarRules rules_;
-  std::map<std::string, std::pair<RuleId, bool>> names_;  // the flag: it is defined
+  std::map<std::string, std::pair<RuleId, bool>> names_;  // by name: the rule, and whether it is defined
 };
 
 }  // namespace

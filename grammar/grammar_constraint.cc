@@ -102,7 +102,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
       out.ids.push_back(trie.tokens[i]);
     }
   };
-  if (node != 0) take(node);  // a token may end at the exit where the walk resumes
+  if (node != 0) take(node);  // a token may end at the node where the walk resumes
   const uint32_t end = trie.nodes[node].end;
   for (uint32_t at = node + 1; at < end;) {
     const TokenTrie::Node& here = trie.nodes[at];
@@ -124,7 +124,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
   return true;
 }
 
-// A state whose count allows the same texts for `horizon` bytes; the same state for as many counts as possible.
+// Returns a state whose count allows the same texts for `horizon` bytes: one state for as many counts as possible.
 StateId TokenMasks::shortened(StateId state, size_t horizon) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   const auto& block = automaton_.block_of(state);
@@ -162,7 +162,7 @@ namespace {
 
 using Trouble = Configurations::Trouble;
 
-// Maximum forced bytes per proposal. A draft has a few tokens.
+// Maximum number of forced bytes per proposal. A draft has only a few tokens.
 constexpr size_t kMostForcedBytes = 256;
 
 Configurations::Limits config_limits(size_t max_bytes) {
@@ -244,11 +244,13 @@ bool GrammarMatcher::may_end(GrammarPlace& place) {
 void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
   const std::lock_guard lock(mutex_);
   place.ids.push_back(id);
-  const uint64_t generation = std::exchange(place.generation, 0);  // the ConfigId is that before this token
+  const uint64_t generation = std::exchange(place.generation, 0);  // the ConfigId does not include this token yet
   if (generation != generation_) return;
   configs_.begin_work();
   place.config = read(place.config, bytes_at(place, place.ids.size() - 1));
-  if (configs_.trouble() != Trouble::kNone) return forget();  // the next call recomputes it, or reports the error
+  if (configs_.trouble() != Trouble::kNone)
+    return forget();  // a limit was reached: the next call recomputes the
+                      // configuration, or reports the error
   place.generation = generation;
 }
 
@@ -256,7 +258,7 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   const std::lock_guard lock(mutex_);
   configs_.begin_work();
   std::string forced;
-  std::vector<bool> outermost;  // by byte: special tokens may begin here
+  std::vector<bool> outermost;  // by byte: a special token may begin here
   if (find(place)) {
     for (ConfigId at = place.config; forced.size() < kMostForcedBytes && !configs_.may_end(at);) {
       std::array<bool, 256> next{};
@@ -273,7 +275,7 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   }
   if (configs_.trouble() != Trouble::kNone) return forget();
   for (std::string_view rest = forced; !rest.empty() && n_most > 0; --n_most) {
-    // Models write markers as single tokens.
+    // Models write markers as single special tokens, so prefer these.
     const TokenId special =
         outermost[forced.size() - rest.size()] ? vocabulary_->longest_special_prefix(rest) : TokenId{-1};
     const TokenId id = special >= 0 ? special : vocabulary_->longest_prefix(rest);

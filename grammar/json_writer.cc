@@ -29,11 +29,11 @@ Decimal plain_decimal(bool negative, std::string whole, std::string fraction) {
 int compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
   if (const int order = a.whole.compare(b.whole); order != 0) return order;
-  return a.fraction.compare(b.fraction);  // no trailing zeros: a proper prefix is smaller
+  return a.fraction.compare(b.fraction);  // there are no trailing zeros, so a proper prefix is smaller
 }
 
-// Comparison of the digits so far with a bound: the number of digits read of the whole part (capped at one more than
-// the bound has), then of the fraction; and -1, 0 or 1.
+// Comparison of the digits read so far with a bound: the number of digits of the whole part (capped at one more than
+// the bound has), then of the fraction; and the order, -1, 0 or 1.
 struct Comparison {
   size_t n_whole = 0, n_fraction = 0;
   int order = 0;
@@ -45,7 +45,7 @@ struct Comparison {
   }
   void end_whole(const std::string& bound) {
     if (n_whole != bound.size()) order = n_whole < bound.size() ? -1 : 1;
-    n_whole = 0;  // order has it now
+    n_whole = 0;  // `order` is decided and replaces the count
   }
   void read_fraction(char digit, const std::string& bound) {
     const char other = n_fraction < bound.size() ? bound[n_fraction] : '0';
@@ -55,7 +55,7 @@ struct Comparison {
   int end(const std::string& fraction) const { return order == 0 && n_fraction < fraction.size() ? -1 : order; }
 };
 
-// The remainder of the digits so far, in units of 10^-scale.
+// Remainder of the digits read so far, in units of 10^-scale.
 struct Remainder {
   uint64_t value = 0;
   size_t n_fraction = 0;
@@ -75,7 +75,7 @@ struct DigitState {
   auto operator<=>(const DigitState&) const = default;
 };
 
-// Non-negative decimals between two bounds.
+// Builds the texts of non-negative decimals between two bounds.
 class MagnitudeWalk {
  public:
   struct Bound {
@@ -131,7 +131,7 @@ class MagnitudeWalk {
     }
   }
 
-  // A state with a loop on digits of the whole part becomes a bounded repetition followed by a new state.
+  // Replaces a state that loops on digits of the whole part by a bounded repetition followed by a new state.
   void bound_loops(GrammarRules& rules) {
     size_t n_read = 1;
     for (const Bound* bound : limits_) n_read = std::max(n_read, bound == nullptr ? 0 : bound->value.whole.size() + 1);
@@ -303,7 +303,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, Com
     parts.push_back(part);
   }
   if (!bounds.min || bounds.min->negative) {
-    Bound least{Decimal(), true};  // no "-0"
+    Bound least{Decimal(), true};  // excluded, so that "-0" does not match
     std::optional<Bound> most;
     if (bounds.max && bounds.max->negative) least = {magnitude(*bounds.max), bounds.below_max};
     if (bounds.min) most = Bound{magnitude(*bounds.min), bounds.above_min};
@@ -326,7 +326,7 @@ ExprId one_of(std::string_view characters, GrammarRules& rules) {
 
 ExprId hex_digit(GrammarRules& rules) { return one_of("0123456789abcdefABCDEF", rules); }
 
-// \uXXXX: a character other than a surrogate, or a surrogate pair.
+// \uXXXX for a character other than a surrogate, or two of them for a surrogate pair.
 ExprId unicode_escapes(GrammarRules& rules) {
   const ExprId hex = hex_digit(rules), hex2 = rules.repeat(hex, 2, 2);
   const ExprId u = rules.bytes("\\u"), d = one_of("dD", rules);
@@ -337,7 +337,7 @@ ExprId unicode_escapes(GrammarRules& rules) {
   return rules.sequence({u, rules.choice({not_d, below, rules.sequence({high, u, low})})});
 }
 
-// Characters that need no escape in a JSON string.
+// Returns the characters that need no escape in a JSON string.
 CodePointSet unescaped() {
   CodePointSet set = CodePointSet::of(0x20, kLastCodePoint);
   CodePointSet escaped = CodePointSet::of('"');
@@ -388,7 +388,7 @@ ExprId JsonWriter::integer() {
   return call_once("integer", [&] { return rules_.sequence({rules_.optional(rules_.bytes("-")), natural(rules_)}); });
 }
 
-// Numbers that a double can represent: an exponent only after a single digit, and below 308.
+// Numbers that a double can represent. An exponent is allowed only after a single digit, and below 308.
 ExprId JsonWriter::number() {
   return call_once("number", [&] {
     const ExprId fraction = rules_.optional(rules_.sequence({rules_.bytes("."), digits(1, rules_)}));
@@ -427,7 +427,7 @@ ExprId JsonWriter::any_array() {
   });
 }
 
-// Its depth is bounded by parse_json().
+// The recursion is bounded by the depth limit of parse_json().
 ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   std::vector<ExprId> parts;
   if (value.is_object() || value.is_array()) {

@@ -11,7 +11,7 @@ constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
 constexpr size_t kMostCountedStates = 50'000;
 
-// Makes rules of their own for a string without its quotes.
+// Returns rules of their own for a string without its quotes.
 GrammarRules canonical_rules(const auto& make) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("name");
@@ -74,7 +74,7 @@ Status ObjectCompiler::read_property_names() {
   return {};
 }
 
-// Declared properties, then those that are only required.
+// Lists the declared properties, then those that are only required.
 Status ObjectCompiler::list_properties() {
   const PropertyIndex index(part_);
   for (const auto& [name, schema] : part_.properties) names_.push_back(name);
@@ -116,14 +116,14 @@ Result<bool> ObjectCompiler::is_name(const NameConstraints& asked, const std::st
   return string_allowed(document_, asked.part, name);
 }
 
-// A trie of the names: those with a common prefix share states.
+// Makes a trie of the names: those with a common prefix share states.
 GrammarRules ObjectCompiler::declared_names() const {
   return canonical_rules([&](GrammarRules& rules) {
     std::vector<std::string> names;
     for (const std::string_view name : names_) names.push_back(without_quotes(name));
     std::ranges::sort(names);
     ExprGraph tree;
-    std::vector<uint32_t> path = {0};  // states of the previous name, by its bytes
+    std::vector<uint32_t> path = {0};  // states of the previous name, one per byte
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string before = i == 0 ? "" : names[i - 1];
       size_t shared = 0;
@@ -162,7 +162,7 @@ Status ObjectCompiler::compile_patterns() {
   return {};
 }
 
-// A name that two patterns match would have to satisfy both schemas.
+// Error if a name can match two patterns, because it would have to satisfy both schemas.
 Status ObjectCompiler::check_patterns_apart() {
   for (size_t i = 0; i < patterns_.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
@@ -222,8 +222,9 @@ Result<ExprId> ObjectCompiler::other_pairs() {
   return rules_.choice(pairs);
 }
 
-// State (i, c): the next property is number i or later, and c properties were written (counted up to the bounds). After
-// a property comes a second copy of these states, from which a comma leads back and a bracket ends the object.
+// State (i, c): the next property is number i or later, and c properties were written (counted only as far as the
+// bounds require). After a property the walk is in a second copy of these states, from which a comma leads back and a
+// bracket ends the object.
 ExprId ObjectCompiler::graph(ExprId others) {
   const CountBounds& count = part_.property_count;
   const uint32_t n = static_cast<uint32_t>(properties_.size());
@@ -250,7 +251,7 @@ ExprId ObjectCompiler::graph(ExprId others) {
   graph.add_edge(0, rules_.sequence({rules_.bytes("{"), writer_.space()}), before(0, 0));
   if (may_close(0, 0)) graph.add_edge(0, rules_.sequence({rules_.bytes("{"), writer_.space(), rules_.bytes("}")}), end);
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("}")});
-  bool closable = true;  // no required property is left
+  bool closable = true;  // no required property is left, so the object may end
   for (uint32_t i = n + 1; i-- > 0;) {
     if (i < n) closable &= !properties_[i].required;
     for (uint32_t c = 0; c < n_counts; ++c) {

@@ -61,7 +61,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 41> kLongNam
                                                                                        {"Unassigned", "Cn"},
                                                                                        {"Private_Use", "Co"}}};
 
-// One pass over all characters, for all categories and groups of categories.
+// Collects the sets of all categories and groups of categories in one pass over all characters.
 std::map<std::string_view, CodePointSet> category_sets() {
   std::map<std::string_view, CodePointSet> sets;
   for (uint32_t begin = 0; begin <= kLastCodePoint;) {
@@ -87,7 +87,7 @@ CodePointSet word_characters() {
   return set;
 }
 
-// WhiteSpace and LineTerminator of ECMA-262.
+// Returns WhiteSpace and LineTerminator of ECMA-262.
 CodePointSet spaces() {
   CodePointSet set = CodePointSet::of('\t', '\r');
   for (const uint32_t c : {0x20u, 0xA0u, 0x1680u, 0x2028u, 0x2029u, 0x202Fu, 0x205Fu, 0x3000u, 0xFEFFu}) set.add(c);
@@ -95,7 +95,7 @@ CodePointSet spaces() {
   return set;
 }
 
-// \d, \w, \s and \D, \W, \S by their letter; nullopt for other letters.
+// Returns the class of \d, \w, \s, \D, \W or \S by its letter; nullopt for other letters.
 std::optional<CodePointSet> class_of_letter(char letter) {
   switch (letter) {
     case 'd': return digits();
@@ -108,7 +108,7 @@ std::optional<CodePointSet> class_of_letter(char letter) {
   }
 }
 
-// Characters whose general category has this name or prefix: "Lu", "L". nullopt for other names.
+// Returns the characters whose general category has this name or prefix: "Lu", "L". nullopt for other names.
 std::optional<CodePointSet> class_of_category(std::string_view name) {
   static const std::map<std::string_view, CodePointSet> kSets = category_sets();
   for (const auto& [long_name, short_name] : kLongNames) {
@@ -129,7 +129,7 @@ CodePointSet class_of_dot() {
 constexpr size_t kMaxGroupDepth = 100;
 constexpr size_t kMaxPatternBytes = 100'000;
 
-// A parsed part, and whether it is anchored to the ends of the text.
+// A parsed part, and whether it is anchored to the beginning or end of the text.
 struct Part {
   ExprId expr = 0;
   bool at_begin = false, at_end = false;
@@ -189,7 +189,7 @@ class RegexParser {
   Status status_;
 };
 
-// At the outermost level each alternative gets free text on both sides, unless anchored.
+// At the outermost level each alternative may have any text before and after it, unless it is anchored.
 Part RegexParser::alternatives(size_t depth) {
   std::vector<Part> parts;
   do {
@@ -213,7 +213,7 @@ Part RegexParser::alternatives(size_t depth) {
 Part RegexParser::sequence(size_t depth) {
   Part all;
   std::vector<ExprId> exprs;
-  bool ended = false;  // an anchor for the end was read
+  bool ended = false;  // an anchor for the end was parsed
   while (!done() && peek() != '|' && peek() != ')') {
     if (take("^")) {
       if (!exprs.empty()) refuse("an anchor in the middle");
@@ -281,12 +281,12 @@ void RegexParser::quantify(Part& part) {
     if (!first) return fail("a quantifier after a quantifier");
     if (part.at_begin || part.at_end) return refuse("an anchor that is repeated");
     part.expr = rules_.repeat(part.expr, min, max);
-    take("?");  // lazy: matches the same texts
+    take("?");  // a lazy quantifier matches the same texts
     if (peek() == '+') return refuse("a possessive quantifier");
   }
 }
 
-// {m}, {m,}, {m,n}; otherwise the brace is a literal.
+// Parses {m}, {m,} or {m,n}. Returns false if the brace is a literal.
 bool RegexParser::take_counts(uint32_t& min, uint32_t& max) {
   if (peek() != '{') return false;
   size_t end = at_ + 1;
@@ -399,7 +399,7 @@ std::optional<uint32_t> RegexParser::hex(size_t n_digits) {
   return value;
 }
 
-// After \u: four digits, two such for a surrogate pair, or up to six digits in braces.
+// Parses what follows \u: four digits, four digits twice for a surrogate pair, or up to six digits in braces.
 uint32_t RegexParser::unicode_escape() {
   const size_t begin = at_;
   std::optional<uint32_t> value;

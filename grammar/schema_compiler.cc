@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kWayCost = 5000;  // of one merged combination of choices, with its rules
+constexpr size_t kWayCost = 5000;  // cost of one merged combination of choices, with its rules
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
 constexpr size_t kBytesOfProperty = 120;  // memory of a schema kept for comparisons
@@ -150,7 +150,7 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
   return {};
 }
 
-// enum and const: the values that the rest of the schema allows too.
+// Values of enum and const, those that the rest of the schema allows too.
 Result<ExprId> SchemaCompiler::listed(const SchemaPart& part) {
   std::vector<ExprId> exprs;
   for (const ListedValue& value : *part.values) {
@@ -204,7 +204,7 @@ Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& f
 
 namespace {
 
-constexpr size_t kMostDifferent = 8;  // distinct values; every subset of them is a state
+constexpr size_t kMostDifferent = 8;  // maximum number of distinct values, because every subset of them is a state
 constexpr size_t kMostCountedItems = 2000;
 constexpr uint32_t kMostContained = 20;
 
@@ -214,7 +214,7 @@ SchemaId item_at(const SchemaPart& part, size_t i) {
 
 }  // namespace
 
-// An opening bracket, the first items with schemas of their own, then any number of others.
+// Returns an opening bracket, the first items, which have schemas of their own, then any number of other items.
 Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   if (!part.asks_of_arrays()) return writer_.any_array();
   const CountBounds& count = part.item_count;
@@ -226,7 +226,7 @@ Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   if (part.unique && count.max > 1) return array_of_different(part);
   if (!part.contained.empty()) return array_that_contains(part);
   const size_t n_first = std::min<size_t>(part.first_items.size(), count.max);
-  ExprGraph graph;  // state i: after i items
+  ExprGraph graph;  // state i is reached after i items
   for (size_t i = 0; i < n_first; ++i) {
     const ExprId item = call(part.first_items[i]);
     const ExprId label = i == 0 ? item : rules_.sequence({writer_.comma(), item});
@@ -256,7 +256,7 @@ Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Unique items are supported if they have few possible values: a state is the set of values written so far.
+// Supports unique items only if they have few possible values: a state is the set of values written so far.
 Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems", what);
@@ -295,7 +295,7 @@ Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// The values of a schema that has only a few; nullopt for others.
+// Returns the values of a schema that has only a few; nullopt for other schemas.
 Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(SchemaId schema) {
   static const Json kNull, kTrue = true, kFalse = false;
   TRY_ASSIGN(const SchemaPart part, read_schema(document_, schema));
@@ -317,8 +317,8 @@ Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(Schem
   return std::optional(out);
 }
 
-// State (c, f): c items were written (counted up to the bounds), and at least f of them match `contains`. A matching
-// item may also be counted as an ordinary one, because the constraint is "at least".
+// State (c, f): c items were written (counted only as far as the bounds require), and at least f of them match
+// `contains`. A matching item may also be counted as an ordinary one, because the constraint is "at least".
 Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   const CountBounds& count = part.item_count;
   const size_t n_first = part.first_items.size();
@@ -332,7 +332,7 @@ Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (wanted.least + 1) + f); };
   ExprGraph graph;
   graph.n_states = state(last, wanted.least) + 4;
-  // Without a count the first item needs a state of its own, because no comma precedes it.
+  // If items are not counted, the first one needs a state of its own, because no comma precedes it.
   const uint32_t end = graph.n_states - 1;
   graph.finals = {end};
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});
@@ -359,7 +359,7 @@ Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// --- Whether two schemas have no value in common, for oneOf. If unknown: they may have one.
+// --- For oneOf: whether two schemas have no value in common. If that is not known, they are treated as having one.
 
 namespace {
 

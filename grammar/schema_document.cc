@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// Each with its delimiter: "http:", "//host", "/a/b", "?q", "#f"; empty if absent.
+// The parts of a URI, each with its delimiter: "http:", "//host", "/a/b", "?q", "#f"; empty if absent.
 struct UriParts {
   std::string_view scheme, authority, path, query, fragment;
 };
@@ -34,7 +34,7 @@ UriParts parts_of(std::string_view uri) {
   return out;
 }
 
-// Removes "." and ".." segments.
+// Removes the segments "." and "..".
 std::string plain_path(std::string_view path) {
   std::vector<std::string_view> kept;
   const bool absolute = path.starts_with('/');
@@ -137,7 +137,7 @@ Result<bool> PatternSearch::finds(std::string_view pattern, std::string_view tex
 namespace {
 
 constexpr size_t kMostPlaceDepth = 500;
-constexpr size_t kBytesOfPlace = 250;  // approximate, with its index entries
+constexpr size_t kBytesOfPlace = 250;  // approximate memory of a place, with its index entries
 
 // Keywords whose value is one or more schemas.
 constexpr std::array<std::string_view, 12> kOfSchema = {
@@ -147,7 +147,7 @@ constexpr std::array<std::string_view, 9> kOfSchemas = {"allOf",       "anyOf", 
                                                         "prefixItems", "properties",  "patternProperties",
                                                         "$defs",       "definitions", "dependentSchemas"};
 
-// Appends a value's canonical text: the same for equal values.
+// Appends a value's canonical text, which is the same for equal values.
 void append_value(const Json& value, std::string& out) {
   if (value.is_number()) {
     const Decimal number = decimal_of(value);
@@ -191,7 +191,7 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-// Unescapes a segment of a JSON pointer (RFC 6901).
+// Returns a segment of a JSON pointer without its escapes (RFC 6901).
 std::string unescaped_name(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -257,8 +257,8 @@ void SchemaDocument::refuse(PlaceId place, std::string_view keyword, std::string
   if (status_.ok()) status_ = schema_error(ErrorCode::kInvalidArgument, pointer(place), keyword, what);
 }
 
-// Hash-consing: equal places share first_like. The content of an object or array is built from the first_like of its
-// parts.
+// Adds a place. Equal places share first_like (hash-consing): the content of an object or array is built from the
+// first_like of its parts.
 PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size_t depth) {
   if (depth > kMostPlaceDepth) status_ = {ErrorCode::kLimitExceeded, "schema: nested too deeply"};
   if (!status_.ok() || !budget_->spend(1) || !budget_->hold(kBytesOfPlace)) return 0;
@@ -300,7 +300,7 @@ void SchemaDocument::name_place(PlaceId place) {
     return found == json.end() || !found->is_string() ? nullptr : &found->get_ref<const std::string&>();
   };
   const std::string* id = text_of("$id");
-  if (id != nullptr && id->starts_with('#')) {  // earlier drafts write anchors like this
+  if (id != nullptr && id->starts_with('#')) {  // earlier drafts write anchors in this form
     add_anchor(place, id->substr(1));
   } else if (id != nullptr) {
     std::string uri = resolve_uri(resources_[places_[place].resource].uri, *id);

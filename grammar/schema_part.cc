@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-// Keywords that do not constrain values, or are read elsewhere.
+// Keywords that do not constrain values, or that are read elsewhere.
 constexpr std::array<std::string_view, 24> kAnnotations = {"title",
                                                            "description",
                                                            "default",
@@ -173,7 +173,7 @@ class KeywordReader {
     uint32_t n = kMaxRepetition + 1;
     if (count.whole.size() < 10) n = static_cast<uint32_t>(std::min(std::stoul(count.whole), size_t{n}));
     if (n > kMaxRepetition) {
-      // No answer is that long, so a maximum above this has no effect.
+      // No answer is that long, so a larger maximum has no effect.
       if (is_min) set(ErrorCode::kLimitExceeded, "above " + std::to_string(kMaxRepetition));
       return;
     }
@@ -198,7 +198,7 @@ class KeywordReader {
     }
   }
 
-  // An array is the notation of earlier drafts for prefixItems.
+  // As an array, `items` is the notation of earlier drafts for prefixItems.
   void read_items(const Json& value) {
     if (value.is_array()) return read_first_items(value);
     if (is_schema(value)) part_.other_items = document_.at(value);
@@ -206,7 +206,7 @@ class KeywordReader {
 
   void read_additional_items(const Json& value) {
     const auto items = json_.find("items");
-    if (items == json_.end() || !items->is_array()) return;  // ignored then
+    if (items == json_.end() || !items->is_array()) return;  // then additionalItems has no effect
     if (is_schema(value)) part_.other_items = document_.at(value);
   }
 
@@ -225,7 +225,7 @@ class KeywordReader {
     }
     if (n > 0) part_.contained.push_back({document_.at(value), n});
   }
-  // Used with `contains`; ignored without it.
+  // minContains: used with `contains`, ignored without it.
   void read_least_contained(const Json& value) {
     const bool is_count = value.is_number() && !decimal_of(value).negative && decimal_of(value).fraction.empty();
     if (!is_count) wrong("not a whole number of 0 or more");
@@ -235,7 +235,7 @@ class KeywordReader {
     if (json_.contains("contains")) refuse("the keyword is not supported");
   }
 
-  // if and then/else are ignored without each other.
+  // `if` and then/else are ignored without each other.
   void read_condition(const Json&) {
     if (json_.contains("then") || json_.contains("else")) refuse("the keyword is not supported");
   }
@@ -291,17 +291,17 @@ class KeywordReader {
   Status status_;
 };
 
-// Reads the keywords of one schema object, except $ref and allOf. Errors: as of read_schema(). REQUIRES: an object.
+// Reads the keywords of one schema object, except $ref and allOf. Errors: those of read_schema(). REQUIRES: an object.
 Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place) {
   return KeywordReader(document, place).read();
 }
 
-constexpr size_t kMostMerged = 1000;  // schemas that one schema refers to, directly or indirectly
-constexpr size_t kMostNesting = 100;  // of such references
-constexpr size_t kReadCost = 20;      // of a schema's keywords
-constexpr size_t kMergeCost = 4;      // of merging one property
+constexpr size_t kMostMerged = 1000;  // maximum number of schemas that one schema refers to, directly or indirectly
+constexpr size_t kMostNesting = 100;  // maximum nesting of such references
+constexpr size_t kReadCost = 20;      // cost of reading a schema's keywords
+constexpr size_t kMergeCost = 4;      // cost of merging one property
 
-// Merges a schema with its references. Each place is merged once.
+// Merges a schema with those that it refers to. Each place is merged once.
 class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, SchemaPart& part) : document_(document), part_(part) {}
@@ -379,10 +379,10 @@ class SchemaReader {
   SchemaPart& part_;
   bool is_first_ = true;
   size_t n_read_ = 0;
-  std::unordered_set<PlaceId> open_, done_;  // open_: references being followed
+  std::unordered_set<PlaceId> open_, done_;  // open_: references that are being followed
 };
 
-// The constraints of `part` on a property of this name, declared or not.
+// Returns the constraints of `part` on a property of this name, declared or not.
 Result<SchemaId> asked_of_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
                                    std::string_view name) {
   SchemaId asked = kAnySchema;
@@ -420,7 +420,7 @@ Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPar
   return {};
 }
 
-// Each pattern is listed once.
+// Merges lists of patterns; each pattern is listed once.
 void merge_patterns(SchemaDocument& document, SchemaPart::Named& a, const SchemaPart::Named& b) {
   for (const auto& [pattern, schema] : b) {
     const auto found = std::ranges::find(a, pattern, &SchemaPart::Named::value_type::first);
@@ -532,7 +532,7 @@ PropertyIndex::PropertyIndex(const SchemaPart& part) {
 }
 
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
-  // Lists are searched linearly for equal entries.
+  // The cost, because lists are searched linearly for equal entries.
   const size_t n_pairs = a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
                          a.numbers.multiples.size() * b.numbers.multiples.size() +
                          a.pattern_properties.size() * b.pattern_properties.size() +

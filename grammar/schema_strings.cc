@@ -29,7 +29,7 @@ Status at_place(const SchemaDocument& document, const SchemaPart& part, const St
   return schema_error(status.code(), document.pointer_of(part.schema), "", status.message());
 }
 
-// Patterns and formats, all as regular expressions.
+// Returns patterns and formats, all as regular expressions.
 Result<std::vector<Wanted>> wanted_patterns(const SchemaDocument& document, const SchemaPart& part) {
   std::vector<Wanted> out;
   for (const auto& [pattern, place] : part.patterns) out.push_back({std::string(pattern), place, "pattern"});
@@ -42,7 +42,7 @@ Result<std::vector<Wanted>> wanted_patterns(const SchemaDocument& document, cons
     out.push_back({std::string("^(?:") + pattern + ")$", place, "format"});
   }
   std::ranges::sort(out, {}, &Wanted::pattern);
-  // Not std::ranges::unique: clang 14, which builds the fuzzers, cannot compile libstdc++'s.
+  // std::ranges::unique of libstdc++ does not compile with clang 14, which builds the fuzzers.
   const auto same = [](const Wanted& a, const Wanted& b) { return a.pattern == b.pattern; };
   out.erase(std::unique(out.begin(), out.end(), same), out.end());
   return out;
@@ -60,7 +60,7 @@ ExprId add_lengths(const CountBounds& length, GrammarRules& rules) {
   return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), length.min, length.max);
 }
 
-// The contents of the allowed strings in canonical notation.
+// Returns an expression for the contents of the allowed strings, in canonical notation.
 Result<ExprId> canonical_strings(SchemaDocument& document, const SchemaPart& part, GrammarRules& rules) {
   if (part.length.min > part.length.max) return rules.nothing();
   TRY_ASSIGN(const std::vector<Wanted> patterns, wanted_patterns(document, part));
@@ -156,7 +156,7 @@ Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, co
 
 namespace {
 
-// RFC 3339, with the days of each month; the year 0000 is excluded, because programs reject it.
+// RFC 3339, with the days of each month. The year 0000 is excluded, because programs reject it.
 #define IBID_YEAR "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"
 #define IBID_LEAP_YEAR "(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 #define IBID_DAY                                                                            \
@@ -182,8 +182,8 @@ namespace {
   ")?::" IBID_H16 "|(?:(?:" IBID_H16 ":){0,6}" IBID_H16                                                           \
   ")?::"                                                                                                          \
   ")"
-// RFC 1123: labels of up to 63 characters, and 253 in total. Counting both at once would take a state for each pair of
-// counts; so names have up to four labels, the last of up to 61 characters, or up to eight of up to 30. Names in
+// RFC 1123: labels of up to 63 characters, and 253 in total. Counting both at once would need a state for each pair of
+// counts. So names have up to four labels, the last of up to 61 characters, or up to eight of up to 30. Names in
 // Punycode, and all others with two hyphens after the second character, are excluded.
 #define IBID_ALNUM "[0-9A-Za-z]"
 #define IBID_ALNUM_HYPHEN "[0-9A-Za-z-]"
@@ -197,7 +197,7 @@ namespace {
 #define IBID_QUOTED "\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\""
 #define IBID_MAILBOX "(?:" IBID_ATEXT "+(?:\\." IBID_ATEXT "+)*|" IBID_QUOTED ")"
 #define IBID_MAIL_HOST "(?:" IBID_HOSTNAME "|\\[(?:" IBID_IPV4 "|IPv6:" IBID_IPV6 ")\\])"
-// RFC 3986: characters and escapes of each part.
+// RFC 3986: the characters and escapes of each part.
 #define IBID_URI_CHAR "(?:[0-9A-Za-z._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
 #define IBID_URI_USER "(?:(?:[0-9A-Za-z._~!$&'()*+,;=:-]|%[0-9A-Fa-f]{2})*@)?"
 #define IBID_URI_HOST "(?:(?:[0-9A-Za-z._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*|\\[" IBID_IPV6 "\\])(?::[0-9]*)?"

@@ -16,7 +16,7 @@ TokenTrie make_trie(std::vector<TokenId> ids, const BytesOf& bytes_of) {
   });
   TokenTrie trie;
   trie.nodes.push_back({0, 0, 0, 0});
-  std::vector<uint32_t> path = {0};  // the nodes of the previous token, by depth
+  std::vector<uint32_t> path = {0};  // nodes of the previous token, by depth
   std::string_view last;
   const auto close_to = [&](size_t depth) {
     for (; path.size() > depth + 1; path.pop_back()) {
@@ -43,7 +43,7 @@ TokenTrie make_trie(std::vector<TokenId> ids, const BytesOf& bytes_of) {
   return trie;
 }
 
-// The longest token below `trie`'s root that is a prefix of `text`.
+// Returns the longest token in the trie that is a prefix of `text`.
 TokenId longest_in(const TokenTrie& trie, std::string_view text, size_t& length) {
   TokenId best = -1;
   uint32_t node = 0;

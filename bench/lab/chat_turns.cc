@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal", "winter", "market",
                                   "garden", "engine",  "letter", "bridge", "silver",  "forest", "island", "thread"};
-constexpr size_t kMostTokensOfWord = 8;  // the longest word with its blank, if every byte is a token
+constexpr size_t kMostTokensOfWord = 8;  // bytes of the longest word with its blank
 
 }  // namespace
 
@@ -65,7 +65,7 @@ Result<size_t> tokens_around_first_message(const Engine& engine) {
 
 namespace {
 
-constexpr size_t kTemplateTokens = 12;  // around a message in ChatML
+constexpr size_t kTemplateTokens = 12;  // tokens that ChatML adds around a message
 
 std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
   std::string text = "You are a helpful assistant. ";
@@ -75,7 +75,8 @@ std::string system_of(const Tokenizer& tokenizer, size_t n_tokens) {
   return text;
 }
 
-// A message of kConversationMessage tokens, including the template's around it. The words differ from turn to turn.
+// Returns a message of kConversationMessage tokens, including those of the template around it. The words differ from
+// turn to turn.
 std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, size_t turn) {
   std::string text = "Please go on, and bring in these words:";
   for (size_t i = 0; tokenizer.encode(text, TextOrigin::kInput).size() < kConversationMessage - kTemplateTokens; ++i) {
@@ -84,7 +85,7 @@ std::string message_of_turn(const Tokenizer& tokenizer, size_t conversation, siz
   return text + ".";
 }
 
-// Runs the prompt of `messages` without any cache: renders, tokenises, prefills and samples a token.
+// Computes the first token of the answer to `messages` without any cache: renders, tokenises, prefills and samples.
 Result<double> cold_ttft_ms(Engine& engine, const Json& messages) {
   const int64_t start = engine.state().clock().steady_ns();
   TRY_ASSIGN(const Tokens prompt, prompt_of(engine, messages));
@@ -96,7 +97,7 @@ Result<double> cold_ttft_ms(Engine& engine, const Json& messages) {
   return milliseconds_since(engine.state().clock(), start);
 }
 
-// One turn of the growing conversation over all repetitions.
+// One turn of the growing conversation, in all repetitions.
 struct Measured {
   std::vector<double> warm_ms, cold_ms;
   Turn first;
@@ -121,7 +122,8 @@ Status converse(const std::shared_ptr<Engine>& engine, size_t conversation, std:
   return {};
 }
 
-// Share of the time to the first token outside the model: rendering, tokenising, matching, sampling.
+// Returns the share of the time to the first token that is spent outside the model: rendering, tokenising, matching,
+// sampling.
 double besides_model_percent(const Timings& timings) {
   return timings.ttft_ms > 0 ? 100 * (timings.ttft_ms - timings.prefill_ms) / timings.ttft_ms : 0;
 }

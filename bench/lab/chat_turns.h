@@ -1,4 +1,5 @@
-// Whole turns of conversations: rendering, tokenising, prefix matching, prefill and sampling of the first token.
+// Measures whole turns of conversations: rendering, tokenising, prefix matching, prefill, and sampling of the first
+// token.
 //
 //   chat_turn system_tokens turn   eight short turns after a system message of that many tokens
 //   conversation turn              ten turns of a conversation that grows by 500 tokens each, 60 of them new
@@ -20,21 +21,22 @@
 
 namespace ibid {
 
-// Returns `lead` followed by plain words, `n_tokens` tokens or a few more. Different seeds give different orders of the
-// words, so that the texts differ right after `lead`.
+// Returns `lead` followed by plain words, with n_tokens tokens or a few more. Different seeds give different orders of
+// the words, so that the texts differ right after `lead`.
 std::string text_of_tokens(const Tokenizer& tokenizer, std::string_view lead, size_t n_tokens, size_t seed);
 
 // Renders and tokenises the prompt of a conversation. REQUIRES: the engine has a chat template.
 // Errors: the template's.
 Result<Tokens> prompt_of(const Engine& engine, const Json& messages);
 
-// Number of tokens that the template adds around the first user message, including its own system message.
+// Returns the number of tokens that the template adds around the first user message, including the template's own
+// system message.
 Result<size_t> tokens_around_first_message(const Engine& engine);
 
-// Errors of both: those of ChatSession. Turns beyond the engine's context are left out.
+// Errors of both: those of ChatSession. Turns that do not fit into the engine's context are left out.
 Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tokens, const FigureSink& sink);
-// Medians over n_conversations (0: measures nothing) with different words; prompts and counters are those of the
-// first.
+// Reports medians over n_conversations (0: measures nothing) with different words; prompts and counters are those of
+// the first conversation.
 Status bench_conversation(const std::shared_ptr<Engine>& engine, size_t n_conversations, const FigureSink& sink);
 
 }  // namespace ibid

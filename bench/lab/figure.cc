@@ -41,7 +41,7 @@ double at_fraction(const std::vector<double>& sorted, double fraction) {
   return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// Rounds to five significant digits; a clock is not more precise.
+// Rounds to five significant digits, because a clock is not more precise.
 double rounded(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double scale = std::pow(10.0, 4 - std::floor(std::log10(std::fabs(value))));

@@ -1,7 +1,7 @@
-// Figure: one measured number of a model with its parameters, and the fields by which such numbers are written to and
-// read from JSON lines, ours and those of the programs that time other engines.
+// Figure: one measured number of a model with its parameters, and the fields of JSON lines with such numbers. The
+// benchmarks here, and the programs that time other engines, write and read these lines.
 //
-// Plain data. One table of kinds is used by all code that prints, reads or compares figures.
+// Plain data. All code that prints, reads or compares figures uses one table of kinds.
 #pragma once
 
 #include <array>
@@ -25,16 +25,17 @@ inline constexpr size_t kMaxFigureKeys = 2;
 
 struct FigureKind {
   const char* what;                              // the field "what"
-  std::array<const char*, kMaxFigureKeys> keys;  // the fields of the parameters; nullptr: not used
-  const char* label;                             // for display; # stands for the first key's value, @ for the second's
+  std::array<const char*, kMaxFigureKeys> keys;  // names of the parameters' fields; nullptr: not used
+  const char* label;                             // for display; # is replaced by the first key's value, @ by the
+                                                 // second's
   const char* value;                             // the field of the number
   const char* unit;
   bool less_is_better;
 };
 
-// load | memory | prefill n | decode depth | turn history n | chat_turn system_tokens turn | conversation |
-// serve_... users rounds (a load of several users on a server)
-// turn. Returns nullptr if there is no such kind.
+// Returns the kind whose field "what" has this value, or nullptr. Kinds and their keys: load | memory | prefill n |
+// decode depth | turn history n | chat_turn system_tokens turn | conversation turn | serve_... users rounds (load of
+// several users on a server).
 const FigureKind* find_figure_kind(std::string_view what);
 
 // Median and quartiles of the samples of a figure.
@@ -46,7 +47,7 @@ struct Spread {
 // Quartiles between samples are interpolated linearly. REQUIRES: samples is not empty.
 Spread spread_of(std::vector<double> samples);
 
-// Bandwidth or operation rate of a figure, and the peak of the machine measured at the same time.
+// Bandwidth or operation rate of a figure, and the machine's peak, measured at the same time.
 struct Throughput {
   const char* field =
       nullptr;  // "gbps" (bytes read) or "gops" (two operations per multiply-add); nullptr: no throughput
@@ -66,7 +67,7 @@ struct Figure {
 
   // For display: "44 tokens at depth 1024".
   std::string label() const;
-  // what, keys, value, q1, q3, throughput and details; fractions rounded to five digits.
+  // Returns what, keys, value, q1, q3, throughput and details; fractions rounded to five digits.
   Json as_json() const;
 };
 using FigureSink = std::function<void(const Figure&)>;
@@ -82,28 +83,29 @@ struct PrefillStep {
 // Returns the worst step between the prefill figures among `figures`; {0, 0, 1} if there are fewer than two.
 PrefillStep worst_prefill_step(std::span<const Figure> figures);
 
-// Measurements of another engine, read from JSON lines with the fields of bench/lab/figure.h, as printed by the
-// programs in bench/rivals.
+// Measurements of another engine, read from JSON lines with the fields of this file, as the programs in bench/rivals
+// print them.
 //
-// A line is an object with "what", and "engine" if there are several; unknown fields and figures of unknown
-// kinds are ignored. If a file has several lines for one figure of one engine (settings, repetitions), the best
-// counts.
+// A line is an object with "what" and, if there are several engines, "engine"; unknown fields and figures of unknown
+// kinds are ignored. If a file has several lines for one figure of one engine (settings, repetitions), the best is
+// used.
 struct Rival {
   using Key = std::pair<const FigureKind*, std::array<size_t, kMaxFigureKeys>>;
 
   std::string engine;
   std::map<Key, double> best;
 
-  // The rival's number for the same work; nullopt if it was not measured.
+  // Returns the other engine's number for the same work; nullopt if it was not measured.
   std::optional<double> value_for(const Figure& figure) const;
-  // Ratio of `figure` to the rival's number, above 1 if ours is better, whether more or less is better.
+  // Returns how much better `figure` is than the other engine's number: above 1 if it is better, whether more or less
+  // is better for this kind.
   std::optional<double> ratio_for(const Figure& figure) const;
 };
 
-// Parses such lines; engines are in the order of their first line. `path` is for messages.
-// Errors, each with path and line: kBadHeader and others (invalid JSON), kBadType (not an object, or a field of the
-// wrong type), kMissingKey (a field that the kind requires), kBadNumber (not positive, or a key that is not a
-// count); kMissingKey without a line if the file has no comparable figure.
+// Parses such lines; engines are in the order of their first line. `path` is for messages. Errors, each with path and
+// line: kBadHeader and others (invalid JSON), kBadType (not an object, or a field of the wrong type), kMissingKey (a
+// field that the kind requires), kBadNumber (not positive, or a key that is not a count); kMissingKey without a line if
+// the file has no comparable figure.
 Result<std::vector<Rival>> parse_rival_lines(std::string_view text, const std::string& path);
 
 // As parse_rival_lines(), for a file. Errors: also those of read_file().

@@ -48,7 +48,7 @@ std::string ended(std::string line) {
   return line + "\n";
 }
 
-// Appends `text` to `line`, or, if it does not fit, in separate lines, broken between words.
+// Appends `text` to `line`; if it does not fit, in separate lines, broken between words.
 std::string with_note(std::string line, std::string_view text) {
   line.resize(line.find_last_not_of(' ') + 1);
   if (text.empty()) return line + "\n";

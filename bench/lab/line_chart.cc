@@ -11,7 +11,7 @@ namespace {
 constexpr double kLeft = 66, kTop = 34, kBottom = 48;
 constexpr double kMarker = 4;
 constexpr double kLineHeight = 16;
-constexpr double kLabelHeight = 2 * kLineHeight + 4;  // a name and its note
+constexpr double kLabelHeight = 2 * kLineHeight + 4;  // height of a name and its note
 constexpr double kSame = 1e-9;                        // tolerance for rounded logarithms
 constexpr double kTickRoom = 62, kStepRoom = 50;      // approximate pixels between the numbers of an axis
 
@@ -25,7 +25,7 @@ std::string text_of(const char* format, Values... values) {
 // Formats with the fewest digits that are exact: 0.5, 20, 4,000.
 std::string label_of(double value) { return value < 1 && value > 0 ? text_of("%g", value) : grouped(value, 0); }
 
-// Returns 1, 2 or 5 times a power of ten that gives approximately `n` steps up to `most`.
+// Returns the step, 1, 2 or 5 times a power of ten, that gives approximately `n` steps up to `most`.
 double step_of(double most, double n) {
   const double raw = std::max(most, 1e-9) / n;
   const double power = std::pow(10, std::floor(std::log10(raw)));
@@ -52,7 +52,7 @@ class Axes {
     x_step_ = step_of(most_x_, (right_ - kLeft) / kTickRoom);
     most_x_ = std::max(most_x_ * 1.02, x_step_);
     if (log_y_) {
-      low_ = -std::log10(step_of(1 / least, 1));  // limits: 1, 2 or 5 times a power of ten, rounded outwards
+      low_ = -std::log10(step_of(1 / least, 1));  // limits are 1, 2 or 5 times a power of ten, rounded outwards
       high_ = std::max(std::log10(step_of(most, 1)), low_ + 1);
     } else {
       y_step_ = step_of(most, (bottom_ - kTop) / kStepRoom);
@@ -98,10 +98,10 @@ class Axes {
   const bool log_y_;
   const double right_, bottom_;
   double most_x_ = 0, x_step_ = 1, y_step_ = 1;
-  double low_ = 0, high_ = 1;  // of y, or of its decimal logarithm
+  double low_ = 0, high_ = 1;  // limits of y, or of its decimal logarithm
 };
 
-// Shapes differ as well as colours: circle, square, diamond, triangle.
+// Returns the marker of a series. Markers differ in shape, not only in colour: circle, square, diamond, triangle.
 std::string marker(size_t series, double x, double y, const std::string& title) {
   const double r = kMarker;
   std::string shape;
@@ -137,7 +137,7 @@ std::string series_svg(const ChartSeries& series, const Axes& axes, size_t i) {
 // Label of a series at the end of its line. Labels that would overlap are moved apart.
 struct EndLabel {
   size_t series = 0;
-  double y = 0;  // of the label's middle
+  double y = 0;  // middle of the label
 };
 
 std::vector<EndLabel> labels_of(const LineChart& chart, const Axes& axes) {
@@ -150,7 +150,7 @@ std::vector<EndLabel> labels_of(const LineChart& chart, const Axes& axes) {
   }
   std::stable_sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) { return a.y < b.y; });
   for (size_t i = 1; i < labels.size(); ++i) labels[i].y = std::max(labels[i].y, labels[i - 1].y + kLabelHeight);
-  double lowest = axes.bottom() - kLabelHeight / 2;  // from the bottom, back into the drawing
+  double lowest = axes.bottom() - kLabelHeight / 2;  // moves labels up from the bottom until all are inside the drawing
   for (size_t i = labels.size(); i-- > 0; lowest -= kLabelHeight) labels[i].y = std::min(labels[i].y, lowest);
   return labels;
 }

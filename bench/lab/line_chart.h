@@ -1,6 +1,6 @@
-// LineChart: a line chart as an SVG element for an HTML page. Series names are at the ends of the lines. Colours
-// come from the page's style sheet (classes "axis", "grid" and s0, s1, ... for the series), so that they follow the
-// reader's light or dark mode. Plain data and text, independent of the measurements.
+// LineChart: a line chart as an SVG element for an HTML page. Series names are at the ends of the lines. Colours come
+// from the page's style sheet (classes "axis", "grid" and s0, s1, ... for the series), so that they follow the reader's
+// light or dark mode. Plain data and text, independent of the measurements.
 #pragma once
 
 #include <string>
@@ -13,14 +13,14 @@ namespace ibid {
 struct ChartSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;  // x >= 0 ascending; y > 0 if the y axis is logarithmic
-  std::string note = {};                          // below the name, at the end of the line
+  std::string note = {};                          // shown below the name, at the end of the line
 };
 
-// In pixels, for text of 13 pixels; the page scales the whole. Phones get a separate drawing: the text of a wide one
-// would be too small.
+// Size in pixels, for text of 13 pixels; the page scales the whole drawing. Phones get a separate drawing, because the
+// text of a wide one would be too small.
 struct ChartSize {
   double width, height;
-  double names_width;  // at the right
+  double names_width;  // space for the names at the right
 };
 inline constexpr ChartSize kWideChart = {760, 400, 160};
 inline constexpr ChartSize kNarrowChart = {360, 330, 112};

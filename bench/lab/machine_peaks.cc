@@ -22,15 +22,16 @@ namespace {
 using Lanes [[gnu::vector_size(16), gnu::may_alias]] = uint64_t;  // every 64-bit machine has such registers
 
 constexpr int kPasses = 5;
-constexpr int kAccumulators = 12;  // two units with latency 4 or 5 need ten
+constexpr int kAccumulators = 12;  // two units with a latency of 4 or 5 need ten accumulators
 constexpr int kSteps = 400'000;
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Seconds from the first thread's start of `work` to the last thread's end, best of `passes`. A thread that lost its
-// core may leave the barrier late; its own time alone would not include the work of the others before that.
+// Returns the seconds from the first thread's start of `work` to the last thread's end, best of `passes`. The time of a
+// single thread would not suffice: a thread that lost its core may leave the barrier late, after the others have
+// worked.
 template <typename Work>
 double best_seconds(ThreadTeam& team, int passes, Work work) {
   struct alignas(kCacheLine) Times {
@@ -56,8 +57,8 @@ double best_seconds(ThreadTeam& team, int passes, Work work) {
 }
 
 #if defined(__x86_64__)
-// One multiply-add on each of kAccumulators registers, kSteps times; the empty asm keeps every step. Separate
-// variables, because gcc would keep an array in memory.
+// One multiply-add on each of kAccumulators registers, kSteps times; the empty asm keeps every step. The accumulators
+// are separate variables, because gcc would keep an array in memory.
 #define IBID_PEAK_STEP(a)     \
   a = IBID_PEAK_OPERATION(a); \
   asm volatile("" : "+v"(a))
@@ -107,7 +108,7 @@ double best_seconds(ThreadTeam& team, int passes, Work work) {
 #undef IBID_PEAK_OPERATION
 }
 
-// Without VNNI four int8 products are three instructions.
+// Without VNNI a product of four int8 pairs takes three instructions.
 [[gnu::target("avx2")]] void int8_loop_avx2() {
   const __m256i x = _mm256_set1_epi8(1), ones = _mm256_set1_epi16(1);
 #define IBID_PEAK_OPERATION(a) _mm256_add_epi32(a, _mm256_madd_epi16(_mm256_maddubs_epi16(a, x), ones))
@@ -148,8 +149,8 @@ uint64_t read_streams(std::span<const std::byte> bytes) {
   return sum[0][0] ^ sum[0][1];
 }
 
-// The fastest way depends on the machine: hardware prefetchers follow one stream, or several. Lines prefetched too
-// early are evicted before use, lines prefetched too late are waited for.
+// Which method is the fastest depends on the machine: hardware prefetchers follow one stream or several. Lines that are
+// prefetched too early are evicted before use; for lines that are prefetched too late the reader waits.
 constexpr ReadWay kReadWays[] = {
     {1, 0, read_streams<1, 0>},         {1, 2048, read_streams<1, 2048>}, {1, 6144, read_streams<1, 6144>},
     {1, 12288, read_streams<1, 12288>}, {2, 0, read_streams<2, 0>},       {2, 2048, read_streams<2, 2048>},
@@ -167,7 +168,7 @@ double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes) {
     return best_seconds(team, passes, [&](const Worker& worker) {
       const Range share = worker.share(lines);
       const uint64_t sum = way.read(bytes.subspan(share.begin * kCacheLine, share.size() * kCacheLine));
-      asm volatile("" : : "r"(sum));  // a use, so that the compiler keeps the reads
+      asm volatile("" : : "r"(sum));  // uses the sum, so that the compiler keeps the reads
     });
   };
   const ReadWay* fastest = kReadWays;
@@ -188,8 +189,8 @@ double float_peak_gops(ThreadTeam& team, Isa isa) {
   return isa >= Isa::kAvx2 ? peak_gops(team, float_loop_avx2, 2 * 8) : 0;
 }
 
-// With AMX too this is the peak of vectors: that of tiles, eight times as high, cannot be reached by a format with a
-// scale per 32 columns.
+// With AMX this is still the peak of vectors. The peak of tiles is eight times as high, but a format with a scale per
+// 32 columns cannot reach it.
 double int8_peak_gops(ThreadTeam& team, Isa isa) {
   if (isa >= Isa::kAvx512) return peak_gops(team, int8_loop_avx512, 2 * 64);
   if (isa == Isa::kAvxVnni) return peak_gops(team, int8_loop_avxvnni, 2 * 32);
@@ -215,7 +216,7 @@ Result<PeakMeter> PeakMeter::create(int n_threads, size_t largest_bytes) {
   const size_t n_bytes = n_lines * kCacheLine;
   TRY_ASSIGN(meter.arena_, Arena::create(Arena::padded(n_bytes)));
   meter.bytes_ = {meter.arena_.allocate(n_bytes), n_bytes};
-  // Unwritten memory maps to one page of zeros, which would be read from the cache.
+  // Write to the memory first: unwritten memory maps to one page of zeros, which would be read from the cache.
   std::memset(meter.bytes_.data(), 1, n_bytes);
   return meter;
 }

@@ -1,5 +1,5 @@
-// Measures the peak bandwidth and operation rate of the machine, in the same process as the figures compared with them,
-// because clock rates, other processes and caches differ from run to run more than kernels do.
+// Measures the peak bandwidth and operation rate of the machine in the same process as the figures that are compared
+// with them: clock rates, other processes and caches differ more from run to run than kernels do.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace ibid {
 
-// One way of reading memory: `read` returns the xor of the 8-byte words of all whole cache lines, each read once, in
-// `streams` interleaved ranges, and prefetches each line `ahead` bytes in advance (0: no prefetch).
+// A method of reading memory. `read` returns the xor of the 8-byte words of all whole cache lines, each read once, in
+// `streams` interleaved ranges; it prefetches each line `ahead` bytes in advance (0: no prefetch).
 struct ReadWay {
   size_t streams;
   size_t ahead;
@@ -23,28 +23,29 @@ struct ReadWay {
 };
 std::span<const ReadWay> read_ways();
 
-// GB/s at which the thread team reads `bytes` (each thread its part): the best of several passes with the fastest of
-// read_ways() at this moment. With a single way, kernels could exceed the bound on machines that suit another way.
+// Returns the GB/s at which the thread team reads `bytes` (each thread its part): the best of several passes with the
+// method of read_ways() that is the fastest at this moment. With only one method, kernels could exceed the result on
+// machines that suit another method.
 double read_bandwidth_gbps(ThreadTeam& team, std::span<const std::byte> bytes);
 
-// Multiply-add operations per second of the team, in units of 1e9 operations (two per multiply-add), for the
-// widest float or int8 instruction of the set; 0 for Isa::kRef, which has no peak.
+// Return the team's operations per second in units of 1e9 (two per multiply-add), for the widest float or int8
+// instruction of the set; 0 for Isa::kRef, which has no peak.
 double float_peak_gops(ThreadTeam& team, Isa isa);
 double int8_peak_gops(ThreadTeam& team, Isa isa);
 
 // PeakMeter: current peaks of the machine, for as many bytes as a pass reads.
 //
-// Bandwidth depends on the working set (caches), and both peaks on clock rates and other processes; so a figure is
-// compared with a peak measured right next to it, over a working set of the same size. Not thread-safe.
+// Bandwidth depends on the size of the memory that is read (caches), and both peaks on clock rates and other processes.
+// So a figure is compared with a peak that is measured right after it, reading as many bytes. Not thread-safe.
 class PeakMeter {
  public:
-  // Working sets are limited to `largest_bytes`, and to 1 GB: above that all reads come from memory.
-  // Errors: those of active_isa() and ThreadTeam::create(); kOutOfMemory.
+  // Measures over at most `largest_bytes`, and at most 1 GB: above that all reads come from memory. Errors: those of
+  // active_isa() and ThreadTeam::create(); kOutOfMemory.
   static Result<PeakMeter> create(int n_threads, size_t largest_bytes);
 
-  // GB/s of reading `bytes` repeatedly.
+  // Returns the GB/s of reading `bytes` bytes repeatedly.
   double read_gbps(size_t bytes);
-  // The rate of the widest int8 or float instruction that the active instruction set uses.
+  // Returns the rate of the widest int8 or float instruction that the active instruction set uses.
   double gops(bool int8);
 
   size_t bytes() const { return bytes_.size(); }

@@ -25,7 +25,7 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
 
   ModelWork work;
   work.weights_bytes = plan.bytes - plan.lookup_bytes;
-  // Layers without own keys and values read those of another layer.
+  // The layout counts only layers with keys and values of their own; other layers read those of an earlier one.
   TRY_ASSIGN(const KvLayout layout, kv_layout_of(file, config, options));
   size_t products = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
@@ -48,14 +48,14 @@ namespace {
 
 constexpr size_t kPrefillTokens = 64;
 constexpr size_t kDecodeTokens = 8;
-constexpr int kPacePasses = 2;  // the first warms up
-// Attention multiplies floats, which are about half as fast as the bytes of the linear layers.
+constexpr int kPacePasses = 2;  // the first pass is a warm-up
+// Attention multiplies floats, at about half the rate of the linear layers' int8.
 constexpr double kFloatsToInt8 = 2;
-constexpr double kPeaksPerFigure_s = 0.1;  // time to measure the machine's peaks with every figure
+constexpr double kPeaksPerFigure_s = 0.1;  // time to measure the machine's peaks, once per figure
 
 double seconds_since(int64_t start) { return 1e-3 * milliseconds_since(system_clock(), start); }
 
-// Seconds of `tokens` tokens in passes of `chunk`, appended to `entry`.
+// Returns the seconds that `tokens` tokens take in passes of `chunk` tokens, appended to `entry`.
 Result<double> timed_passes(LanguageModel& model, KvCacheEntry& entry, size_t tokens, size_t chunk) {
   const Tokens ids(chunk, TokenId{1});
   Logits logits;
@@ -67,7 +67,8 @@ Result<double> timed_passes(LanguageModel& model, KvCacheEntry& entry, size_t to
   return seconds_since(start);
 }
 
-// Total time of at least `rounds` samples and one warm-up; short ones are repeated up to kLeastSampledSeconds in total.
+// Returns the total time of at least `rounds` samples and one warm-up; short samples are repeated up to
+// kLeastSampledSeconds in total.
 double sampled_s(size_t rounds, double one_s) {
   const double n = std::clamp(kLeastSampledSeconds / std::max(one_s, 1e-9), static_cast<double>(rounds),
                               static_cast<double>(std::max(rounds, kMostSamples)));
@@ -85,7 +86,7 @@ double conversation_s(const PlannedRun& run, const ModelPace& pace) {
   return sum;
 }
 
-// A history is prefilled twice at first, and once more in every round, which also has four turns after it.
+// A history is prefilled twice at first, and once more in every round; a round also has four turns after it.
 double history_s(const PlannedRun& run, const ModelPace& pace, size_t history) {
   const double turn = pace.prefill_s(kConversationMessage, history) + pace.decode_s(kCurveAnswer, history);
   const double read = pace.prefill_s(history, 0);

@@ -1,4 +1,5 @@
-// Bytes and operations per token of a model, computed from its file: the numerators of GB/s and GOP/s.
+// Bytes and operations per token of a model, computed from its file: the work that is divided by a measured time to get
+// GB/s and GOP/s.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +14,10 @@
 
 namespace ibid {
 
-// The shapes of the parts of a benchmark. bench/lab/rates.h:
+// The sizes of the parts of a benchmark. For bench/lab/rates.h:
 inline constexpr size_t kRateDecodeTokens = 48;
 inline constexpr size_t kRateTurnTokens = 44;
-// Short prefills are repeated for this long in total, to average out the noise of the clock and other processes.
+// Short prefills are repeated for this long in total, which averages out the noise of the clock and of other processes.
 inline constexpr double kLeastSampledSeconds = 0.2;
 inline constexpr size_t kMostSamples = 50;
 
@@ -24,8 +25,8 @@ inline constexpr size_t kMostSamples = 50;
 inline constexpr size_t kSystemLengths[] = {0, 1000, 3500};
 inline constexpr size_t kChatTurns = 8;
 inline constexpr size_t kChatReplyTokens = 24;
-inline constexpr size_t kChatTurnTokens = 80;  // at most, of message and reply
-// and a conversation that grows.
+inline constexpr size_t kChatTurnTokens = 80;  // of message and reply, at most
+// The growing conversation.
 inline constexpr size_t kConversationTurns = 10;
 inline constexpr size_t kConversationMessage = 60;
 inline constexpr size_t kConversationAnswer = 440;
@@ -33,19 +34,19 @@ inline constexpr size_t kConversationStep = kConversationMessage + kConversation
 // The first exchange, which is not measured: two messages, one of them the template's system message.
 inline constexpr size_t kConversationStart = 2 * kConversationMessage + kConversationAnswer;
 
-// bench/lab/turn_curve_bench.h:
+// For bench/lab/turn_curve_bench.h:
 inline constexpr size_t kCurveAnswer = 16;
 
 struct ModelWork {
-  size_t weights_bytes = 0;          // packed weights that every pass reads: all but an untied embedding
-  size_t kv_bytes_per_position = 0;  // of one layer, in the chosen type
+  size_t weights_bytes = 0;          // packed weights that every pass reads: all except an untied embedding
+  size_t kv_bytes_per_position = 0;  // bytes of one layer, in the chosen type
   std::vector<LayerConfig> layers;
-  double operations_per_token = 0;               // linear layers, two per multiply-add; attention is not counted
-  double attention_operations_per_position = 0;  // of a token, for each position that it attends to; all layers
-  double operations_of_head = 0;                 // for every row that computes logits
-  bool int8 = false;                             // whether the operations are int8
+  double operations_per_token = 0;               // of linear layers, two per multiply-add; without attention
+  double attention_operations_per_position = 0;  // of one token, for each position that it attends to, in all layers
+  double operations_of_head = 0;                 // of the LM head, for every row that computes logits
+  bool int8 = false;                             // true if the operations are int8
 
-  // Bytes of keys and values read by a token at `position`.
+  // Returns the bytes of keys and values that a token at `position` reads.
   size_t kv_bytes_at(size_t position) const;
 };
 
@@ -53,22 +54,22 @@ struct ModelWork {
 Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 // The parts of a run; a part that is not run is empty or 0. estimated_seconds() extrapolates from a few timed passes
-// (measure_pace()); the error is approximately a third if the load of the machine does not change.
+// (measure_pace()); it is off by about a third if the load of the machine does not change.
 struct PlannedRun {
   size_t rounds = 5;
   std::vector<size_t> prefills;        // lengths
   std::vector<size_t> decodes;         // depths
   std::vector<size_t> turns;           // depths
-  std::vector<size_t> system_lengths;  // of eight short chat turns each
+  std::vector<size_t> system_lengths;  // number of tokens of system messages, each followed by eight short chat turns
   size_t conversations = 0;
-  std::vector<size_t> histories;  // of the report
+  std::vector<size_t> histories;  // of the report on turns after a long history
   size_t context = 0;             // maximum length of a conversation
 };
 
 // Speed of the model on this machine.
 struct ModelPace {
-  double prefill_token_s = 0;  // of a short prompt
-  double decode_token_s = 0;   // after few others
+  double prefill_token_s = 0;  // time per token of a short prompt
+  double decode_token_s = 0;   // time per token after few others
   // Additional time for each position before a token, as a fraction of the times above.
   double prefill_per_position = 0;
   double decode_per_position = 0;

@@ -54,7 +54,7 @@ Status RateBench::feed(TokenSpan ids) {
 }
 
 Status RateBench::stand_at(size_t n) {
-  // Without a checkpoint at n, slicing leaves fewer positions; keep_only_here() keeps one for the next call.
+  // If there is no checkpoint at n, slicing leaves fewer positions. keep_only_here() makes one for the next call.
   const size_t n_left = entry_.slice_to_at_most(n);
   TRY(feed(TokenSpan(spread_ids(n)).subspan(n_left)));
   entry_.state().keep_only_here(n);
@@ -71,7 +71,7 @@ Result<std::vector<double>> RateBench::sample(size_t depth, TokenSpan ids, bool 
     const size_t step = one_by_one ? 1 : ids.size();
     for (size_t done = 0; done < ids.size(); done += step) TRY(feed(ids.subspan(done, step)));
     const double seconds = now() - start;
-    if (round == 0) continue;  // warms up
+    if (round == 0) continue;  // this round is a warm-up
     samples.push_back(seconds);
     sum += seconds;
   }

@@ -24,32 +24,34 @@ namespace ibid {
 
 class RateBench {
  public:
-  // Positions that a figure at `depth` needs.
+  // Returns the number of positions that a figure at `depth` needs.
   static size_t positions_for_depth(size_t depth);
 
-  // For sequences up to `most_positions`. `model` must outlive the bench. Errors: those of PeakMeter::create().
+  // Creates a bench for sequences up to `most_positions`. `model` must outlive it. Errors: those of
+  // PeakMeter::create().
   static Result<std::unique_ptr<RateBench>> create(LanguageModel& model, ModelWork work, int n_threads, size_t rounds,
                                                    size_t most_positions);
   RateBench(const RateBench&) = delete;
   RateBench& operator=(const RateBench&) = delete;
 
-  // Errors of all: those of LanguageModel::forward(). REQUIRES: everything fits into most_positions.
+  // Errors of all: those of LanguageModel::forward(). REQUIRES: all positions fit into most_positions.
   Status prefill(size_t n, const FigureSink& sink);
   Status decode(size_t depth, const FigureSink& sink);
   Status turn(size_t history, const FigureSink& sink);
 
-  // Bytes of the bench's own memory for measuring peaks.
+  // Bytes of memory that the bench itself uses for measuring peaks.
   size_t meter_bytes() const { return meter_.bytes(); }
 
  private:
   RateBench(LanguageModel& model, ModelWork work, PeakMeter meter, size_t rounds, size_t most_positions);
 
-  // The tokens that every engine gets: spread over the vocabulary, so that no engine profits from a repeated one.
+  // Returns the tokens that every engine gets: spread over the vocabulary, so that no engine profits from repetition.
   Tokens spread_ids(size_t n) const;
   // Makes the entry hold `n` positions, of spread_ids(n).
   Status stand_at(size_t n);
   Status feed(TokenSpan ids);
-  // Seconds of prefilling `ids` after `depth` positions, all at once or one by one; at least rounds_ samples.
+  // Returns the seconds of prefilling `ids` after `depth` positions, all at once or one by one; at least rounds_
+  // samples.
   Result<std::vector<double>> sample(size_t depth, TokenSpan ids, bool one_by_one);
   Throughput operations_rate(size_t n_tokens, double seconds);
 

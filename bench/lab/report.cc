@@ -14,9 +14,9 @@ namespace ibid {
 
 namespace {
 
-constexpr mode_t kEverybody = 0666;  // before the umask
+constexpr mode_t kEverybody = 0666;  // permissions before the umask is applied
 
-// 0, or the errno of the call that failed.
+// Returns 0, or the errno of the call that failed.
 int write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t n = ::write(fd, text.data(), text.size());
@@ -30,7 +30,8 @@ int write_all(int fd, std::string_view text) {
 }  // namespace
 
 Status write_public_file(const std::string& path, std::string_view text) {
-  // In the same directory, so that rename() replaces the file; with the process id, so that two runs do not collide.
+  // The temporary file is in the same directory, so that rename() replaces the file. Its name has the process id, so
+  // that two runs do not collide.
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kEverybody);
   if (fd < 0) return errno_status(errno, path, "create");

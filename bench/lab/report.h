@@ -12,12 +12,12 @@
 
 namespace ibid {
 
-// Replaces the file atomically: readers see the old or the new contents. An existing file keeps its permissions.
-// Error: kIo; then nothing has changed.
+// Replaces the file atomically: readers see either the old or the new contents. An existing file keeps its permissions.
+// Error: kIo, nothing changed.
 Status write_public_file(const std::string& path, std::string_view text);
 
-// Gives `temporary`, a private file to be renamed to `path`, the same permissions. Reads the umask by setting it: no
-// other thread may create files meanwhile. Error: kIo.
+// Gives `temporary`, a private file that will be renamed to `path`, the permissions that `path` would have. Reads the
+// umask by setting it, so no other thread may create files meanwhile. Error: kIo.
 Status give_public_rights(const std::string& temporary, const std::string& path);
 
 // Conditions under which the figures of a run were measured.
@@ -32,21 +32,22 @@ struct BenchSetup {
   std::string commit;
   std::string date;  // 2026-01-31
   int n_threads = 0;
-  double others_percent = 0;  // of the CPUs, used by other processes meanwhile
+  double others_percent = 0;  // share of all CPUs that other processes used meanwhile
 };
 
-// One object, beginning with the setup's fields. With rivals: "against": {engine: {value's field, "ratio"}}.
+// One object, beginning with the setup's fields. If rivals measured the same: "against": {engine: {value's field,
+// "ratio"}}.
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals);
 
-// The header of a results file, and the row of a figure (RFC 4180 quoting), both with their line end.
+// Return the header of a results file, and the row of a figure (RFC 4180 quoting), both with line ends.
 std::string csv_header();
 std::string csv_line(const BenchSetup& setup, const Figure& figure);
 
 // Quotes text as one field of such a file.
 std::string csv_field(const std::string& text);
 
-// Appends the figures to the results file at `path`, which is created if missing, and replaced
-// atomically. Errors: kMismatch if the file begins with a different header; kIo.
+// Appends the figures to the results file at `path`. Creates the file if it is missing, and replaces it atomically.
+// Errors: kMismatch if the file begins with a different header; kIo.
 Status append_to_csv(FileOps& files, const std::string& path, const BenchSetup& setup, std::span<const Figure> figures);
 
 }  // namespace ibid

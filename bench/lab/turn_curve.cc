@@ -64,7 +64,7 @@ std::string line_of(const char* format, Values... values) {
 
 double ratio(double more, double less) { return less > 0 ? more / less : 0; }
 
-// Columns of the CSV file, in order, each with its value for a point.
+// Returns the columns of the CSV file, in order, each with its value for a point.
 std::vector<std::pair<const char*, std::string>> csv_fields(const BenchSetup& setup, const TurnCurvePoint& point) {
   const auto count = [](size_t n) { return std::to_string(n); };
   const auto ms = [](double value) { return line_of("%.4f", value); };

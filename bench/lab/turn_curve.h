@@ -1,6 +1,6 @@
-// TurnCurve: the time to the first token against the length of the history, measured in three ways: in the session
-// that holds the history, with the same text prefilled cold, and in a saved conversation resumed from disk. Plain data,
-// its arithmetic, and its output: a table for the terminal, a CSV file, an HTML page with charts
+// TurnCurve: the time to the first token against the length of the history, measured in three ways: in the session that
+// has the history in memory, with the same text prefilled cold, and in a saved conversation resumed from disk. Plain
+// data, its arithmetic, and its output: a table for the terminal, a CSV file, an HTML page with charts
 // (turn_curve_page.cc). bench/lab/turn_curve_bench.h measures it.
 #pragma once
 
@@ -22,36 +22,36 @@ struct TurnCurvePoint {
   // Tokens prefilled in the first round.
   size_t n_read_warm = 0, n_read_cold = 0, n_read_resumed = 0;
 
-  Spread warm_ms;     // the session holds keys and values
-  Spread cold_ms;     // the saved conversation, without any cache; includes load()
-  Spread resumed_ms;  // the saved conversation in a new engine with the files of keys and values; includes load()
-  // One pass of as many rows as the warm turn prefills, at the same positions, without a session.
+  Spread warm_ms;     // in the session whose keys and values are in memory
+  Spread cold_ms;     // with the saved conversation but no cached keys and values; includes load()
+  Spread resumed_ms;  // with the saved conversation, in a new engine with the files of keys and values; includes load()
+  // One pass without a session, with as many rows as the warm turn prefills, at the same positions.
   Spread pass_ms;
   double besides_pass_ms = 0;  // median over the rounds of warm minus pass
 
-  bool same_text = false;  // the three greedy answers have the same tokens, in every round
-  bool same_bits = false;  // and the logits after them are bit-identical
+  bool same_text = false;  // the greedy answers of the three ways have the same tokens, in every round
+  bool same_bits = false;  // and the logits after these tokens are bit-identical
 };
 
-// Growth of the warm turn with its history, in microseconds per 1,000 tokens: medians of the slopes between all pairs
-// of points (Theil 1950, Sen 1968), robust against single disturbed points.
+// How the warm turn grows with its history, in microseconds per 1,000 tokens: medians of the slopes between all pairs
+// of points (Theil 1950, Sen 1968), so that single disturbed points have little effect.
 struct TurnCurveFit {
   bool known = false;  // at least two points have a history
   double turn_us_per_1000 = 0;
-  double pass_us_per_1000 = 0;     // of the bare pass, in which only attention depends on the history
-  double besides_us_per_1000 = 0;  // of the turn minus the pass, round by round
+  double pass_us_per_1000 = 0;     // growth of the bare pass, in which only attention depends on the history
+  double besides_us_per_1000 = 0;  // growth of the turn minus the pass, compared round by round
   // Share of the longest warm turn, in percent, that grows with the history and is not attention.
   double besides_percent = 0;
 };
-// Uses the points with a history, because without one a turn also prefills the beginning of the template.
+// Uses only the points with a history, because without one a turn also prefills the beginning of the template.
 TurnCurveFit fit_of(std::span<const TurnCurvePoint> points);
 
 // True if all points have the flag, or there are no points.
 bool all_same_text(std::span<const TurnCurvePoint> points);
 bool all_same_bits(std::span<const TurnCurvePoint> points);
 
-// Lines with their line ends: header, rows that can be printed as they are measured, and a summary after the last:
-// whether the answers were the same, and the growth of the warm turn.
+// Lines with their line ends: a header, rows that can be printed as they are measured, and after the last row a
+// summary: whether the answers were the same, and how the warm turn grows.
 std::string turn_curve_table_header();
 std::string turn_curve_table_row(const TurnCurvePoint& point);
 std::string turn_curve_summary(std::span<const TurnCurvePoint> points);
@@ -59,12 +59,12 @@ std::string turn_curve_summary(std::span<const TurnCurvePoint> points);
 // {"engine", ..., "what": "turn_curve", "history": ...}: one object, beginning with the setup's fields.
 std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& point);
 
-// Header and a row for each point (RFC 4180): times in ms with their quartiles, same_text and same_bits as 1 or 0, and
-// the setup.
+// Returns a header and a row for each point (RFC 4180): times in ms with their quartiles, same_text and same_bits as 1
+// or 0, and the setup.
 std::string turn_curve_csv(const BenchSetup& setup, std::span<const TurnCurvePoint> points);
 
-// One self-contained HTML file: charts as inline SVG, light and dark colours, no scripts, the numbers in a table. It is
-// well-formed XML except for its first line. `rounds`: of each point.
+// Returns one self-contained HTML file: charts as inline SVG, light and dark colours, no scripts, the numbers in a
+// table. It is well-formed XML except for its first line. rounds: rounds per point.
 std::string turn_curve_page(const BenchSetup& setup, std::span<const TurnCurvePoint> points, size_t rounds);
 
 // True if `path` ends in .html or .csv, which selects the format of write_turn_curve().

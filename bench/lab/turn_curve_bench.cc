@@ -73,7 +73,7 @@ TurnOptions greedy(size_t max_tokens) {
   return options;
 }
 
-// Logits after the session's last token: they depend on every stored bit.
+// Returns the logits after the session's last token, which depend on every stored bit.
 Result<std::vector<float>> logits_after(const ChatSession& session) {
   TRY_ASSIGN(KvCacheEntry entry, session.state().kv().fork());
   const TokenSpan ids = session.ids();
@@ -91,10 +91,10 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 
 // State at the start of a point's rounds.
 struct TurnCurveBench::Prepared {
-  ChatSession session;  // the history
-  KvCacheEntry rows;    // its keys and values, kept here because the store is cleared between turns
-  Tokens prompt;        // of one more message, for the bare pass
-  size_t n_cached = 0;  // tokens of the prompt
+  ChatSession session;  // session with the history
+  KvCacheEntry rows;    // the session's keys and values, kept here because the store is cleared between turns
+  Tokens prompt;        // prompt with one more message, for the bare pass
+  size_t n_cached = 0;  // number of cached tokens of this prompt
 };
 
 struct TurnCurveBench::Sample {
@@ -115,7 +115,7 @@ TurnCurveBench::TurnCurveBench(EngineFactory factory, const Options& options, st
                                std::shared_ptr<Engine> engine)
     : factory_(std::move(factory)), options_(options), scratch_(std::move(scratch)), engine_(std::move(engine)) {}
 
-// Different words in every round, so that no earlier round's message is found in a cache.
+// Returns a message with different words in every round, so that no cache has the message of an earlier round.
 std::string TurnCurveBench::question(size_t round) const {
   constexpr const char* kLead = "Please go on, and bring in these words:";
   return text_of_tokens(engine_->state().tokenizer(), kLead, options_.message_tokens, round);
@@ -160,7 +160,8 @@ Result<TurnCurveBench::Sample> TurnCurveBench::resumed_turn(size_t round) const 
   return loaded_turn(std::move(engine), round);
 }
 
-// Time of one pass with as many rows as the warm turn prefills, at the same positions: the model's part of its time.
+// Returns the time of one pass with as many rows as the warm turn prefills, at the same positions: the model's part of
+// the turn's time.
 Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
   TRY_ASSIGN(KvCacheEntry entry, prepared.rows.fork());
   const size_t n_left = entry.slice_to_at_most(prepared.n_cached);
@@ -171,11 +172,11 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
   return milliseconds_since(engine_->state().clock(), start);
 }
 
-// A conversation of `history` tokens, or a few more.
+// Returns a session with a conversation of `history` tokens, or a few more.
 Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> engine, size_t history) const {
   SessionOptions options;
   options.cache_namespace = kNamespace;
-  options.repair_when_idle = false;  // two engines on one model: nothing runs between the turns
+  options.repair_when_idle = false;  // with two engines on one model, nothing may run between the turns
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
   if (history == 0) return session;
   TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));
@@ -188,8 +189,9 @@ Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> e
   return session;
 }
 
-// Runs the conversation in an engine that writes its cache directory, and closes it. A loaded conversation would not be
-// written: keys and values loaded from a file are used only by that session.
+// Runs the conversation in an engine that writes its cache directory, and closes the engine. Loading the saved
+// conversation instead would write nothing, because only that session uses keys and values that were loaded from a
+// file.
 Status TurnCurveBench::write_cache_directory(size_t history) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, factory_(cache_path()));
   if (engine->state().tier() == nullptr) return engine->state().tier_status();
@@ -204,7 +206,7 @@ Result<TurnCurveBench::Prepared> TurnCurveBench::prepare(size_t history) {
   TRY(session.save(saved_path()));
   TRY(write_cache_directory(history));
 
-  // The first turn and the first pass warm up.
+  // The first turn and the first pass are warm-ups.
   KvCacheEntry rows = session.state().kv();
   Prepared prepared{std::move(session), std::move(rows), {}, 0};
   TRY_ASSIGN(const Sample sample, warm_turn(prepared, 0));
@@ -227,7 +229,7 @@ Result<TurnCurvePoint> TurnCurveBench::measure(size_t history) {
       TRY_ASSIGN(warm, warm_turn(prepared, round));
       return {};
     };
-    const bool forward = round % 2 == 1;  // alternate the order
+    const bool forward = round % 2 == 1;  // alternate the order of the measurements
     if (forward) TRY(hold());
     if (!forward) {
       TRY_ASSIGN(cold, cold_turn(round));

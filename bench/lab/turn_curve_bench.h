@@ -1,11 +1,11 @@
-// TurnCurveBench measures the points of a TurnCurve: at each history the turn in the session that holds it, the same
-// turn cold, the same turn of a conversation resumed from disk, and the bare pass, in interleaved rounds.
+// TurnCurveBench measures the points of a TurnCurve. At each history it measures the turn in the session that has the
+// history, the same turn cold, the same turn of a conversation resumed from disk, and the bare pass, in interleaved
+// rounds.
 //
-// "Cold" loads the saved conversation (its text, and the tokens of its answers) into an engine whose store was
-// cleared. "Resumed" loads it into a new engine with the cache directory that an earlier engine wrote and closed,
-// after dropping the files from the OS page cache. Neither includes loading the model.
-//
-// Not thread-safe. REQUIRES: no other user of the model meanwhile.
+// "Cold" loads the saved conversation (its text, and the tokens of its answers) into an engine whose store was cleared.
+// "Resumed" loads it into a new engine with the cache directory that an earlier engine wrote and closed, after dropping
+// the files from the OS page cache. Neither time includes loading the model. Not thread-safe. REQUIRES: nothing else
+// uses the model meanwhile.
 #pragma once
 
 #include <cstddef>
@@ -26,21 +26,21 @@ namespace ibid {
 // ScratchDirectory: a directory for the files of a measurement, removed with its contents by the destructor.
 class ScratchDirectory {
  public:
-  // In the system's directory for temporary files ($TMPDIR), accessible only to its owner. Error: kIo.
+  // Creates it in the system's directory for temporary files ($TMPDIR), accessible only to its owner. Error: kIo.
   static Result<std::unique_ptr<ScratchDirectory>> create();
   ~ScratchDirectory();
   ScratchDirectory(const ScratchDirectory&) = delete;
   ScratchDirectory& operator=(const ScratchDirectory&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path of `name` in it.
+  // Returns the path of `name` in this directory.
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
 
   // Removes its contents.
   void empty() const;
 
-  // Asks the OS to drop all files below from the page cache, so that the next read is from the device. Pages not yet
-  // written to the device, and files on memory file systems, stay.
+  // Asks the OS to drop all files below this directory from the page cache, so that the next read is from the device.
+  // Pages that are not yet written to the device, and files on memory file systems, stay.
   void forget_files() const;
 
  private:
@@ -48,10 +48,10 @@ class ScratchDirectory {
   const std::string path_;
 };
 
-// SharedModel: a loaded model as the model of several engines, so that a restart can be measured without loading it
-// again. An engine owns its model; this one owns a share of it.
+// SharedModel: lets several engines use one loaded model, so that a restart can be measured without loading the model
+// again. An engine owns its model; this model is only a shared pointer to the loaded one.
 //
-// Not thread-safe: only one of the engines on a model may run passes at a time, since each has its own scheduler.
+// Not thread-safe: only one of the engines on a model may run passes at a time, because each has its own scheduler.
 class SharedModel : public LanguageModel {
  public:
   explicit SharedModel(std::shared_ptr<LanguageModel> model) : model_(std::move(model)) {}
@@ -70,8 +70,8 @@ class SharedModel : public LanguageModel {
 
 class TurnCurveBench {
  public:
-  // Creates engines with a fingerprint on one model (SharedModel), one of which is in use at a time; without a cache
-  // directory if it is empty.
+  // Creates engines with a fingerprint on one model (SharedModel); only one of them is in use at a time. Argument: the
+  // cache directory; empty: none.
   using EngineFactory = std::function<Result<std::shared_ptr<Engine>>(const std::string& cache_directory)>;
 
   // Positions that a conversation needs after its history: a message, its answer and the template's tokens.
@@ -86,8 +86,8 @@ class TurnCurveBench {
   // Errors: the factory's; kIo.
   static Result<std::unique_ptr<TurnCurveBench>> create(EngineFactory factory, const Options& options);
 
-  // Measures a point at `history` tokens, or a few more. REQUIRES: history + kTurnPositions fit into the context.
-  // Errors: those of ChatSession; kIo if the cache directory cannot be used.
+  // Measures a point at a history of `history` tokens, or a few more. REQUIRES: history + kTurnPositions fit into the
+  // context. Errors: those of ChatSession; kIo if the cache directory cannot be used.
   Result<TurnCurvePoint> measure(size_t history);
 
  private:
@@ -113,7 +113,7 @@ class TurnCurveBench {
   const EngineFactory factory_;
   const Options options_;
   const std::unique_ptr<ScratchDirectory> scratch_;
-  const std::shared_ptr<Engine> engine_;  // without a cache directory
+  const std::shared_ptr<Engine> engine_;  // the one without a cache directory
 };
 
 }  // namespace ibid

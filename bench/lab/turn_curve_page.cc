@@ -1,4 +1,4 @@
-// The page of a TurnCurve (bench/lab/turn_curve.h).
+// The HTML page of a TurnCurve (bench/lab/turn_curve.h).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -39,10 +39,10 @@ dt { color: var(--soft); } dd { margin: 0 0 0.5rem 0; overflow-wrap: anywhere; }
 
 std::string cell(const std::string& text) { return "<td>" + html_escaped(text) + "</td>"; }
 
-// Formats with three significant digits or more: 9.87, 28.7, 148, 8,583.
+// Formats with at least three significant digits: 9.87, 28.7, 148, 8,583.
 std::string ms_digits(double ms) { return grouped(ms, ms < 10 ? 2 : ms < 100 ? 1 : 0); }
 
-// As above, with a unit: 28.7 ms, 8.58 s.
+// As ms_digits(), with a unit: 28.7 ms, 8.58 s.
 std::string duration(double ms) {
   if (ms < 1000) return ms_digits(ms) + " ms";
   return grouped(ms / 1000, ms < 10e3 ? 2 : ms < 100e3 ? 1 : 0) + " s";
@@ -69,7 +69,7 @@ ChartSeries series_of(const char* name, std::span<const TurnCurvePoint> points, 
   return series;
 }
 
-// The conclusion of the page, in one line.
+// Returns the conclusion of the page, in one line.
 std::string claim_of(std::span<const TurnCurvePoint> points) {
   if (points.empty()) return "Nothing was measured";
   const TurnCurvePoint& last = points.back();
@@ -104,7 +104,7 @@ std::string drawing(LineChart chart, const char* scale_class) {
 
 constexpr const char* kAxis = "tokens of history";
 
-// The switch is a checkbox with CSS, without a script.
+// The switch between the two charts is a checkbox with CSS, without a script.
 std::string three_ways(std::span<const TurnCurvePoint> points) {
   LineChart chart{"Time to the first token against the history", kAxis, "ms to the first token", false, {}};
   chart.series = {series_of("reuse", points, &TurnCurvePoint::warm_ms, false),

@@ -41,7 +41,7 @@ int thread_count() {
   return wanted == nullptr ? 2 : std::atoi(wanted);
 }
 
-// Several sequences of n_rows new rows each, after `shared` common positions and `own` separate ones.
+// Several sequences with n_rows new rows each, after `shared` common positions and `own` positions that differ.
 struct Company {
   size_t n_sequences, shared, own, n_rows;
 };
@@ -49,7 +49,7 @@ struct Company {
 constexpr Company kCompany[] = {
     {8, 3000, 72, 1}, {8, 3000, 72, 8}, {8, 3000, 72, 44}, {2, 3000, 72, 1}, {8, 300, 72, 1}};
 
-// Pages of random rows, with all layers in each page, as in the cache.
+// Pages of random rows; each page has all layers, as in the cache.
 struct History {
   KvHeadBlock block;
   size_t layer_bytes;
@@ -124,7 +124,7 @@ void run(benchmark::State& state, const Model& model, KvDType dtype, const Work&
   state.counters["GFLOP/s"] = Counter(flops * passes * 1e-9, Counter::kIsRate);
 }
 
-// `together`: shared blocks are read once.
+// together: shared blocks are read once.
 void run_company(benchmark::State& state, const Model& model, KvDType dtype, const Company& company, bool together) {
   const size_t n_positions = company.shared + company.own + company.n_rows;
   const size_t n_pages = (n_positions + kPagePositions - 1) / kPagePositions;

@@ -23,7 +23,7 @@ Tokens random_tokens(uint64_t seed, size_t n) {
   return tokens;
 }
 
-// An entry of these tokens, with random bytes in its pages.
+// Returns an entry of these tokens, with random bytes in its pages.
 KvCacheEntry entry_of(KvPagePool& pool, TokenSpan tokens) {
   std::vector<KvPage> pages = *pool.allocate(KvLayout::pages_for(tokens.size()));
   std::mt19937_64 rng(7);
@@ -91,7 +91,7 @@ void miss(benchmark::State& state) {
 }
 BENCHMARK(miss)->Unit(benchmark::kMicrosecond);
 
-// Time of write_behind() itself, for a turn of a conversation whose history is on disk already.
+// Measures write_behind() itself, for a turn of a conversation whose history is on disk already.
 void hand_over_a_turn(benchmark::State& state) {
   Tier tier(kSmolLm2);
   const Tokens ids = random_tokens(1, static_cast<size_t>(state.range(0)));

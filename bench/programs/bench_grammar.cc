@@ -1,10 +1,9 @@
-// Grammars on a model's vocabulary: cost of compiling one, and of computing the masks of allowed tokens.
+// Grammars on a model's vocabulary: the cost of compiling a grammar, and of computing the masks of allowed tokens.
 //
 //   bench_grammar MODEL      MODEL: anything with a tokenizer, also a directory with only tokenizer.json
 //
-// A given answer is tokenised step by step, each time with its longest matching token, which the mask must allow.
-// Times are of one thread, in microseconds. A first answer fills the caches of masks, a second one uses
-// them.
+// A given answer is tokenised step by step, each time with its longest matching token, which the mask must allow. Times
+// are of one thread, in microseconds. A first answer fills the caches of masks, and a second one uses them.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -121,7 +120,7 @@ void run(const Case& one, const std::shared_ptr<const TokenTexts>& vocabulary) {
   std::printf("  kept: %.1f MB, %zu configurations\n", megabytes, counters.n_configs);
 }
 
-// The cost of NextTokens besides the mask: writing the remaining logits.
+// Measures the cost of NextTokens in addition to the mask: writing the logits of the allowed tokens.
 void run_restrict(const Grammar& grammar, const std::shared_ptr<const TokenTexts>& vocabulary) {
   const auto prototype = make_constraint(grammar, vocabulary);
   NextTokens next(prototype.get(), {}, 0);

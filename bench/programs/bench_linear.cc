@@ -43,7 +43,7 @@ constexpr size_t kRows[] = {1, 2, 3, 4, 6, 8, 12, 16, 32, 128, 512};
 constexpr size_t kWorkingSet = size_t{84} << 20;
 constexpr size_t kMaxColumns = 4096;
 
-// Types with blocks of 256 columns exist only for rows of a multiple of 256.
+// Types with blocks of 256 columns exist only for rows whose length is a multiple of 256.
 size_t columns_of_blocks(PanelType type) {
   return panel_is_float(type) ? 1 : panel_format(type).super_scales() ? kSuperChunkCols : kQuantBlock;
 }
@@ -58,7 +58,7 @@ ThreadTeam& team() {
   return *instance;
 }
 
-// One panel of plausible weights.
+// Returns one panel of plausible weights.
 std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
   std::mt19937 rng(1);
   const size_t n = kPanelRows * n_cols;
@@ -128,7 +128,7 @@ class Workload {
     scratch_ = arena_.allocate(scratch_stride_ * static_cast<size_t>(team().size()));
   }
 
-  // Multiplies by all matrices once; returns seconds.
+  // Multiplies by all matrices once, and returns the seconds.
   double run(const Kernels& kernels, Numerics numerics) {
     double seconds = 0;
     team().run([&](Worker& worker) {
@@ -246,7 +246,7 @@ void register_all() {
       const std::string rows = "/M:" + std::to_string(n_rows);
       const auto fits = [&](const MatrixShape& shape) { return shape.n_cols % columns_of_blocks(type) == 0; };
       std::vector<MatrixShape> whole = model;
-      if (n_rows < 128) whole.push_back(kModelHead);  // long prompts need no logits
+      if (n_rows < 128) whole.push_back(kModelHead);  // a long prompt needs logits only for its last row
       if (std::ranges::all_of(whole, fits)) add("model/" + type_name + rows, type, whole, n_rows, Numerics::kExact);
       if (panel_is_float(type) && n_rows >= 32) {
         add("model/" + type_name + "-blas" + rows, type, whole, n_rows, Numerics::kFast);

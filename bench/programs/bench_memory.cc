@@ -31,7 +31,7 @@
 namespace ibid {
 namespace {
 
-// The tokens that every engine gets (bench/rivals/time_llama_cpp.py).
+// Returns the tokens that every engine gets (bench/rivals/time_llama_cpp.py).
 Tokens spread_ids(size_t n) {
   Tokens ids(n);
   for (size_t i = 0; i < n; ++i) ids[i] = static_cast<TokenId>(1000 + i * 7919 % 30000);
@@ -66,7 +66,7 @@ class LongSequence {
 
   Json figures() const {
     const KvLayout& layout = model_.kv_layout();
-    const size_t page_bytes = layout.page_bytes() / std::max<size_t>(layout.n_layers(), 1);  // of a layer
+    const size_t page_bytes = layout.page_bytes() / std::max<size_t>(layout.n_layers(), 1);  // bytes of one layer
     return {{"positions", entry_.length()},
             {"resumable", entry_.resumable_length(entry_.length())},
             {"budget_bytes", pool_.budget_bytes()},

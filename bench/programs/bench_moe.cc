@@ -68,7 +68,7 @@ class Workload {
     make_input(!panel_is_float(type));
   }
 
-  // Runs all layers once; returns seconds.
+  // Runs all layers once, and returns the seconds.
   double run() {
     double seconds = 0;
     const LinearContext context{&kernels_, Numerics::kExact, scratch_, scratch_stride_};
@@ -88,7 +88,7 @@ class Workload {
     return seconds;
   }
 
-  // Experts of all layers that some row uses.
+  // Counts the experts of all layers that some row uses.
   size_t count_used() const {
     size_t n_used = 0;
     std::vector<float> scratch(route_scratch_floats(rule_.router));
@@ -123,7 +123,7 @@ class Workload {
       const auto matrix = [&](size_t n_rows, size_t n_cols) {
         const size_t bytes = packed_bytes(type, n_rows, n_cols);
         std::byte* data = arena_.allocate(bytes);
-        std::memset(data, 0x24, bytes);  // halves of 0.016; codes may be arbitrary
+        std::memset(data, 0x24, bytes);  // as halves these bytes are 0.016; codes may be arbitrary
         if (experts_.empty()) experts_ = {data, 0};
         experts_ = {experts_.data(), data + bytes};
         return PackedMatrix{type, n_rows, n_cols, data};

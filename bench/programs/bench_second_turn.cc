@@ -1,9 +1,10 @@
-// bench_second_turn: the second turn of a chat whose template drops the thinking of the first answer, with the work and
-// the JSON lines of bench/rivals/second_turn_llama_cpp.py, which describes them.
+// bench_second_turn: the second turn of a chat whose template drops the thinking of the first answer. Work and JSON
+// lines are those of bench/rivals/second_turn_llama_cpp.py, which describes them.
 //
 //   bench_second_turn MODEL [--histories 4096,16384] [--rounds 3] [--threads N] [--kv f16]
 //
-// Checkpoints are at the positions of the engine's (runtime/generate/checkpoint_positions.h). Two ways to continue:
+// Checkpoints are at the same positions as in the engine (runtime/generate/checkpoint_positions.h). The second turn is
+// measured in two ways:
 //
 //   kept     resumes at the end of the first prompt, as a session does
 //   nothing  prefills the whole prompt again
@@ -27,7 +28,7 @@ namespace {
 
 constexpr size_t kThinking = 200, kReply = 100, kNew = 44;
 
-// The tokens that every engine gets (bench/rivals/time_llama_cpp.py).
+// Returns the tokens that every engine gets (bench/rivals/time_llama_cpp.py).
 Tokens history_ids(size_t n) {
   Tokens ids(n);
   for (size_t i = 0; i < n; ++i) ids[i] = static_cast<TokenId>(1000 + i * 7919 % 30000);

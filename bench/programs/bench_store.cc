@@ -78,11 +78,11 @@ BENCHMARK(hit)
     ->ArgsProduct({{4000, 32000}, {1, 100, 1000}})
     ->Unit(benchmark::kMicrosecond);
 
-// The pages of SmolLM2-135M with keys and values in 8 bits: 0.75 MiB.
+// Returns the layout of SmolLM2-135M with keys and values in 8 bits; a page has 0.75 MiB.
 KvLayout smollm2() { return KvLayout::make(30, 3, 64, KvDType::kInt8); }
 
-// Looks up 3,999 of 4,000 cached tokens and reserves one position, which copies the partial last page: all steps before
-// the forward pass.
+// Looks up 3,999 of 4,000 cached tokens and reserves one position, which copies the partial last page. These are all
+// steps of a turn before the forward pass.
 void warm_turn(benchmark::State& state) {
   KvPagePool pool(smollm2(), size_t{1} << 30);
   LruKvCacheStore store(pool);
@@ -104,10 +104,10 @@ void warm_turn(benchmark::State& state) {
 }
 BENCHMARK(warm_turn)->Unit(benchmark::kMicrosecond);
 
-// Freeing a page, which zeroes it, and allocating one, which does not.
+// Measures freeing a page, which zeroes it, and allocating one, which does not.
 void free_page(benchmark::State& state) {
   KvPagePool pool(smollm2(), size_t{1} << 30);
-  std::vector<KvPage> held = pool.allocate(300).value();  // more than the caches of the processor hold
+  std::vector<KvPage> held = pool.allocate(300).value();  // more than the processor's caches can hold
   size_t i = 0;
   for (auto _ : state) {
     held[i] = KvPage();
@@ -140,7 +140,7 @@ void miss(benchmark::State& state) {
 }
 BENCHMARK(miss)->ArgName("entries")->Arg(1)->Arg(100)->Arg(1000)->Unit(benchmark::kMicrosecond);
 
-// insert() after a turn of 64 tokens, on a history of that many.
+// Measures insert() after a turn of 64 tokens, for different lengths of the history.
 void insert_turn(benchmark::State& state) {
   KvPagePool pool(KvLayout::make(1, 1, 4, KvDType::kInt8), size_t{8} << 30);
   LruKvCacheStore store(pool);
@@ -151,7 +151,7 @@ void insert_turn(benchmark::State& state) {
   uint64_t turn = 1;
   for (auto _ : state) {
     state.PauseTiming();
-    // The same history every time: removes the previous turn.
+    // Remove the previous turn, so that the history has the same length every time.
     session.slice_to_length(history);
     feed(session, random_tokens(++turn, 64));
     state.ResumeTiming();

@@ -32,9 +32,9 @@ constexpr const char* kUser = "user";
 struct Request {
   Tokens prompt;
   Tokens reply;
-  size_t n_declared = 0;  // of the prompt: a system prompt
+  size_t n_declared = 0;  // declared tokens of the prompt: a system prompt
 };
-// Generated again for every run, request by request, since a trace is larger than memory.
+// Generates the requests anew for every run, one by one, because a trace is larger than memory.
 using Workload = std::function<void(const std::function<void(const Request&)>&)>;
 
 struct Reuse {
@@ -42,7 +42,7 @@ struct Reuse {
   double per_cent() const { return 100.0 * static_cast<double>(reused) / static_cast<double>(asked); }
 };
 
-// The store's part of a turn: looks up the prompt, holds its pages, inserts prompt and reply.
+// Performs the store's part of a turn: looks up the prompt, holds its pages, inserts prompt and reply.
 void serve(KvPagePool& pool, LruKvCacheStore& store, const Request& request, bool declares, Reuse& reuse) {
   KvCacheEntry entry = store.find_longest_prefix(kUser, request.prompt).entry;
   reuse.asked += request.prompt.size();
@@ -85,7 +85,7 @@ class Dice {
   bool chance(double p) { return uniform() < p; }
   double uniform() { return static_cast<double>(rng_() >> 11) * 0x1p-53; }
   double exponential(double mean) { return -mean * std::log1p(-uniform()); }
-  // Log-normal with the mean m.
+  // Returns a log-normally distributed length with the mean m.
   size_t length(double m, double sigma) {
     const double normal = std::sqrt(-2 * std::log1p(-uniform())) * std::cos(6.283185307179586 * uniform());
     return static_cast<size_t>(std::max(1.0, m * std::exp(sigma * normal - sigma * sigma / 2)));
@@ -102,19 +102,19 @@ class Dice {
 
 void append(Tokens& to, const Tokens& more) { to.insert(to.end(), more.begin(), more.end()); }
 
-// 24 users, 4 system prompts of 1,500 tokens. When a user's conversation ends, the next begins; documents are sent once
-// and never again.
+// Workload of 24 users and 4 system prompts of 1,500 tokens. When a user's conversation ends, the next one begins; each
+// document is sent once and never again.
 void branching(const std::function<void(const Request&)>& serve_one) {
   Dice dice(1);
   std::array<Tokens, 4> systems;
   for (Tokens& system : systems) system = dice.tokens(1500);
   struct User {
     Tokens said;
-    std::vector<size_t> turns;  // where each begins
+    std::vector<size_t> turns;  // position at which each turn begins
   };
   std::array<User, 24> users;
   for (size_t i = 0; i < 6000; ++i) {
-    // Eight users at a time are active; the set changes gradually.
+    // Eight users at a time are active; which ones changes gradually.
     User& user = users[(i / 60 + dice.below(8)) % users.size()];
     if (dice.chance(0.08)) {
       Request document{dice.tokens(dice.length(12000, 0.5)), dice.tokens(200)};
@@ -131,7 +131,7 @@ void branching(const std::function<void(const Request&)>& serve_one) {
                  dice.tokens(dice.length(300, 0.8)), 1500});
       continue;
     }
-    if (!user.turns.empty() && what < 0.22) {  // edit: continues at an earlier turn, abandons the later ones
+    if (!user.turns.empty() && what < 0.22) {  // edit: continue at an earlier turn and abandon the later ones
       const size_t turn = dice.below(user.turns.size());
       user.said.resize(user.turns[turn]);
       user.turns.resize(turn);
@@ -144,9 +144,10 @@ void branching(const std::function<void(const Request&)>& serve_one) {
   }
 }
 
-// Conversations that begin at random, most with only one, long request. Statistics of the trace, where a request counts
-// as a continuation of the one whose second last block it contains: 2.24 conversations begin per second; after 1, 2,
-// ... requests a share kGoesOn continues, half within two minutes; most messages are short, a quarter are documents.
+// Workload of conversations that begin at random, most of them with only one, long request. The statistics are those of
+// the trace, where a request counts as a continuation of the one whose second last block it contains: 2.24
+// conversations begin per second; after 1, 2, ... requests a share kGoesOn of them continues, half within two minutes;
+// most messages are short, a quarter are documents.
 constexpr std::array<double, 7> kGoesOn = {0.275, 0.405, 0.547, 0.603, 0.669, 0.716, 0.766};
 void conversations(const std::function<void(const Request&)>& serve_one) {
   Dice dice(2);
@@ -188,7 +189,7 @@ void conversations(const std::function<void(const Request&)>& serve_one) {
   }
 }
 
-// The number after "key": in a line of JSON.
+// Returns the number after "key": in a line of JSON.
 size_t number_of(const std::string& line, const std::string& key) {
   const size_t at = line.find("\"" + key + "\":");
   return at == std::string::npos ? 0 : std::strtoull(line.c_str() + at + key.size() + 3, nullptr, 10);
@@ -203,12 +204,12 @@ void trace(const std::string& path, const std::function<void(const Request&)>& s
     while (at != nullptr && *at != ']') {
       char* end = nullptr;
       const auto hash = static_cast<TokenId>(std::strtoull(at + 1, &end, 10));
-      // 512 token ids that no other hash has.
+      // Append 512 token ids that no other hash has.
       for (TokenId i = 0; i < 512; ++i) request.prompt.push_back(hash * 512 + i);
       at = end;
     }
     request.prompt.resize(std::min(request.prompt.size(), number_of(line, "input_length")));
-    // The trace has no answers, except the parts that the next request repeats.
+    // The trace has no answers, except for the parts that the next request repeats, so make up different tokens.
     request.reply = Dice(n).tokens(number_of(line, "output_length"));
     for (TokenId& id : request.reply) id = -1 - id;
     serve_one(request);

@@ -51,7 +51,7 @@ void encode(benchmark::State& state, const Tokenizer& tokenizer) {
   state.counters["tokens/s"] = benchmark::Counter(static_cast<double>(n_tokens), benchmark::Counter::kIsRate);
 }
 
-// One message of 240 bytes after a conversation of range(0) bytes.
+// Measures appending one message of 240 bytes to a conversation of range(0) bytes.
 void append_message(benchmark::State& state, const Tokenizer& tokenizer) {
   IncrementalEncoder before(tokenizer);
   before.append(english(static_cast<size_t>(state.range(0))), TextOrigin::kInput);
@@ -79,7 +79,7 @@ Json conversation(size_t n_messages) {
   return messages;
 }
 
-// The prompt after one more exchange, with the previous prompt already rendered.
+// Measures rendering the prompt after one more exchange, with the previous prompt already rendered.
 void render_next(benchmark::State& state, const ChatTemplate& chat_template) {
   const size_t n = static_cast<size_t>(state.range(0));
   TemplateVariables variables;
@@ -103,7 +103,7 @@ void render_all(benchmark::State& state, const ChatTemplate& chat_template) {
   for (auto _ : state) benchmark::DoNotOptimize(take(chat_template.render(messages, variables)));
 }
 
-// Minimum CPU time of a few calls, in seconds, since other work on the machine can only add to it.
+// Returns the minimum CPU time of a few calls, in seconds, because other work on the machine can only add to it.
 template <typename Call>
 double seconds(int n_calls, Call call) {
   double least = 1e9;

@@ -1,7 +1,6 @@
 // Claims about sessions, each with its goal and its measured value. bench_sessions prints them.
 //
-// Counts are exact and the same on every machine; times and rates are not, and are meaningful only on an otherwise idle
-// machine.
+// Counts are exact and the same on every machine. Times and rates are meaningful only on an otherwise idle machine.
 #pragma once
 
 #include <cstdio>
@@ -17,14 +16,14 @@ namespace ibid {
 
 struct Claim {
   std::string what;
-  std::string goal;  // empty: no goal, for information only
+  std::string goal;  // empty: no goal, the value is for information only
   std::string measured;
-  std::optional<bool> holds;  // nullopt: no goal
+  std::optional<bool> holds;  // nullopt: there is no goal
   Json values = Json::object();
 };
 using ClaimSink = std::function<void(const Claim&)>;
 
-// Loads the model file and returns an engine on it; without a cache directory if it is empty.
+// Loads the model file and returns an engine on it. Argument: the cache directory; empty: none.
 using LoadEngine = std::function<Result<std::shared_ptr<Engine>>(const std::string& cache_directory)>;
 
 // snprintf() to a string of at most 199 bytes.
@@ -35,7 +34,7 @@ std::string text_of(const char* format, Values... values) {
   return text;
 }
 
-// An answer of n tokens, one per pass: speculation is measured elsewhere.
+// Options for an answer of n tokens, one per pass: speculation is off, because it is measured elsewhere.
 inline TurnOptions greedy_reply(size_t n_tokens) {
   TurnOptions options;
   options.sampler.temperature = 0;
@@ -44,16 +43,16 @@ inline TurnOptions greedy_reply(size_t n_tokens) {
   return options;
 }
 
-// Errors of all: those of Engine::load() and of ChatSession.
-// 100 turns up to 8,000 tokens, and the counters of 200 turns.
+// Errors of all: those of Engine::load() and of ChatSession. The first measures 100 turns up to 8,000 tokens, and the
+// counters of 200 turns.
 Status claims_of_long_chats(const LoadEngine& load, const ClaimSink& sink);
-// 50 sessions with one system message of 3,000 tokens.
+// Measures 50 sessions with one system message of 3,000 tokens.
 Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink);
-// Resuming a conversation of 4,000 tokens after a restart.
+// Measures resuming a conversation of 4,000 tokens after a restart.
 Status claims_of_resuming(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
-// Looking up 4,000 tokens in the store, and their memory.
+// Measures the lookup of 4,000 tokens in the store, and their memory.
 Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink);
-// Concurrent sessions: gaps between tokens, rates, cancellation, eight at once.
+// Measures concurrent sessions: gaps between tokens, rates, cancellation, eight at once.
 Status claims_of_company(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
 
 }  // namespace ibid

@@ -28,13 +28,13 @@ class Decoder {
     thread_ = std::jthread([this, seed, n_tokens](const std::stop_token& stop) { run(seed, n_tokens, stop); });
   }
 
-  // Waits until it has emitted n more tokens, or has ended.
+  // Waits until the session has emitted n more tokens, or has ended.
   void wait_for_tokens(size_t n) {
     std::unique_lock lock(mutex_);
     const size_t wanted = times_ns_.size() + n;
     said_.wait(lock, [&] { return times_ns_.size() >= wanted || ended_; });
   }
-  // Stops the turn; returns the milliseconds until it returned.
+  // Stops the turn, and returns the milliseconds until it ended.
   double stop() {
     const int64_t start = engine_->state().clock().steady_ns();
     thread_.request_stop();
@@ -42,11 +42,12 @@ class Decoder {
     return milliseconds_since(engine_->state().clock(), start);
   }
   void join() { thread_.join(); }
-  // REQUIRES: stopped or joined.
+  // REQUIRES: stop() was called, or the thread was joined.
   const Status& status() const { return status_; }
   const std::vector<int64_t>& times_ns() const { return times_ns_; }
 
-  // Milliseconds between consecutive tokens, the later in [from, to]. REQUIRES: stopped or joined.
+  // Returns the milliseconds between consecutive tokens, the later of which is in [from, to]. REQUIRES: stop() was
+  // called, or the thread was joined.
   std::vector<double> gaps_ms(int64_t from_ns, int64_t to_ns) const {
     std::vector<double> gaps;
     for (size_t i = 1; i < times_ns_.size(); ++i) {
@@ -86,7 +87,7 @@ class Decoder {
   std::vector<int64_t> times_ns_;
   bool ended_ = false;
   Status status_;
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // last, because it uses all other members
 };
 
 struct Reading {
@@ -114,7 +115,7 @@ double percentile(std::vector<double> samples, double fraction) {
 
 Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, size_t rounds, const ClaimSink& sink) {
   const double target_ms = SchedulerOptions{}.latency_target_ms;
-  TRY(read_prompt(engine, long_text(*engine, 0)).status());  // warms up
+  TRY(read_prompt(engine, long_text(*engine, 0)).status());  // warm-up
   std::vector<double> gaps, steps, ratios, alone_tps, beside_tps;
   for (size_t round = 1; round <= rounds; ++round) {
     const std::string first = long_text(*engine, 2 * round), second = long_text(*engine, 2 * round + 1);
@@ -164,7 +165,7 @@ Status claims_of_reading_beside_decoding(const std::shared_ptr<Engine>& engine, 
   return {};
 }
 
-// Milliseconds from the cancellation to the return of a turn that is prefilling.
+// Returns the milliseconds from the cancellation of a turn that is prefilling to its return.
 Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed) {
   engine->state().store().clear("");
   const std::string text = long_text(*engine, seed);
@@ -178,7 +179,7 @@ Result<double> cancel_reading(const std::shared_ptr<Engine>& engine, size_t seed
     status = session.send(text, options).status();
     stopped_ns = engine->state().clock().steady_ns();
   });
-  // In the first half of the prompt, at a different position each time.
+  // Cancel in the first half of the prompt, at a different position each time.
   std::this_thread::sleep_for(std::chrono::milliseconds(300 + 37 * (seed % 16)));
   const int64_t wished_ns = engine->state().clock().steady_ns();
   source.request_stop();
@@ -223,7 +224,7 @@ Status claims_of_cancelling(const std::shared_ptr<Engine>& engine, size_t rounds
   return {};
 }
 
-// Tokens per second of n sessions that decode at once, over the time in which all of them do.
+// Returns the tokens per second of n sessions that decode at once, over the time in which all of them do.
 Result<double> decode_together(const std::shared_ptr<Engine>& engine, size_t n, size_t seed) {
   engine->state().store().clear("");
   std::vector<std::unique_ptr<Decoder>> decoders;
@@ -246,7 +247,7 @@ Status claims_of_decoding_together(const std::shared_ptr<Engine>& engine, size_t
   for (size_t round = 0; round <= rounds; ++round) {
     TRY_ASSIGN(const double one_tps, decode_together(engine, 1, round));
     TRY_ASSIGN(const double all_tps, decode_together(engine, kTogether, round));
-    if (round == 0) continue;  // warms up
+    if (round == 0) continue;  // this round is a warm-up
     one.push_back(one_tps);
     all.push_back(all_tps);
     ratios.push_back(all_tps / one_tps);

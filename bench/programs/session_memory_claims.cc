@@ -17,7 +17,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kLongTurns = 100, kLongTurnTokens = 81, kLongMessageTokens = 52;
-constexpr size_t kTemplateTokens = 12;  // approximately, added by the template around a message
+constexpr size_t kTemplateTokens = 12;  // approximate number of tokens that the template adds around a message
 constexpr size_t kCountedTurns = 200, kCountedMessageTokens = 12, kCountedReplyTokens = 8;
 constexpr size_t kSystemTokens = 3000, kSystemSessions = 50;
 constexpr size_t kResumedTokens = 4000;
@@ -60,7 +60,7 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   return {};
 }
 
-// Replies differ in bytes, and turns in the position of page ends, so the counters are compared by their means over a
+// Replies differ in bytes, and turns in the position of page ends. So the counters are compared by their means over a
 // hundred turns each; a counter that grows with the history would be three times as large in the second hundred.
 Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, load(""));
@@ -112,7 +112,7 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
     n_pages_apart += KvLayout::pages_for(session.state().kv().length());
     sessions.push_back(std::move(session));
     if (i == 0) continue;
-    // Two prompts may be equal; the answers after them are decoded, not prefilled.
+    // Two prompts may be equal. The tokens after them are answers, which are decoded, not prefilled.
     const size_t common = std::min(turn.usage.n_prompt, common_prefix_length(sessions[0].ids(), sessions[i].ids()));
     n_again += saturating_sub(common, turn.usage.n_cached);
     n_common = std::max(n_common, common);
