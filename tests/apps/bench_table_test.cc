@@ -95,7 +95,7 @@ TEST(FigureTable, UnknownValuesAreBlank) {
   EXPECT_THAT(figure_row(decode, {}), Not(HasSubstr("%")));
 }
 
-TEST(PrefillStepLine, TellsFallsFromNoise) {
+TEST(PrefillStepLine, DistinguishesFallsFromNoise) {
   EXPECT_EQ(prefill_step_line({}, {}), "");
   EXPECT_THAT(prefill_step_line({63, 64, 1.2, false}, {}), HasSubstr("never falls"));
   EXPECT_EQ(prefill_step_line({63, 64, 0.95, false}, {}),

@@ -181,7 +181,7 @@ TEST_F(CommandLine, RenderAnswersSnippetsLineByLine) {
   EXPECT_THAT(bad.err, HasSubstr("line 1"));
 }
 
-TEST_F(RealModelCommandLine, PerplexityOfAText) {
+TEST_F(RealModelCommandLine, PerplexityOfATextIsPrinted) {
   IBID_NEED_REAL_MODEL(model);
   const Outcome outcome = run("perplexity " + model + " - --json", "The river runs past the mill and down to the sea.");
   const Result<Json> result = parse_json(outcome.out, "perplexity");

@@ -102,7 +102,7 @@ class ConfigCommandLine : public CommandLine {
   ScopedVariable folder_;
 };
 
-TEST_F(ConfigCommandLine, PrecedenceIsCommandLinePresetCommandTop) {
+TEST_F(ConfigCommandLine, CommandLineOverridesPresetThenCommandTableThenTop) {
   config("max-tokens = 4\n[ask]\nmax-tokens = 3\n[preset.short]\nmax_tokens = 2\n[preset.empty]\n");
   const auto n_words = [&](const std::string& options) {
     const Outcome outcome = run("ask hello --temp 0 --json " + options);

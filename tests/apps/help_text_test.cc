@@ -109,7 +109,7 @@ TEST_F(HelpText, CompletionsListEveryCommandAndOption) {
   EXPECT_THAT(fish, HasSubstr("-a 'reference exact fast'"));
 }
 
-TEST_F(HelpText, BashCompletes) {
+TEST_F(HelpText, BashCompletionCompletesCommandsAndOptions) {
   const std::string script = dir_.write("ibid.bash", bash_completion(*program_));
   const auto complete = [&](const std::string& words, size_t current) {
     const std::string command = "bash -c 'source " + script + "; COMP_WORDS=(" + words +

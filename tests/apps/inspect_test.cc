@@ -162,7 +162,7 @@ std::map<std::string, Json> features_of(std::string_view source) {
   return features;
 }
 
-TEST(TemplateProbe, SaysWhatATemplateDoesAndNotWhatItNames) {
+TEST(TemplateProbe, ReportsFeaturesThatATemplateRendersNotThoseThatItMentions) {
   // Its source tests tools but does not render them, and mentions thinking only in a comment.
   auto plain = features_of(
       "{# enable_thinking #}{% if tools %}{% endif %}"
@@ -189,7 +189,7 @@ TEST(TemplateProbe, SaysWhatATemplateDoesAndNotWhatItNames) {
   EXPECT_EQ(features_of("{{ raise_exception('never') }}").size(), 1u);
 }
 
-TEST(TemplateProbe, KnowsTheTemplatesOfKnownModels) {
+TEST(TemplateProbe, ReportsTheFeaturesOfKnownTemplates) {
   IBID_NEED_SHARED(shared);
   struct Wanted {
     const char* name;

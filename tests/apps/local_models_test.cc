@@ -140,7 +140,7 @@ TEST_F(LocalModels, UniquePrefixOfANameIsEnough) {
   EXPECT_FALSE(names_a_model("be")) << "a prefix may be a word of a question";
 }
 
-TEST_F(LocalModels, ModelsCommandListsThemAndCommandsTakeTheirNames) {
+TEST_F(LocalModels, ModelsCommandListsModelsAndCommandsAcceptTheirNames) {
   EXPECT_THAT(run("models").err, HasSubstr("`ibid pull` fetches smollm2"));
   std::filesystem::create_directories(dir_.file("ibid"));
   write_scripted_model(dir_.file("ibid/says-yes.gguf"), {{"", "yes"}}, 512);

@@ -38,7 +38,7 @@ void print(const char* name, const LogitsComparison& c) {
               c.mean_kl(), c.largest_kl(), 100 * c.top1_agreement(), c.max_dlogit(), c.positions());
 }
 
-TEST(RealModelLogits, ReferenceMode) {
+TEST(RealModelLogits, ReferenceModeMatchesHuggingFace) {
   IBID_NEED_REAL_MODEL(model);
   IBID_NEED_SHARED(shared);
   const auto c = compare(model, shared, {.numerics = Numerics::kReference, .kv_dtype = KvDType::kF32});

@@ -144,7 +144,7 @@ TEST_F(SessionFilesTest, ExportHasTheMessagesAndInJsonTheBranches) {
   EXPECT_EQ(json["branches"][0]["messages"][0]["content"], "What?");
 }
 
-TEST(MessageContent, ShowsSessionsOfAnyKind) {
+TEST(MessageContent, ContentOfAnyKindIsShown) {
   SavedSession session;
   session.messages = *parse_json(R"([{"role":"system","content":null},{"role":"user","content":7},
       {"role":"user","content":[{"type":"text","text":"a"},{"type":"image"}]},{"role":"tool"}])",

@@ -34,7 +34,7 @@ std::string render(const ChatTemplate& chat_template, const Json& messages, cons
   return text.ok() ? text->bytes() : "";
 }
 
-TEST(ChatTemplateTest, ToolsAndDocumentsAreNoneAndDefined) {
+TEST(ChatTemplateTest, AbsentToolsAndDocumentsAreDefinedAsNone) {
   const ChatTemplate chat_template =
       compile("{{ tools is none }}{{ documents is defined }}{{ add_generation_prompt }}{{ x is defined }}");
   EXPECT_EQ(render(chat_template, kHello), "TrueTrueFalseFalse");
@@ -113,7 +113,7 @@ class GgufModelFile : public MemoryModelFile {
   }
 };
 
-TEST(ChatTemplateTest, LoadsFromGguf) {
+TEST(ChatTemplateTest, LoadsTheTemplateFromGguf) {
   const auto chat_template = load_chat_template(GgufModelFile());
   ASSERT_TRUE(chat_template.ok()) << chat_template.status().message();
   EXPECT_EQ(chat_template->default_variables(), Json({{"bos_token", "<|begin|>"}}));

@@ -30,13 +30,13 @@ void expect_cases(const std::string& source, const std::string& path) {
   EXPECT_GT(n, 0u);
 }
 
-TEST(JinjaGolden, SmolLm2) {
+TEST(JinjaGolden, SmolLm2TemplateRendersAsInJinja) {
   const auto source = read_text(kGolden + "smollm2.jinja");
   ASSERT_TRUE(source.has_value());
   expect_cases(*source, kGolden + "smollm2.jsonl");
 }
 
-TEST(JinjaGolden, CommittedSnippets) {
+TEST(JinjaGolden, CommittedSnippetsRenderAsInJinja) {
   for (const Json& line : read_json_lines(kGolden + "snippets.jsonl")) {
     EXPECT_EQ(check_answer(line["expect"], run_snippet(line["input"])), "") << line["input"]["template"];
   }
@@ -59,7 +59,7 @@ const std::set<std::string> kUnsupported = {
     "list }} {{ [['a', 1]] | map('last') | list }}",
 };
 
-TEST(JinjaGolden, ReferenceSnippets) {
+TEST(JinjaGolden, ReferenceSnippetsRenderAsInJinja) {
   IBID_NEED_SHARED(shared);
   for (const Json& line : read_json_lines(shared + "/reference/templates/snippets.jsonl")) {
     const std::string wrong = check_answer(line["expect"], run_snippet(line["input"]));
@@ -71,7 +71,7 @@ TEST(JinjaGolden, ReferenceSnippets) {
   }
 }
 
-TEST(JinjaGolden, ReferenceTemplates) {
+TEST(JinjaGolden, ReferenceTemplatesRenderAsInJinja) {
   IBID_NEED_SHARED(shared);
   for (const NamedTemplate& entry : reference_templates(shared)) {
     SCOPED_TRACE(entry.name);

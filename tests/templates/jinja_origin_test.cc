@@ -37,7 +37,7 @@ void expect_origin(const std::string& expression, const std::string& bytes, cons
   EXPECT_EQ(got.origins, origins) << expression << "\n" << got.bytes;
 }
 
-TEST(JinjaOrigin, Concatenation) {
+TEST(JinjaOrigin, ConcatenationKeepsOrigins) {
   expect_origin("'<' + c + '>'", "<in put>", "tiiiiiit");
   expect_origin("'<' ~ c ~ 1 ~ '>'", "<in put1>", "tiiiiiitt");
   expect_origin("c * 2", "in putin put", "iiiiiiiiiiii");
@@ -54,7 +54,7 @@ TEST(JinjaOrigin, SlicedAndStrippedTextKeepsItsOrigin) {
   expect_origin("c.lstrip('i') ~ '.'", "n put.", "iiiiit");
 }
 
-TEST(JinjaOrigin, SplittingAndJoining) {
+TEST(JinjaOrigin, SplittingAndJoiningKeepOrigins) {
   expect_origin("('<' + c).split(' ')[0]", "<in", "tii");
   expect_origin("('a ' + c).split() | join('-')", "a-in-put", "ttiitiii");
   expect_origin("'+'.join([c, 'x'])", "in put+x", "iiiiiitt");
@@ -63,7 +63,7 @@ TEST(JinjaOrigin, SplittingAndJoining) {
   expect_origin("(c ~ '\nb').splitlines() | last", "b", "t");
 }
 
-TEST(JinjaOrigin, Replacing) {
+TEST(JinjaOrigin, ReplacingKeepsOrigins) {
   expect_origin("('<' + c + '>').replace('n', 'NN')", "<iNN put>", "tittiiiit");
   expect_origin("'a.b'.replace('.', c)", "ain putb", "tiiiiiit");
   expect_origin("c | replace('in', '')", " put", "iiii");
@@ -72,7 +72,7 @@ TEST(JinjaOrigin, Replacing) {
                 "iiiii");
 }
 
-TEST(JinjaOrigin, CaseAndShape) {
+TEST(JinjaOrigin, CaseAndShapeFiltersKeepOrigins) {
   expect_origin("('a' + c) | upper", "AIN PUT", "tiiiiii");
   expect_origin("('a' + c).title()", "Ain Put", "tiiiiii");
   expect_origin("('a' ~ c) | title", "Ain Put", "tiiiiii");
@@ -82,7 +82,7 @@ TEST(JinjaOrigin, CaseAndShape) {
   expect_origin("c | escape", "&lt;", "iiii", "<");
 }
 
-TEST(JinjaOrigin, Formatting) {
+TEST(JinjaOrigin, FormattingKeepsOrigins) {
   expect_origin("'<%s|%5s>' % (c, 'x')", "<in put|    x>", "tiiiiiittttttt");
   expect_origin("'[{}]'.format(c)", "[in put]", "tiiiiiit");
   expect_origin("c % ()", "50%", "iii", "50%%");
@@ -114,7 +114,7 @@ TEST(JinjaOrigin, TextMadeFromInputIsInput) {
   expect_origin("c | string | list | reverse | join", "tup ni", "iiiiii");
 }
 
-TEST(JinjaOrigin, BlocksAndMacros) {
+TEST(JinjaOrigin, BlocksAndMacrosKeepOrigins) {
   const std::string open = "{% set c = messages[0].content %}";
   EXPECT_EQ(render(open + "{% set x %}<{{ c }}>{% endset %}{{ x }}").origins, "tiiiiiit");
   EXPECT_EQ(render(open + "{% macro m(a) %}<{{ a }}>{% endmacro %}{{ m(c) }}").origins, "tiiiiiit");

@@ -353,7 +353,7 @@ TEST(JinjaResume, AFailedRenderChangesNothing) {
   EXPECT_EQ(delta->text.bytes(), "c;");
 }
 
-TEST(JinjaResume, RewindingResumesEarlier) {
+TEST(JinjaResume, RewoundConversationResumesAtAnEarlierCheckpoint) {
   const ChatTemplate chat_template = compile("{% for m in messages %}{{ m.content }};{% endfor %}");
   ConversationRenderer renderer(chat_template, {});
   Json messages = Json::array();

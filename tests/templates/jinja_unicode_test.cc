@@ -27,7 +27,7 @@ TEST(JinjaUnicode, ClassesAreThoseOfPythonsStr) {
   EXPECT_EQ(count(is_title), 31u);
 }
 
-TEST(JinjaUnicode, ClassesInWhichPythonDiffersFromUnicode) {
+TEST(JinjaUnicode, ClassesDifferFromUnicodeAsInPython) {
   EXPECT_TRUE(is_printable(' '));
   EXPECT_FALSE(is_printable(0xA0)) << "a space, but not the space";
   EXPECT_FALSE(is_printable(0xAD));

@@ -33,7 +33,7 @@ TEST(MessageTest, NonMessagesHaveNoRoleAndNoContent) {
   }
 }
 
-TEST(MessageTest, UnknownRoleIsARole) {
+TEST(MessageTest, UnknownRoleIsReturnedUnchanged) {
   const Json message = *parse_json(R"({"role":"developer","content":"x"})", "message");
   EXPECT_TRUE(has_role(message));
   EXPECT_EQ(role_of(message), "developer");

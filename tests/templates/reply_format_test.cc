@@ -38,7 +38,7 @@ void expect_found(const std::string& source, const std::string& form) {
   EXPECT_EQ(reply.content, "");
 }
 
-TEST(FindReplyFormat, OtherEnvelopeKeys) {
+TEST(FindReplyFormat, OtherKeysForNameAndArgumentsAreFound) {
   expect_found(with_calls("<|START_ACTION|>[\n",
                           "    {\"tool_call_id\": \"{{ loop.index0 }}\", \"tool_name\": \"{{ call.name }}\", "
                           "\"parameters\": {{ call.arguments | tojson }}}",
@@ -47,13 +47,13 @@ TEST(FindReplyFormat, OtherEnvelopeKeys) {
                "{...}}]<|END_ACTION|>");
 }
 
-TEST(FindReplyFormat, CallsOfTheProtocol) {
+TEST(FindReplyFormat, CallsRenderedAsInTheProtocolAreFound) {
   expect_found(with_calls("<TOOLCALL>[", "{{ tool_call | tojson }}", ", ", "]</TOOLCALL>"),
                "<TOOLCALL>[{\"id\": \"ID\", \"type\": \"function\", \"function\": {\"name\": \"NAME\", \"arguments\": "
                "{...}}}]</TOOLCALL>");
 }
 
-TEST(FindReplyFormat, ParametersWithAttributes) {
+TEST(FindReplyFormat, ParametersWithNamesInAttributesAreFound) {
   expect_found(
       with_calls("<tools>\n",
                  "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
@@ -63,7 +63,7 @@ TEST(FindReplyFormat, ParametersWithAttributes) {
       "<tools>\\n<invoke name=\"NAME\">\\n<parameter name=\"KEY\">VALUE</parameter>\\n</invoke>\\n</tools>");
 }
 
-TEST(FindReplyFormat, ParametersMarkedAsStrings) {
+TEST(FindReplyFormat, MarkersOfStringParametersAreFound) {
   expect_found(
       with_calls("<calls>\n",
                  "<invoke name=\"{{ call.name }}\">\n{% for key, value in call.arguments.items() %}<parameter "
@@ -74,7 +74,7 @@ TEST(FindReplyFormat, ParametersMarkedAsStrings) {
       "\\n</calls>");
 }
 
-TEST(FindReplyFormat, PythonCalls) {
+TEST(FindReplyFormat, CallsInPythonSyntaxAreFound) {
   expect_found(
       with_calls("<|calls|>[",
                  "{{ call.name }}({% for key, value in call.arguments.items() %}{{ key }}={{ value | tojson }}{% "
@@ -83,7 +83,7 @@ TEST(FindReplyFormat, PythonCalls) {
       "<|calls|>[NAME(key=value)]<|/calls|>");
 }
 
-TEST(FindReplyFormat, ArgumentsAsText) {
+TEST(FindReplyFormat, ArgumentsRequiredAsTextAreDetected) {
   const std::string source = with_calls("", "<call>{{ call.name }}\n{{ call.arguments + '' }}</call>", "\n", "");
   const auto chat_template = ChatTemplate::compile(source);
   ASSERT_TRUE(chat_template.ok());
@@ -92,7 +92,7 @@ TEST(FindReplyFormat, ArgumentsAsText) {
   EXPECT_EQ(describe_calls(format), "<call>NAME\\n{...}</call>");
 }
 
-TEST(FindReplyFormat, JsonWithoutMarkers) {
+TEST(FindReplyFormat, JsonCallsWithoutMarkersAreFound) {
   // Renders only one call, as Llama's templates do.
   const std::string source =
       "{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}{% if message.tool_calls | length "
@@ -111,7 +111,7 @@ TEST(FindReplyFormat, JsonWithoutMarkers) {
   EXPECT_EQ(parse_reply(format, context, R"({"name": "now", "parameters": {}})").calls.size(), 1u);
 }
 
-TEST(FindReplyFormat, WithoutAnyCalls) {
+TEST(FindReplyFormat, TemplateWithoutCallsGetsTheMostCommonForm) {
   const auto chat_template = ChatTemplate::compile("{% for m in messages %}{{ m.content }}{% endfor %}");
   ASSERT_TRUE(chat_template.ok());
   const ReplyFormat format = find_reply_format(*chat_template);
@@ -121,7 +121,7 @@ TEST(FindReplyFormat, WithoutAnyCalls) {
 }
 
 // A template may list the tools itself, or leave that to the author of the system message.
-TEST(FindReplyFormat, TemplatesThatListToolsOrShowCalls) {
+TEST(FindReplyFormat, TemplateThatListsToolsOrShowsCallsSupportsTools) {
   for (const std::string& source :
        {std::string("{% if tools %}{{ tools | tojson }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"),
         with_calls("", "<call>{{ call.name }}\n{{ call.arguments | tojson }}</call>", "\n", "")}) {
@@ -131,7 +131,7 @@ TEST(FindReplyFormat, TemplatesThatListToolsOrShowCalls) {
   }
 }
 
-TEST(FindReplyFormat, TemplateThatAlwaysFails) {
+TEST(FindReplyFormat, TemplateThatAlwaysFailsHasTheDefaultFormat) {
   const auto chat_template = ChatTemplate::compile("{{ raise_exception('no') }}");
   ASSERT_TRUE(chat_template.ok());
   EXPECT_EQ(find_reply_format(*chat_template).origin, "assumed: the template shows no calls");

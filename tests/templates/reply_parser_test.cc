@@ -128,7 +128,7 @@ TEST(ReplyParser, NothingIsACallWithoutOfferedTools) {
   EXPECT_EQ(parse_reply(hermes(), {}, text).content, text);
 }
 
-TEST(ReplyParser, ReasoningOpenedByTheAnswerOrByThePrompt) {
+TEST(ReplyParser, ReasoningOpenedByTheAnswerOrByThePromptIsParsed) {
   const ParsedReply wanted{"Hm.\n  So.", "Yes.", {}};
   EXPECT_EQ(parse(hermes(), "<think>\nHm.\n  So.\n</think>\n\nYes."), wanted);
   EXPECT_EQ(parse(hermes(), "\n<think>Hm.\n  So.</think>Yes."), wanted);
@@ -167,7 +167,7 @@ TEST(ReplyParser, BareJsonIsACallOnlyAtTheBeginning) {
   expect_text(llama, R"(<|python_tag|>print(1))");
 }
 
-TEST(ReplyParser, ListsOfCalls) {
+TEST(ReplyParser, ListsOfCallsAreParsed) {
   const ReplyFormat mistral = format_of("[TOOL_CALLS]");
   const ParsedReply reply = parse(
       mistral,
@@ -326,7 +326,7 @@ TEST(ReplyParser, InvalidChannelsAreContent) {
   EXPECT_EQ(parse(harmony(), long_text).content, long_text);
 }
 
-TEST(ReplyParser, SpacesBetweenMessagesAreSaidWithTheTextBehindThem) {
+TEST(ReplyParser, SpacesBetweenMessagesAreContentOnlyIfTextFollows) {
   const char* const text =
       "<|channel|>final<|message|>A.<|end|> \n> <|end \n <|start|>assistant<|channel|>final<|message|>B.";
   const SplitReply whole = split(harmony(), {}, {text});

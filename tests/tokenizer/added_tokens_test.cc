@@ -27,7 +27,7 @@ std::vector<std::string> cut(const AddedTokenSet& set, std::string_view text, Te
   return out;
 }
 
-TEST(AddedTokens, LeftmostThenLongest) {
+TEST(AddedTokens, FindsTheLeftmostThenTheLongestMatch) {
   const AddedTokenSet set(
       {{.text = "ab", .id = 0}, {.text = "abc", .id = 1}, {.text = "bcd", .id = 2}, {.text = "c", .id = 3}});
   EXPECT_THAT(cut(set, "abcd"), ElementsAre("[abc]", "d"));
@@ -50,7 +50,7 @@ TEST(AddedTokens, SingleWordTestsBothNeighbours) {
   EXPECT_THAT(cut(set, "cat", TextOrigin::kTemplate, true), ElementsAre("cat"));
 }
 
-TEST(AddedTokens, InputHidesSpecialTokensAndOverlappingMatches) {
+TEST(AddedTokens, SpecialTokenInInputStaysTextAndHidesOverlappingMatches) {
   const AddedTokenSet set({{.text = "<|x|>", .id = 0, .special = true}, {.text = "|><|", .id = 1}});
   EXPECT_THAT(cut(set, "<|x|><|", TextOrigin::kInput), ElementsAre("<|x|><|"));
   EXPECT_THAT(cut(set, "|><|", TextOrigin::kInput), ElementsAre("[|><|]"));
@@ -64,7 +64,7 @@ TEST(AddedTokens, MatchesDoNotSpanOrigins) {
 }
 
 // The sections that are certain while a text grows are also sections of the whole text, whatever is appended.
-TEST(AddedTokens, CertainSectionsSurviveAppends) {
+TEST(AddedTokens, AppendsDoNotChangeCertainSections) {
   std::vector<AddedToken> tokens;
   for (int bits = 0; bits < 8; ++bits) {
     tokens.push_back({.text = "<" + std::to_string(bits) + ">",

@@ -107,7 +107,7 @@ TEST(IncrementalEncoder, WorkOfAnAppendDoesNotGrowWithTheHistory) {
   EXPECT_EQ(*std::max_element(work.begin() + 1, work.end()), work[1]);
 }
 
-TEST(IncrementalEncoder, ASpecialTokenIsABarrier) {
+TEST(IncrementalEncoder, TextBeforeASpecialTokenIsFinal) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   IncrementalEncoder encoder(*tokenizer);
   encoder.append("hello<|im_start|>", TextOrigin::kTemplate);
@@ -116,7 +116,7 @@ TEST(IncrementalEncoder, ASpecialTokenIsABarrier) {
   EXPECT_EQ(encoder.bytes_encoded() - before, 1u);
 }
 
-TEST(IncrementalEncoder, ACopyIsAFork) {
+TEST(IncrementalEncoder, CopiesGrowIndependently) {
   const auto tokenizer = load_golden_tokenizer("llama3");
   IncrementalEncoder encoder(*tokenizer);
   Tokens tokens;

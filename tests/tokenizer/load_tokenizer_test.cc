@@ -206,7 +206,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& hostile) { return hostile.param.name; });
 
-TEST(LoadGguf, FewerTokensThanEmbeddingRowsIsPadding) {
+TEST(LoadGguf, EmbeddingRowsWithoutTokensArePadding) {
   GgufVocabulary v;
   v.embedding_rows = 272;
   EXPECT_TRUE(v.load().ok());

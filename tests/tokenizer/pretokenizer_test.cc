@@ -27,7 +27,7 @@ std::vector<std::string> split(const char* gguf_name, std::string_view text) {
   return out;
 }
 
-TEST(Pretokenizer, Gpt2) {
+TEST(Pretokenizer, Gpt2SplitsWordsAndContractions) {
   EXPECT_THAT(split("gpt-2", "Hello, it's  me\n\n 42"),
               ElementsAre("Hello", ",", " it", "'s", " ", " me", "\n\n", " 42"));
   EXPECT_THAT(split("gpt-2", "'LL 'x  "), ElementsAre("'", "LL", " '", "x", "  "));
@@ -38,7 +38,7 @@ TEST(Pretokenizer, SmollmSplitsDigitsFirst) {
   EXPECT_THAT(split("smollm", "x\u0663\u00B2y"), ElementsAre("x", "\u0663", "\u00B2", "y"));
 }
 
-TEST(Pretokenizer, Llama3) {
+TEST(Pretokenizer, Llama3SplitsNumbersIntoThreeDigits) {
   EXPECT_THAT(split("llama-bpe", "I'M  12345\t(x)\n\n  y"),
               ElementsAre("I", "'M", " ", " ", "123", "45", "\t", "(x", ")\n\n", " ", " y"));
   EXPECT_THAT(split("llama-bpe", "x'\u017Fy"), ElementsAre("x", "'\u017F", "y"));

@@ -62,7 +62,7 @@ TEST(StagedSplit, WhitespaceAndDigitsMatchRustsClasses) {
   EXPECT_EQ(pieces(make("Digits:contiguous"), "a1\U00011de0\U00016ff4b"), (Pieces{"a", "1\U00011de0\U00016ff4", "b"}));
 }
 
-TEST(StagedSplit, BehaviorsArrangeMatches) {
+TEST(StagedSplit, BehaviorsDecideHowMatchesFormPieces) {
   using enum SplitBehavior;
   const auto cut = [](SplitBehavior behavior, bool invert) {
     return pieces(make({{{"[,.]", behavior, invert}}}), "a,.b.,");
@@ -77,7 +77,7 @@ TEST(StagedSplit, BehaviorsArrangeMatches) {
   EXPECT_EQ(cut(kContiguous, false), (Pieces{"a", ",.", "b", ".,"}));
 }
 
-TEST(StagedSplit, EmptyMatchesSplit) {
+TEST(StagedSplit, EmptyMatchesSplitTheText) {
   EXPECT_EQ(pieces(make("\\p{N}+\n(?=(\\d{3})+(?!\\d))"), "a1234567 12"), (Pieces{"a", "1", "234", "567", " ", "12"}));
 }
 

@@ -165,7 +165,7 @@ TEST(OpenAiChatTest, FormatFieldsOfOtherServersAreRead) {
   }
 }
 
-TEST(OpenAiChatTest, StreamHasRoleTextFinishReasonUsageDone) {
+TEST(OpenAiChatTest, StreamHasRoleTextFinishReasonUsageAndDoneInOrder) {
   FakeDoor door;
   const auto exchange = door.post(kPath, with(R"({"stream": true, "stream_options": {"include_usage": true}})"));
   EXPECT_EQ(exchange->status, 200);

@@ -147,7 +147,7 @@ TEST(OpenAiCompletionsTest, EchoPrependsThePrompt) {
   EXPECT_EQ(text, "Oh: Hello");
 }
 
-TEST(OpenAiCompletionsTest, StreamEndsWithFinishReasonUsageDone) {
+TEST(OpenAiCompletionsTest, StreamEndsWithFinishReasonUsageAndDone) {
   FakeDoor door;
   const auto events = door.post(kCompletions, std::string(R"({"prompt": "x", "stream": true,
     "stream_options": {"include_usage": true}})"))

@@ -166,7 +166,7 @@ TEST(QueueTest, SingleRequestMayReserveAll) {
   EXPECT_EQ(q.queue.n_holders(*f.engine), 1u);
 }
 
-TEST(QueueTest, RoomIncludesStatesAndDroppedTokens) {
+TEST(QueueTest, ReservationIncludesStatesAndDroppedTokens) {
   const StateShape state{.floats = 1024, .row_floats = 16};
   const KvRowShape row{.n_kv_heads = 1, .head_dim = 16};
   const KvLayout layout = KvLayout::make(std::span(&row, 1), KvDType::kF32, std::span(&state, 1));
