@@ -9,8 +9,8 @@ const SAVE_EVERY_MS = 2000;
 export class Answering {
   #running = new Map();  // id of a conversation -> {tree, node, controller, progress}
 
-  // save(tree): stores it, and never throws. onChange(tree, node, what): something arrived; what: "begin", "text",
-  // "reasoning", "call", "progress", "end".
+  // save(tree) stores the tree and never throws. onChange(tree, node, what) is called when something has arrived; what:
+  // "begin", "text", "reasoning", "call", "progress", "end".
   constructor({server, settings, save, onChange}) {
     Object.assign(this, {server, settings, save, onChange});
   }

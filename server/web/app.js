@@ -16,8 +16,8 @@ import {Storage} from "./storage.js";
 import {ThreadView} from "./thread_view.js";
 import {showTree} from "./tree_view.js";
 
-const CURRENT_PLACE = "ibid.conversation";  // in this tab, so that a reload shows the same conversation
-const SPOKEN = 2000;                        // characters of an answer that are announced to screen readers
+const CURRENT_PLACE = "ibid.conversation";  // stored per tab, so that a reload shows the same conversation
+const SPOKEN = 2000;  // maximum characters of an answer that are announced to screen readers
 
 const UNDER_WAY = "An answer is under way: Esc stops it.";
 
@@ -45,7 +45,7 @@ class App {
     try {
       current = sessionStorage.getItem(CURRENT_PLACE);
     } catch {
-      // Starts with a new conversation.
+      // Without session storage, the page starts with a new conversation.
     }
     if (!current || !await this.open(current)) this.show();
     this.list.show();
@@ -136,7 +136,7 @@ class App {
     at("notice").hidden = text === "";
   }
 
-  // For screen readers only.
+  // Announces a text to screen readers only.
   announce(text) {
     at("live").textContent = text;
   }
@@ -190,7 +190,7 @@ class App {
     try {
       sessionStorage.setItem(CURRENT_PLACE, this.tree.id);
     } catch {
-      // A reload starts with a new one.
+      // Without session storage, a reload starts with a new conversation.
     }
   }
 
@@ -256,7 +256,8 @@ class App {
 
   send({text, files}) {
     if (!this.#canAsk()) return false;
-    // A question without an answer is not part of the history: the new message becomes its sibling.
+    // The path ends with a question without an answer. That question is not part of the history, so the new message
+    // becomes its sibling.
     let last = this.tree.leaf();
     while (last && (last.role === "user" || !hasContent(last))) last = this.tree.node(last.parent);
     this.#ask(last?.id ?? ROOT, text, files);
@@ -334,7 +335,8 @@ class App {
     if (!next) return;
     this.thread.follows = false;
     this.show();
-    // The buttons now belong to another message: focuses the same one there, or the other if it is disabled.
+    // After the switch the buttons belong to another message. Focuses the same button there, or the other one if it is
+    // disabled.
     const [back, forth] = this.thread.view(next.id).root.querySelectorAll(".branches button");
     (forth.disabled || (by < 0 && !back.disabled) ? back : forth).focus();
     this.announce(`${this.tree.place(next.id).index} of ${this.tree.place(next.id).count}`);

@@ -7,7 +7,7 @@ import {estimatedTokens} from "./words.js";
 export const MAX_FILE_BYTES = 1 << 20;
 export const MAX_FILES = 16;
 
-// The text of a file. Throws an Error with a message for the user.
+// Returns the text of a file. Throws an Error with a message for the user.
 export async function readTextFile(file) {
   if (file.size > MAX_FILE_BYTES) throw new Error(`${file.name} is larger than 1 MB.`);
   let text;
@@ -23,8 +23,9 @@ export async function readTextFile(file) {
 export class Composer {
   #files = [];
 
-  // form with field, picker (a file input), attach and send buttons, and a place for files. send({text, files}) returns
-  // whether it was accepted; stop(); say(text): notice for the user; onChange(): text or files changed.
+  // form: has the field, the picker (a file input), attach and send buttons, and a place for files. send({text, files})
+  // returns whether the message was accepted; stop() stops the answer; say(text) shows a notice; onChange() is called
+  // when text or files have changed.
   constructor({form, send, stop, say, onChange}) {
     this.form = form;
     this.field = form.querySelector("textarea");

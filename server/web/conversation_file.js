@@ -6,15 +6,14 @@ import {ROOT, newId, nextTime} from "./conversation_tree.js";
 const FORMAT = "ibid conversations";
 const VERSION = 1;
 
-// Exports of this page stay within these limits: a JavaScript string has at most 512 M characters, and a file is read
-// as one string.
+// Limits for import and export: a file is read as one string, and a JavaScript string has at most 512 M characters.
 export const LIMITS = {
   fileBytes: 500 << 20,
-  partBytes: 64 << 20,  // of one file of an export
+  partBytes: 64 << 20,  // size of each file of an export
   conversations: 5000,
-  nodes: 200000,   // of one conversation
+  nodes: 200000,  // messages of one conversation
   text: 500 << 20, // characters of one message
-  files: 64,       // of one message
+  files: 64,  // files of one message
   calls: 256,
   short: 500,      // characters of names and titles
 };
@@ -79,7 +78,7 @@ function number(value) {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null;
 }
 
-// The usage and timings of an answer (figures_line.js), and why a prefix was lost.
+// Checks the usage and timings of an answer (figures_line.js), and the reason for a lost prefix.
 function figures(value) {
   if (value === null || typeof value !== "object") return null;
   const checked = {};
@@ -121,7 +120,7 @@ function node(value, where) {
   };
 }
 
-// A conversation gets a new id, so that an import never changes existing ones.
+// Checks a conversation and gives it a new id, so that an import never changes existing ones.
 function conversation(value, where) {
   object(value, where);
   const roles = new Map([[ROOT, "assistant"]]);
@@ -148,7 +147,7 @@ function conversation(value, where) {
   };
 }
 
-// The records in a file. Throws an Error with a message for the user; nothing is imported then.
+// Returns the records in a file. Throws an Error with a message for the user if any part is invalid.
 export function readConversations(source) {
   if (source.length > LIMITS.fileBytes) throw new BadFile(TOO_LARGE);
   let file;

@@ -3,9 +3,9 @@
 import {LIMITS, TOO_LARGE, inParts, readConversations, writeConversations} from "./conversation_file.js";
 import {element} from "./elements.js";
 
-const KEPT_MS = 10000;  // until the browser has certainly started the download
+const KEPT_MS = 10000;  // time after which the browser has certainly started the download
 
-// Downloads the records as a file; `name` may be any text.
+// Downloads the records as one file; `name` may be any text.
 export function download(records, name) {
   const url = URL.createObjectURL(new Blob([writeConversations(records)], {type: "application/json"}));
   const file = name.replace(/[^\p{L}\p{N} _-]+/gu, "").trim().slice(0, 60) || "conversation";
@@ -21,7 +21,7 @@ export function downloadAll(records) {
   });
 }
 
-// Throws as readConversations() does.
+// Throws the errors of readConversations().
 export async function readFileOfConversations(file) {
   if (file.size > LIMITS.fileBytes) throw new Error(TOO_LARGE);
   return readConversations(await file.text());

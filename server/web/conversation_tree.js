@@ -12,27 +12,28 @@ export const ROOT = "";  // the parent of first messages
 
 let lastTime = 0;
 
-// A unique, increasing time, so that siblings are ordered by their creation.
+// Returns a unique, increasing time, so that siblings are ordered by their creation.
 export function nextTime() {
   lastTime = Math.max(Date.now(), lastTime + 1);
   return lastTime;
 }
 
-// 128 random bits. randomUUID() does not exist in pages that were loaded over plain HTTP from another machine.
+// Returns an id of 128 random bits. randomUUID() does not exist in pages that were loaded over plain HTTP from another
+// machine.
 export function newId() {
   const bits = globalThis.crypto.getRandomValues(new Uint8Array(16));
   return [...bits].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-// `content` as a fenced code block, whatever it contains.
+// Returns `content` as a fenced code block; the fence does not occur in it.
 function fenced(content) {
   const longest = (content.match(/`+/g) ?? []).reduce((most, run) => Math.max(most, run.length), 0);
   const fence = "`".repeat(Math.max(3, longest + 1));
   return `${fence}\n${content}${content.endsWith("\n") ? "" : "\n"}${fence}`;
 }
 
-// The user message as sent to the model: its files, then its text. The same node always gives the same text, because a
-// changed byte would make the server prefill everything after it again.
+// Returns the user's message as it is sent to the model: its files, then its text. The same node always gives the same
+// text, because after a changed byte the server would have to prefill everything again.
 export function contentOf(node) {
   const files = (node.files ?? []).map((file) => `File ${file.name}:\n${fenced(file.text)}\n\n`);
   return files.join("") + node.text;
@@ -102,14 +103,14 @@ export class ConversationTree {
     return chosen === undefined ? this.children(id).at(-1) : this.#nodes.get(chosen);
   }
 
-  // The active messages, first to last.
+  // Returns the messages of the active path, first to last.
   path() {
     const path = [];
     for (let node = this.#childOnPath(ROOT); node; node = this.#childOnPath(node.id)) path.push(node);
     return path;
   }
 
-  // The messages up to and including `id`.
+  // Returns the messages up to and including `id`.
   pathTo(id) {
     const path = [];
     for (let node = this.#nodes.get(id); node; node = this.#nodes.get(node.parent)) path.push(node);
@@ -123,7 +124,7 @@ export class ConversationTree {
     for (const node of this.pathTo(id)) this.#chosen.set(node.parent, node.id);
   }
 
-  // The position of a message among its siblings: {index, count}, starting at 1.
+  // Returns the position of a message among its siblings: {index, count}, starting at 1.
   place(id) {
     const siblings = this.children(this.#nodes.get(id).parent);
     return {index: siblings.findIndex((node) => node.id === id) + 1, count: siblings.length};
@@ -137,7 +138,7 @@ export class ConversationTree {
     return next;
   }
 
-  // The messages up to `id` in the protocol's format. Reasoning is left out, as is usual for clients.
+  // Returns the messages up to `id` in the protocol's format. Reasoning is left out, as clients usually do.
   messages(id) {
     const messages = this.#about.system === "" ? [] : [{role: "system", content: this.#about.system}];
     for (const node of this.pathTo(id)) {
@@ -177,8 +178,8 @@ export class ConversationTree {
     return {...this.#about, nodes: [...this.#nodes.values()].map((node) => ({...node})), chosen: [...this.#chosen]};
   }
 
-  // The layout of a drawing of all messages: {node, row, column, active}. A message is below its parent; the first
-  // child is in its parent's column, each of the others starts a new one.
+  // Returns the layout of a drawing of all messages: {node, row, column, active}. A message is below its parent. The
+  // first child is in its parent's column; each other child starts a new one.
   drawing() {
     const active = new Set(this.path().map((node) => node.id));
     const placed = [];

@@ -17,7 +17,7 @@ function figure(value, name, title) {
   return element("span", {class: "figure", title}, element("b", {}, value), ` ${name}`);
 }
 
-// The line as a list of one element; an empty list while there are no figures.
+// Returns the line, as a list with one element; the list is empty while there are no figures.
 export function figuresLine(figures) {
   if (!figures) return [];
   const line = element("p", {class: "figures"});
@@ -38,7 +38,7 @@ export function figuresLine(figures) {
   return line.childElementCount > 0 ? [line] : [];
 }
 
-// Why cached tokens were prefilled again, a line for each reason. roles: of the request's messages.
+// Returns the reasons why cached tokens were prefilled again, one line each. roles: those of the request's messages.
 export function lostLines(figures, roles) {
   const reasons = [];
   const lost = lostInWords(figures?.lost, roles);

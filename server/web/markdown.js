@@ -9,7 +9,7 @@
 import {parseInline} from "./markdown_inline.js";
 
 const MAX_DEPTH = 12;
-const MAX_BLOCKS = 10000;  // of one message; the rest becomes one block of plain text
+const MAX_BLOCKS = 10000;  // limit for one message; the rest becomes one block of plain text
 const MAX_COLUMNS = 50;
 
 function indentOf(line) {
@@ -82,7 +82,7 @@ function cellsOf(line) {
   return cells;
 }
 
-// The alignments of a line such as "|---|:-:|"; null: it is not a delimiter row.
+// Returns the alignments of a line such as "|---|:-:|"; null if the line is no delimiter row of a table.
 function alignmentsOf(line) {
   if (!line.includes("-") || !line.includes("|") || !/^[ \t|:-]+$/.test(line)) return null;
   const cells = cellsOf(line.trim());
@@ -97,7 +97,7 @@ class BlockParser {
   constructor(lines, depth, room) {
     this.lines = lines;
     this.depth = depth;
-    this.room = room;  // {blocks: maximum number of further ones}
+    this.room = room;  // {blocks: number of blocks that may still be made}
     this.at = 0;
   }
 
@@ -117,7 +117,7 @@ class BlockParser {
     return blocks;
   }
 
-  // All remaining text, unparsed.
+  // Returns all remaining text, unparsed.
   rest() {
     const text = this.lines.slice(this.at).join("\n");
     this.at = this.lines.length;
@@ -200,8 +200,8 @@ class BlockParser {
     return {type: "list", ordered, start, loose, items: items.map((body) => this.item(body))};
   }
 
-  // The lines of one item without its indentation: those indented as its text, and lazy continuation lines of its
-  // paragraph.
+  // Returns the lines of one list item without its indentation: the lines that are indented like its text, and lazy
+  // continuation lines of its paragraph.
   itemLines(item) {
     const body = [this.lines[this.at].slice(item.width)];
     let blanks = 0, blankInside = false;

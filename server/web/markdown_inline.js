@@ -5,15 +5,15 @@
 // bounded, because a page has to draw them.
 
 const MAX_DEPTH = 16;
-const MAX_NODES = 20000;  // of one paragraph; the rest is text
+const MAX_NODES = 20000;  // limit for one paragraph; the rest is text
 const MAX_ADDRESS = 2048;
 
 const ENTITIES = new Map([["amp", "&"], ["lt", "<"], ["gt", ">"], ["quot", '"'], ["#39", "'"], ["nbsp", "\u00a0"]]);
 const BLANK = /[\s\u00a0]/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 
-// The address if it is safe as a link, else null. It must have no control characters and blanks; a relative address
-// would point into this page.
+// Returns the address if it is safe as a link, else null. It must have no control characters and blanks. A relative
+// address is not safe, because it would point into this page.
 export function safeAddress(address) {
   if (address.length > MAX_ADDRESS || /[\u0000-\u0020\u007f-\u009f]/.test(address)) return null;
   if (!/^(https?:\/\/|mailto:)/i.test(address)) return null;
@@ -25,7 +25,7 @@ export function safeAddress(address) {
   }
 }
 
-// The start of each run of backticks by length: a code span ends at the next run of the same length.
+// Returns the start of each run of backticks, by length: a code span ends at the next run of the same length.
 function backtickRuns(text) {
   const runs = new Map();
   for (const {0: run, index} of text.matchAll(/`+/g)) {
@@ -39,11 +39,11 @@ class InlineParser {
   constructor(text) {
     this.text = text;
     this.at = 0;
-    this.items = [];       // nodes, and marks (runs of * _ ~, and "[") that may become text
+    this.items = [];  // nodes, and marks (runs of * _ ~, and "[") that may become nodes or text
     this.plain = "";       // text that is not yet a node
     this.brackets = [];    // indexes in items of "[" that are open
     this.runs = backtickRuns(text);
-    this.budget = 4 * text.length + 10000;  // characters that may be examined for addresses
+    this.budget = 4 * text.length + 10000;  // number of characters that may still be examined for addresses
   }
 
   parse() {
@@ -81,7 +81,7 @@ class InlineParser {
       case "`": return this.code();
       case "*": case "_": case "~": return this.emphasis();
       case "\n": return this.lineBreak();
-      case "!": return this.take(1);  // an image becomes its text and a link: nothing is fetched
+      case "!": return this.take(1);  // an image becomes its text and a link, because nothing is fetched
       case "[":
         this.endText();
         this.brackets.push(this.items.length);
@@ -128,7 +128,7 @@ class InlineParser {
     const before = text[at - 1] ?? " ", after = text[at + count] ?? " ";
     const left = !BLANK.test(after) && (!PUNCTUATION.test(after) || BLANK.test(before) || PUNCTUATION.test(before));
     const right = !BLANK.test(before) && (!PUNCTUATION.test(before) || BLANK.test(after) || PUNCTUATION.test(after));
-    const inWord = sign === "_" && left && right;  // snake_case
+    const inWord = sign === "_" && left && right;  // an underscore in a word, as in snake_case, is text
     const counts = sign !== "~" || count === 2;
     this.push({
       type: "mark", text: sign, count,
@@ -175,7 +175,7 @@ class InlineParser {
     // An unsafe address is shown as text.
     if (href) this.items.push({type: "link", href, children, depth: depthOf(children) + 1});
     else this.items.push(...children, {type: "text", text: ` (${target.address})`});
-    this.brackets = [];  // no link in a link
+    this.brackets = [];  // a link cannot contain a link
     this.at = target.end;
   }
 
@@ -205,8 +205,8 @@ function asText(item) {
   return item.type === "mark" ? {type: "text", text: item.text.repeat(item.count ?? 1)} : item;
 }
 
-// Turns matching marks into nodes and the others into text. A closing mark matches the last opening one; open marks of
-// each sign are counted, so that no search is made in vain.
+// Turns matching marks into nodes and other marks into text. A closing mark matches the last opening one of its sign.
+// Open marks are counted by sign, so that no search is made in vain.
 function joinEmphasis(items) {
   const out = [], openers = [], nOpen = {"*": 0, "_": 0, "~": 0};
   const close = (mark) => {
@@ -221,7 +221,8 @@ function joinEmphasis(items) {
       const children = out.splice(at + 1).map(asText);
       const depth = depthOf(children) + 1;
       if (depth > MAX_DEPTH || children.length === 0) {
-        // Marks that opened earlier would be as deep: all of it becomes text.
+        // The node would be nested too deeply, and so would those of marks that opened earlier: all of them become
+        // text.
         out.push(...children);
         openers.length = 0;
         for (const sign in nOpen) nOpen[sign] = 0;

@@ -22,7 +22,7 @@ function inlineNodes(items) {
   });
 }
 
-// Copies the block's current text: it may have grown since the button was created.
+// Copies the current text of the block, which may have grown since the button was created.
 async function copy(button) {
   button.dataset.kept = "";
   try {
@@ -40,7 +40,7 @@ async function copy(button) {
 function codeBlock(block) {
   const button = element("button", {type: "button", class: "quiet small", "aria-label": "Copy this code"}, "Copy");
   button.addEventListener("click", () => copy(button));
-  // Not coloured until the block is complete: otherwise colours would change with every word.
+  // A block is coloured only when it is complete: otherwise colours would change with every word.
   const parts = block.isOpen ? [{kind: "", text: block.text}] : colorCode(block.text, block.language);
   const code = element("code", {}, parts.map((part) => (
     part.kind === "" ? document.createTextNode(part.text) : element("span", {class: `code-${part.kind}`}, part.text))));
@@ -81,8 +81,8 @@ function blockElement(block) {
   }
 }
 
-// Shows a text that may grow. Blocks whose text has not changed keep their elements, and the existing part of a growing
-// one stays: selection and focus are kept.
+// Shows a text that may grow. Blocks whose text has not changed keep their elements. Of a growing block the existing
+// part stays. So selection and focus are kept.
 export class MarkdownView {
   #sources = [];
 

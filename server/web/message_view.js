@@ -88,7 +88,7 @@ export class MessageView {
     return `Reading ${number(progress.done)} of ${number(progress.total)} tokens …`;
   }
 
-  // The buttons are recreated only when they change, because the focused one would lose the focus.
+  // The buttons are recreated only if they change, because a recreated button loses the focus.
   #updateFoot(run) {
     const {index, count} = this.actions.place(this.node);
     const state = `${index}/${count}/${Boolean(run)}/${this.isUser || hasContent(this.node)}`;

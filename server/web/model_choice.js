@@ -7,13 +7,13 @@ import {estimatedTokens, number} from "./words.js";
 export class ModelChoice {
   #models = [];  // as returned by Server.models()
 
-  // select, gauge: their elements; choose(name): the user has chosen a model.
+  // select, gauge: elements of the page; choose(name): called when the user has chosen a model.
   constructor({select, gauge, server, choose}) {
     Object.assign(this, {select, gauge, server});
     select.addEventListener("change", () => choose(select.value));
   }
 
-  // Throws a ServerError; the list is empty then.
+  // Throws a ServerError; the list of models is empty then.
   async load() {
     this.#models = [];
     this.#models = await this.server.models();
@@ -22,7 +22,7 @@ export class ModelChoice {
   get name() { return this.select.value; }
   get isEmpty() { return this.#models.length === 0; }
 
-  // The model's context size in tokens; null while it is not loaded, undefined without a model.
+  // Context size of the chosen model in tokens; null while it is not loaded, undefined if no model is chosen.
   get context() { return this.#models.find((model) => model.name === this.name)?.context; }
 
   // pending: tokens of text and files that are not sent yet.
@@ -40,7 +40,7 @@ export class ModelChoice {
     this.showGauge(tree, pending);
   }
 
-  // The server's last count, plus an estimate for what was added since.
+  // Shows the number of tokens that the server counted last, plus an estimate for text that was added since.
   showGauge(tree, pending) {
     const {context, gauge} = this;
     const path = tree.path();

@@ -25,11 +25,12 @@ const readEvicted = (sample) => sum(sample, (model) => model.store.evicted_pages
 const readBytes = (sample) => sum(sample, (model) => model.pool.bytes);
 const readBudget = (sample) => sum(sample, (model) => model.pool.budget_bytes);
 
-// Each value of `read` over the samples; for a counter, its increase per second.
+// levels() returns the value of `read` for each sample, rates() the increase per second of a counter.
 const levels = (samples, read) => samples.map(read);
 const rates = (samples, read) => samples.slice(1).map((sample, i) => perSecond(samples[i], sample, read));
 
-// The share of prompt tokens that were cached, from each sample to the next; without requests, the previous value.
+// Returns the share of prompt tokens that were cached, from each sample to the next; if there were no requests, the
+// previous value.
 function hitRates(samples) {
   let last = readPrompt(samples[0]) > 0 ? readCached(samples[0]) / readPrompt(samples[0]) : 0;
   return samples.slice(1).map((sample, i) => {
@@ -87,7 +88,7 @@ export function namespaceRows(model) {
   }));
 }
 
-// How a model's memory is used: [{name, bytes}], and the budget.
+// Returns the parts of a model's memory, [{name, bytes}], and the budget.
 export function memoryParts(model) {
   const {pool, store, tier} = model;
   const waiting = tier?.waiting_bytes ?? 0;

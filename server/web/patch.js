@@ -1,5 +1,5 @@
-// patchChildren(): updates the children of an element, and keeps those that are already right, with focus, selection
-// and the scroll position of tables.
+// patchChildren(): makes the children of an element equal to wanted ones. Children that are equal already stay, with
+// focus, selection and the scroll position of tables.
 
 function patchAttributes(old, wanted) {
   for (const {name} of [...old.attributes]) if (!wanted.hasAttribute(name)) old.removeAttribute(name);
@@ -9,7 +9,7 @@ function patchAttributes(old, wanted) {
   }
 }
 
-// Tries to make `old` equal to `wanted`; false: it is of another kind.
+// Tries to make `old` equal to `wanted`; returns false if it is another kind of node.
 function patch(old, wanted) {
   if (old.nodeType !== wanted.nodeType || old.nodeName !== wanted.nodeName) return false;
   if (old.nodeType === Node.TEXT_NODE) {
@@ -24,8 +24,8 @@ function patch(old, wanted) {
   return true;
 }
 
-// The first `first` children are not touched. Elements that stay keep their old listeners, so a listener must find its
-// data in the page. An element with data-kept is not changed.
+// Does not touch the first `first` children. Elements that stay keep their old listeners, so a listener must read its
+// data from the page. An element with data-kept is not changed.
 export function patchChildren(place, wanted, first = 0) {
   let at = place.childNodes[first] ?? null;
   for (const node of wanted) {

@@ -2,7 +2,7 @@
 
 import {serverEvents} from "./stream.js";
 
-// A failed request; status 0: the server cannot be reached.
+// A failed request. Status 0: the server cannot be reached.
 export class ServerError extends Error {
   constructor(status, message, retryAfter = null) {
     super(message);
@@ -23,7 +23,7 @@ async function errorOf(response) {
     const {error} = JSON.parse((await response.text()).slice(0, 100000));
     message = String(typeof error === "string" ? error : error.message);
   } catch {
-    // The status must be enough.
+    // The body is no JSON, so only the status is known.
   }
   return new ServerError(response.status, message, Number.isNaN(retryAfter) ? null : retryAfter);
 }
@@ -48,7 +48,7 @@ export class Server {
     return response;
   }
 
-  // Browsers report a lost connection in different messages, none of which is for users.
+  // Browsers report a lost connection in different messages, which users would not understand.
   async* #events(response) {
     try {
       yield* serverEvents(response.body);
@@ -68,7 +68,7 @@ export class Server {
     return (await this.#fetch("/monitor.json", {signal})).json();
   }
 
-  // The chunks of a chat completion. An aborted signal ends it with an AbortError.
+  // Yields the chunks of a chat completion. If the signal is aborted, throws an AbortError.
   async* answer(request, signal) {
     const response = await this.#fetch("/v1/chat/completions", {
       method: "POST", signal, headers: {"content-type": "application/json"},

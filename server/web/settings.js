@@ -3,7 +3,7 @@
 
 const PLACE = "ibid.settings", KEY_PLACE = "ibid.key";
 
-// Fields of a request. An empty one is not sent: the server's default applies.
+// Fields of a request. An empty field is not sent, so that the server's default applies.
 export const SAMPLING = [
   {name: "temperature", label: "Temperature", min: 0, max: 5, step: 0.05, hint: "0: always the most likely word"},
   {name: "top_p", label: "Top p", min: 0, max: 1, step: 0.01, hint: "most likely words with this total probability"},
@@ -33,13 +33,13 @@ function writeStored(area, place, value) {
     if (value === null) area().removeItem(place);
     else area().setItem(place, value);
   } catch {
-    // It applies until the page is closed.
+    // Without storage, the setting lasts until the page is closed.
   }
 }
 
 const lasting = () => localStorage, untilClosed = () => sessionStorage;
 
-// A number within the limits of the field, or null.
+// Returns a number within the limits of the field, or null.
 export function checkedNumber(field, text) {
   const value = text === "" || text === null || text === undefined ? NaN : Number(text);
   const fits = Number.isFinite(value) && value >= field.min && value <= field.max;
@@ -54,7 +54,7 @@ export class Settings {
     try {
       stored = JSON.parse(readStored(lasting, PLACE) ?? "{}");
     } catch {
-      // Text that is not JSON was not written by this page.
+      // This page did not write the stored text, because it is not JSON.
     }
     this.values = {...DEFAULTS};
     for (const name of ["effort", "system", "theme", "model"]) {
@@ -84,7 +84,7 @@ export class Settings {
     writeStored(lasting, KEY_PLACE, keep && key !== "" ? key : null);
   }
 
-  // The settings as fields of a request.
+  // Returns the settings as fields of a request.
   request() {
     const {sampling, effort, truncate} = this.values;
     return {

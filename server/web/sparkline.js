@@ -5,7 +5,8 @@ import {svgElement} from "./elements.js";
 
 const WIDTH = 100, HEIGHT = 40, EDGE = 2;
 
-// The points of the line, left to right, with room for `capacity` values; the newest is at the right edge.
+// Returns the points of the line, left to right, with room for `capacity` values; the newest value is at the right
+// edge.
 export function sparklinePoints(values, capacity, highest = Math.max(...values, 0)) {
   const step = WIDTH / Math.max(1, capacity - 1);
   return values.map((value, i) => ({

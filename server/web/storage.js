@@ -14,14 +14,14 @@ function promised(request) {
   });
 }
 
-// Resolves at the end of a transaction. Requests may succeed and still not be stored: only the end shows whether there
-// was enough space.
+// Resolves at the end of a transaction. A request may succeed although its data is not stored: only the end of the
+// transaction shows whether there was enough space.
 function ended(transaction) {
   const end = new Promise((resolve, reject) => {
     transaction.oncomplete = resolve;
     transaction.onabort = () => reject(transaction.error ?? new Error("The browser could not store it."));
   });
-  end.catch(() => {});  // the caller that waits for `end` gets the error
+  end.catch(() => {});  // avoids an unhandled rejection: the caller that waits for `end` gets the error
   return end;
 }
 
@@ -65,7 +65,7 @@ export class Storage {
     return this.#database.transaction([RECORDS, SUMMARIES], "readwrite");
   }
 
-  // {id, title, changed} of all conversations.
+  // Returns {id, title, changed} for all conversations.
   async summaries() {
     return this.isLasting ? promised(this.#read(SUMMARIES).getAll()) : [...this.#memory.values()].map(summaryOf);
   }
@@ -80,18 +80,18 @@ export class Storage {
     return record;
   }
 
-  // True if it was in storage before and is missing now.
+  // True if the conversation was in storage before and is missing now.
   async isDeleted(id) {
     return this.#known.has(id) && !await this.get(id);
   }
 
-  // Stores a tree, merged with changes of other tabs; a deleted one stays deleted. Throws if the browser has no space;
-  // the stored version is kept then.
+  // Stores a tree, merged with changes of other tabs. A deleted conversation stays deleted. Throws if the browser has
+  // no space; the stored version stays then.
   async put(tree) {
     return this.putAll([tree]);
   }
 
-  // Stores all of them, or throws and stores none.
+  // Stores all trees, or throws and stores none.
   async putAll(trees) {
     if (this.isLasting) {
       await this.#putInOne(trees);

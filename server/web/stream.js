@@ -1,9 +1,9 @@
 // Streams of the server: parses server-sent events from bytes that are split anywhere, and assembles the chunks of a
 // chat completion. Independent of the page.
 
-const MAX_EVENT = 8 << 20;  // characters; ibid never sends more in one event
+const MAX_EVENT = 8 << 20;  // in characters; ibid never sends more in one event
 
-// The data of each event of a body. Comments and other fields are skipped; an incomplete event at the end is dropped.
+// Yields the data of each event in a body. Skips comments and other fields; drops an incomplete event at the end.
 export async function* serverEvents(body) {
   const decoder = new TextDecoder();
   const reader = body.getReader();
@@ -36,7 +36,8 @@ function count(value) {
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }
 
-// Usage and timings, from the last chunks of a stream: the protocol's usage, llama.cpp's timings, and ibid's own.
+// Reads usage and timings from the last chunks of a stream: the protocol's usage, llama.cpp's timings, and ibid's own
+// data.
 function readFigures(figures, chunk) {
   const {usage, timings, ibid} = chunk;
   if (usage) {
@@ -89,7 +90,7 @@ export class AnswerChunks {
     }
     const choice = chunk.choices?.[0];
     if (!choice) return "";
-    // The protocol has one value for all truncated answers; ibid's own gives the reason.
+    // The protocol has one value for all truncated answers. ibid's own value gives the reason.
     if (choice.finish_reason) answer.end = choice.finish_reason;
     if (answer.end === "length" && chunk.ibid?.finish_reason === "repetition") answer.end = "repetition";
     const delta = choice.delta ?? {};

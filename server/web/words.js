@@ -30,7 +30,7 @@ export function rate(tps) {
   return `${tps >= 10 || tps === 0 ? Math.round(tps) : tps.toFixed(1)} tok/s`;
 }
 
-// An estimate without a tokenizer: four bytes of English are about one token.
+// Estimates a number of tokens without a tokenizer: four bytes of English are about one token.
 export function estimatedTokens(text) {
   return Math.ceil(new TextEncoder().encode(text).length / 4);
 }
@@ -40,7 +40,8 @@ function ordinal(n) {
   return `${n}${ending}`;
 }
 
-// The name of a message by its index in a history (roles, in order): "the system prompt", "your 2nd message".
+// Returns the name of a message, by its index in a history: "the system prompt", "your 2nd message". roles: those of
+// the history, in order.
 export function messageName(roles, index) {
   const role = roles[index];
   if (role === undefined) return "a message";
@@ -49,8 +50,8 @@ export function messageName(roles, index) {
   return role === "user" ? `your ${ordinal(nth)} message` : `the ${ordinal(nth)} answer`;
 }
 
-// Why a turn prefilled tokens that were cached before; null: it did not. cause: the server's clause, such as "the
-// message was changed".
+// Returns why a turn prefilled tokens that were cached before; null if it did not. cause: the server's clause, such as
+// "the message was changed".
 export function lostInWords(lost, roles) {
   if (!lost) return null;
   const what = lost.tokens ? tokens(lost.tokens) : "Tokens";
@@ -68,7 +69,7 @@ const ENDS = {
   closed: "The page was closed before the answer ended.",
 };
 
-// A note about how the answer ended; "": normally.
+// Returns a note about how the answer ended; "" if it ended normally.
 export function endInWords(end) {
   return ENDS[end] ?? "";
 }
