@@ -45,7 +45,7 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
 std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   const CLI::App& command = reached(root);
   std::vector<std::string> words = command.remaining();
-  // CLI11 hands words that a nested command does not take to its parent.
+  // CLI11 passes words that a nested command does not accept to its parent.
   for (const CLI::App* app = command.get_parent(); words.empty() && app != nullptr; app = app->get_parent()) {
     words = app->remaining();
   }

@@ -121,8 +121,8 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages, const 
   }
   const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
   out.resize(tag);
-  // A template that removed the space at the end of the tag trims messages. It would have removed the space at the end
-  // of this message too.
+  // If the template removed the space at the end of the sentinel, it trims messages, and would have removed the space
+  // at the end of this message too. So that space is removed here.
   if (!kept_space) out.resize(out.size() - jinja::trailing_space(out));
   return out;
 }

@@ -88,7 +88,7 @@ class ConversationRenderer {
     MarkedText text;               // everything after these bytes, up to the end of the new render
     size_t messages_rendered = 0;  // iterations of loops over the messages (all of them in a full render)
     size_t bytes_rendered = 0;     // bytes of `text`
-    uint64_t steps = 0;            // interpreter steps: the cost of the call
+    uint64_t steps = 0;            // interpreter steps that the render took
     bool resumed = false;          // a checkpoint was used; false: rendered from the beginning
   };
 

@@ -177,7 +177,7 @@ Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_d
   parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->kv_layout().state_bytes(),
                                                   model_->max_seq_len(), available_memory_bytes());
   if (fingerprint != nullptr) {
-    // Also room for the history when it is prefilled again, and for the forks of a round.
+    // The pool also needs memory for the history when it is prefilled again, and for the forks of a round.
     parts.kv_budget_bytes += parts.kv_budget_bytes / 2;
     parts.fingerprint = *fingerprint;
     parts.cache_directory = cache_directory;

@@ -80,7 +80,7 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
   pointers.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
-  std::vector<char*> environment;  // without an API key, which would lock out this process
+  std::vector<char*> environment;  // the environment without an API key: with one, the server would refuse this process
   for (char** each = environ; *each != nullptr; ++each) {
     if (!std::string_view(*each).starts_with("IBID_API_KEY=")) environment.push_back(*each);
   }
@@ -205,7 +205,7 @@ void add_times(const std::string& what, const LoadShape& shape, const std::vecto
 
 std::string optional_text(const std::optional<size_t>& value) { return value ? std::to_string(*value) : ""; }
 
-// The server under load, and its name.
+// The server that is measured, and its name.
 struct Target {
   std::unique_ptr<OwnServer> own;
   ServerAddress address;
@@ -232,7 +232,8 @@ Result<Target> find_target(const ServeBenchArguments& arguments, const ModelArgu
     const bool is_wanted = target.own != nullptr || model.model.empty() || each.name == model.model;
     if (is_wanted && target.model.name.empty()) target.model = each;
   }
-  if (target.model.name.empty()) target.model.name = model.model;  // the server may know it by an unlisted name
+  // The server may know the model although it does not list it.
+  if (target.model.name.empty()) target.model.name = model.model;
   return target;
 }
 

@@ -14,7 +14,7 @@ namespace ibid {
 
 namespace {
 
-// Words that most vocabularies encode, with the blank before them, as one token.
+// Words that most vocabularies encode as one token, together with the blank before them.
 constexpr std::array<std::string_view, 64> kWords = {
     "time",  "year",   "people", "way",     "day",     "man",     "thing",    "woman",   "life",       "child",
     "world", "school", "state",  "family",  "student", "group",   "country",  "problem", "hand",       "part",
@@ -32,7 +32,7 @@ uint64_t mixed(uint64_t& state) {
   return z ^ z >> 31;
 }
 
-// Returns n words; each `stream` has an order of its own.
+// Returns n words. Each value of `stream` gives another order of words.
 std::string words(uint64_t seed, uint64_t stream, size_t n) {
   uint64_t state = seed;
   state = mixed(state) ^ stream * 0xD1342543DE82EF95u;
@@ -115,7 +115,7 @@ class Load {
     if (sample.n_completion_tokens > 1) {
       sample.token_ms = (reply->last_ms - reply->first_ms) / static_cast<double>(sample.n_completion_tokens - 1);
     }
-    return reply->content;  // without reasoning, which clients do not send back
+    return reply->content;  // without reasoning: clients do not send it back
   }
 
   void no_counts() {

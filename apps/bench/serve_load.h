@@ -25,8 +25,8 @@ struct LoadShape {
   size_t history_words = 300;  // per user, before the first question
   size_t question_words = 24;
   size_t answer_tokens = 48;
-  double think_seconds = 0.5;    // between an answer and the next question
-  double stagger_seconds = 0.5;  // between the starts of two users
+  double think_seconds = 0.5;    // seconds between an answer and the user's next question
+  double stagger_seconds = 0.5;  // seconds between the starts of two users
   uint64_t seed = 1;
   std::optional<size_t> end_token;  // id of the model's end token, for servers without ignore_eos
 };
@@ -34,18 +34,18 @@ struct LoadShape {
 // One question of one user, as the user sees it. Times are in milliseconds unless noted.
 struct LoadSample {
   size_t user = 0, round = 0;  // counted from 0
-  double start_s = 0;          // in seconds since the start of the load
+  double start_s = 0;          // seconds from the start of the load to the question
   double first_ms = 0;         // time to the first piece of text
   double total_ms = 0;
   double token_ms = 0;                       // mean time between tokens; 0: there was only one token
-  std::optional<size_t> n_prompt, n_cached;  // as reported by the server
+  std::optional<size_t> n_prompt, n_cached;  // numbers that the server reports
   size_t n_completion_tokens = 0;            // generated tokens as reported by the server, else the received pieces
   std::string failure;                       // reason of the failure; empty: the question was answered
 };
 
 struct LoadResult {
   std::vector<LoadSample> samples;  // sorted by user, then round
-  double wall_seconds = 0;          // from the first question to the end of the last answer
+  double wall_seconds = 0;          // seconds from the first question to the end of the last answer
   bool counts_are_servers = true;   // the server reported n_completion_tokens; false: pieces were counted
 };
 

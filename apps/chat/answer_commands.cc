@@ -63,7 +63,7 @@ std::optional<Turn> AnswerCommands::answer(size_t question, size_t attempt, cons
   const size_t n_before = n_turns_before(question);
   state_.screen.wait("reading");
   Result<Turn> turn = ask(options, [&](const TurnEvent& event) {
-    // From a pipe, separate answers by an empty line, because an answer may have several lines.
+    // From a pipe, an empty line separates answers, because an answer may have several lines.
     if (event.kind == TurnEvent::Kind::kText && !std::exchange(separated, true)) {
       state_.screen.show({.kind = TurnEvent::Kind::kText, .text = "\n"});
     }
@@ -238,7 +238,7 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
 
 void AnswerCommands::keep_question(const std::string& text) {
   if (!state_.kept) return;
-  // Errors of the text are reported by the turn, errors of the file by the save() after it.
+  // The turn reports errors of the text; the save() after it reports errors of the file.
   Result<std::unique_ptr<ChatBackend>> copy = now().fork();
   if (!copy.ok() || !(*copy)->append(make_message(Role::kUser, text)).ok()) return;
   (void)state_.kept->save_question(**copy);

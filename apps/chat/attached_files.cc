@@ -27,7 +27,7 @@ bool is_there(const std::string& path) {
 
 // The first word of a text; may be in double quotes or have escaped blanks.
 struct Word {
-  std::string text;   // without quotes and backslashes
+  std::string text;   // the word without quotes and backslashes
   size_t length = 0;  // bytes in the source text
   bool quoted = false;
 };

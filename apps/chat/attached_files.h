@@ -32,7 +32,7 @@ FirstWord take_word(std::string_view text);
 // A message and the files that it names. At the start of a word, "@notes.txt", "@\"my notes.txt\"" and "@my\ notes.txt"
 // name a file if it exists; closing punctuation may follow. Otherwise the @ is text.
 struct MessageWithFiles {
-  std::string text;  // without the @ before file names
+  std::string text;  // the message without the @ before file names
   std::vector<AttachedFile> files;
 };
 // Finds and reads the files. Errors: those of read_attached_file() for an existing file.

@@ -167,7 +167,7 @@ Result<std::string> Branches::redo() {
 void Branches::take_back() {
   const Step step = undo_.back();
   const size_t left = now_id_;
-  if (!move_to(step.place).ok()) return;  // it remains an undo step
+  if (!move_to(step.place).ok()) return;  // on failure the step stays in the list
   undo_.pop_back();
   others_.erase(left);
 }

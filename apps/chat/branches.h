@@ -41,7 +41,7 @@ class Branches {
 
   // --- Changes. `what` names the command, for /undo.
 
-  // Records that the current branch has grown; it had n_before messages.
+  // Records that the current branch has grown from n_before messages.
   void has_grown(size_t n_before, std::string what);
   // Makes `next` the current branch; the previous one becomes an inactive branch.
   void replace(std::unique_ptr<ChatBackend> next, std::string what);

@@ -41,7 +41,7 @@ struct ChatJson {
   std::string model;  // model name
   // Returns the options of the answer to question number `turn`, counted from 0.
   std::function<TurnOptions(size_t turn)> options;
-  // Save a named conversation: with an unanswered question, and after its answer.
+  // Saves a named conversation: keep_question() with an unanswered question, keep() after its answer.
   std::function<Status(const ChatBackend& asked)> keep_question;
   std::function<Status()> keep;
   std::optional<std::string> first;  // message sent before those of standard input
@@ -146,7 +146,7 @@ struct Opened {
   TurnOptions turn;
   std::string model;   // model name
   std::string title;   // title line above the conversation
-  size_t context = 0;  // in tokens; 0: unknown
+  size_t context = 0;  // context length in tokens; 0: unknown
 };
 
 void tell_what_begins(const SavedConversation& kept, Screen& screen) {

@@ -188,7 +188,7 @@ Json RemoteBackend::request_of(const Json& messages, const TurnOptions& options)
   const bool is_ours = model_->model.owner == kOurs;
   if (is_ours) request["return_progress"] = true;
   for (Json& message : request["messages"]) {
-    if (!is_ours) message.erase(kReasoningField);  // some servers reject it in requests
+    if (!is_ours) message.erase(kReasoningField);  // some servers reject messages with this field
   }
   for (const SamplingOption* option : model_->given) {
     if (Json value = field_value(option->get(options)); !value.is_null()) {

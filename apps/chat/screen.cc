@@ -31,7 +31,7 @@ void Screen::show(const TurnEvent& event) {
     case TurnEvent::Kind::kCallBegin:
     case TurnEvent::Kind::kArguments:
     case TurnEvent::Kind::kCallEnd:
-    case TurnEvent::Kind::kCallBroken: break;  // streams alone emit them
+    case TurnEvent::Kind::kCallBroken: break;  // emitted only to streams
   }
 }
 

@@ -296,7 +296,7 @@ Result<std::string> join_question(const Question& question, std::istream* input,
     TRY_ASSIGN(const std::string part, read_input(*input));
     append_part(text, part, "\n\n");
   }
-  const char* separator = "\n\n";  // before the first word and around standard input; words are separated by blanks
+  const char* separator = "\n\n";  // separates the parts, except two words, between which there is a blank
   for (const std::string& word : question.words) {
     if (word == "-") {
       TRY_ASSIGN(const std::string part, read_input(input_named));

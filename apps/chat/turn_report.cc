@@ -88,7 +88,7 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place) 
 
 std::string failure_text(const Status& status, AnswerPlace place) {
   if (status.code() != ErrorCode::kContextFull) return status.message();
-  // The text after the numbers names library functions; cut it.
+  // The text after the numbers names library functions, so it is cut off.
   const std::string numbers = status.message().substr(0, status.message().find(';'));
   // Old turns were already dropped where allowed (runtime/session/context_policy.cc), so this message is too long.
   if (numbers.starts_with("even without all removable turns") && place != AnswerPlace::kAsk) {
@@ -214,7 +214,7 @@ std::string snake_case(std::string_view name) {
 std::string model_name(const Engine& engine) {
   const KnownModel* known = known_model_of_file(engine.name());
   std::filesystem::path path(engine.name());
-  if (!path.has_filename()) path = path.parent_path();  // for "directory/"
+  if (!path.has_filename()) path = path.parent_path();  // the path ends in "/"
   return known != nullptr ? known->name : path.filename().string();
 }
 

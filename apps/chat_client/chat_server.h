@@ -44,7 +44,7 @@ struct ServedModel {
   size_t context = 0;  // context length in tokens; 0: unknown
 };
 
-// A part of an answer as it is streamed.
+// A part of a streamed answer.
 struct ChatPart {
   enum class Kind { kReading, kReasoning, kText, kCall };
   Kind kind = Kind::kText;
@@ -58,8 +58,8 @@ struct ChatReply {
   std::string reasoning;
   std::string content;
   std::vector<ToolCall> tool_calls;
-  std::optional<LostPrefix> lost_prefix;  // as ibid servers report it, without the texts
-  std::string finish_reason;              // as the server reports it; empty: the answer was stopped
+  std::optional<LostPrefix> lost_prefix;  // reported by ibid servers, without the texts
+  std::string finish_reason;              // reason that the server reports; empty: the answer was stopped
   bool was_stopped = false;               // stopped by the stop token; the reply is partial
   // Counts that the server reports; nullopt: not reported.
   std::optional<size_t> n_prompt, n_cached, n_completion_tokens;

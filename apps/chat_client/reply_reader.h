@@ -33,7 +33,7 @@ class EventStream {
   TakeData take_;
   std::string line_;       // the line that is not complete yet
   std::string data_;       // data lines of the event that is not complete yet, with newlines
-  bool after_cr_ = false;  // the last line ended with CR; if LF follows, it belongs to that end
+  bool after_cr_ = false;  // the last line ended with CR; an LF after it belongs to the same line end
   bool at_beginning_ = true;
 };
 

@@ -24,7 +24,7 @@ int report(const Status& status);
 Status cannot_write();
 // Exit status if no process reads standard output any more (`| head -1`); the same that shells report for SIGPIPE.
 inline constexpr int kReaderGone = 141;
-inline constexpr int kInterruptedStatus = 130;  // the same that shells report for SIGINT
+inline constexpr int kInterruptedStatus = 130;  // the status that shells report for SIGINT
 inline constexpr int kWrongUsage = 2;
 
 void add_chat(CLI::App& root, int& exit_code);

@@ -211,7 +211,7 @@ class ConfigReader {
       }
       config_.settings.push_back(std::move(setting));
     }
-    // A file with [a.b] only has no table `a` of its own.
+    // A file that has only [a.b] has no table `a`.
     if (!name.empty() && (has_settings || table.empty())) config_.tables.push_back({name, table.source().begin.line});
     return {};
   }

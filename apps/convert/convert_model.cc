@@ -41,7 +41,7 @@ struct ConversionJob {
   TensorView tensor;
   DType dtype;
 
-  // Returns the view as it is written; the data are still the source's.
+  // Returns the view of the tensor as it will be written, with the data of the source.
   TensorView written() const {
     TensorView view = tensor;
     view.dtype = dtype;
@@ -52,8 +52,8 @@ struct ConversionJob {
 // Tensors and metadata of a model in either container, as GGUF has them. Owns the file that the jobs refer to.
 struct ConversionSource {
   std::unique_ptr<ModelFile> file;
-  std::vector<GgufTensor> made;  // of a directory only
-  ModelConfig config;            // of a directory only
+  std::vector<GgufTensor> made;  // tensors whose data was made; only for a directory
+  ModelConfig config;            // only for a directory
   std::vector<ConversionJob> jobs;
   GgufWriter writer;  // all metadata, no tensors
 
@@ -201,7 +201,7 @@ bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range
     if (same) continue;
     for (size_t i = 0; i < n; ++i) {
       dequantize_row(tensor.dtype, {in + i * in_bytes, in_bytes}, floats);
-      // NaN must fail, which it would not with fabs(value) > limit.
+      // Written so that NaN fails; fabs(value) > limit would be false for NaN.
       if (!std::ranges::all_of(floats, [&](float value) { return std::fabs(value) <= limit; })) return false;
       quantize_row(job.dtype, floats, {out + i * out_bytes, out_bytes});
     }
@@ -252,7 +252,7 @@ Status write_tensors(const ConversionSource& source, TensorEncoder& encoder, Ggu
       const uint64_t n = std::min(step, n_rows - first);
       TRY_ASSIGN(const std::span<const std::byte> encoded, encoder.encode(job, first, n));
       TRY(stream.write(encoded));
-      // After every piece, because a single tensor may exceed the intended memory.
+      // Released after every piece, because a single tensor may exceed the memory that a conversion should use.
       source.file->release(job.tensor);
       so_far.done += encoded.size();
       if (control.progress) control.progress(so_far);

@@ -27,11 +27,11 @@
 namespace ibid {
 
 struct Inspection {
-  std::unique_ptr<ModelFile> file;    // set if the model cannot be used: the file, for its metadata
+  std::unique_ptr<ModelFile> file;    // set if the model cannot be used: its file, for the metadata
   std::optional<ModelConfig> config;  // set if the architecture is known and its parameters are valid
   Status verdict;                     // ok if the model runs, else the reason
-  std::vector<KvNoise> kv_noise;      // of each layer with KV; set if `plan` is set
-  std::optional<MemoryPlan> plan;     // set if the file is valid enough for it
+  std::vector<KvNoise> kv_noise;      // one entry for each layer with KV; set if `plan` is set
+  std::optional<MemoryPlan> plan;     // set if the file is valid enough to plan its memory
 
   bool runs() const { return verdict.ok(); }
 };

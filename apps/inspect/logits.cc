@@ -33,7 +33,7 @@ struct LogitsArguments {
 
 struct Sequence {
   Tokens ids;
-  std::vector<int64_t> positions;  // in the given order; all positions if the file has no list
+  std::vector<int64_t> positions;  // positions in the given order; all of them if the file has no list
 };
 
 Result<std::vector<Sequence>> read_sequences(const std::string& path) {
@@ -179,7 +179,7 @@ Status run_perplexity(const PerplexityArguments& arguments) {
   TRY_ASSIGN(const std::string text, read_text(arguments.text_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
   TRY_ASSIGN(const auto file, open_model_file(path));
-  TRY(read_config(*file).status());  // first, since its error says if the file is not a model
+  TRY(read_config(*file).status());  // checked first, because its error says if the file is not a model
   TRY_ASSIGN(const auto tokenizer, load_tokenizer(*file));
   const Tokens tokens = tokenizer->encode(text, TextOrigin::kInput);
   if (tokens.size() < 2) return {ErrorCode::kInvalidArgument, arguments.text_path + ": expected at least two tokens"};

@@ -88,7 +88,7 @@ Fact system_fact(const Probe& probe) {
 }
 
 Fact tools_fact(const Probe& probe) {
-  const char* variable = nullptr;  // that takes the tools; its name differs between templates
+  const char* variable = nullptr;  // template variable that receives the tools; its name differs between templates
   for (const char* name : {"tools", "xml_tools", "python_tools"}) {
     const Json values = {{name, tools()}};
     if (variable == nullptr && probe.shows(Json::array({question()}), kTool, values)) variable = name;

@@ -204,7 +204,7 @@ class Check {
     whole.n_infinite += n_infinite;
     whole.n_zero_rows += n_zero_rows;
     whole.rows.add(rows);
-    // A composed tensor cannot tell the bytes of a row, so it is released as a whole.
+    // The bytes of one row of a composed tensor are unknown, so the tensor is released as a whole.
     if ((whole.n_rows_left -= job.n) == 0 && tensor.source != nullptr) file_.release(tensor);
     if (tensor.source == nullptr) {
       TensorView part = tensor;

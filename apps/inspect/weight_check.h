@@ -52,7 +52,7 @@ enum class FindingKind : uint8_t {
   kZeroRows,     // zero rows of a matrix
   kFarRows,      // rows whose RMS is far from that of the median row
   kFarMatrix,    // a matrix whose RMS is far from that of the same matrix in other layers
-  kNormOutlier,  // weights of a norm that are far above their median
+  kNormOutlier,  // weights of a norm that are far above the norm's median
   kUnread,       // a tensor whose type is not a weight type
 };
 

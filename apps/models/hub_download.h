@@ -19,7 +19,7 @@ namespace ibid {
 // the next request waits as long as the hub demands, at most a minute at a time.
 struct HubAccess {
   std::string endpoint;   // "https://huggingface.co"; only this host and its redirects are contacted
-  std::string token;      // for private repositories; sent to the endpoint only
+  std::string token;      // token for private repositories; sent to the endpoint only
   std::string directory;  // the models directory
   // Waits between attempts; tests replace this function.
   std::function<void(double seconds)> wait;

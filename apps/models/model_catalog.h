@@ -36,7 +36,7 @@ struct KnownModel {
 struct HubModel {
   const char* name;      // "qwen3:0.6b"
   const char* hub_name;  // "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0"
-  const char* file;      // in the directory of its repository
+  const char* file;      // name of the file in the repository's directory
   const char* license;
 };
 std::span<const HubModel> hub_models();

@@ -45,8 +45,8 @@ constexpr const char* kPackageVersion = "0.1.2";
 constexpr int kNoSuchProgram = 127;  // exit status of env
 
 struct ChildResult {
-  int exit_status = 0;     // 128 + signal if it was killed
-  std::string last_lines;  // end of its standard error, at most kKeptBytes
+  int exit_status = 0;     // exit status of the child; 128 + signal if a signal killed it
+  std::string last_lines;  // end of the child's standard error, at most kKeptBytes
 };
 
 constexpr size_t kKeptBytes = 4096;
@@ -136,7 +136,7 @@ class Workspace {
                     "cannot write to " + directory + ": set IBID_MODELS to a directory that can be written to");
     }
     std::unique_ptr<Workspace> workspace(new Workspace(name));
-    (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // so that remove_abandoned_parts() skips it
+    (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // locked, so that remove_abandoned_parts() skips it
     return workspace;
   }
   ~Workspace() {

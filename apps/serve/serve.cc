@@ -34,7 +34,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLastWords{1000};  // time for cancelled answers to send their end
+constexpr milliseconds kLastWords{1000};  // time in which cancelled answers can send their end
 // File descriptors of models, cache directories, listeners and closing connections.
 constexpr size_t kOtherFiles = 128;
 
@@ -116,7 +116,7 @@ class EndSignals {
       if (leaves_) return;
       if (has_come_ || !is_expected_) {
         if (!file_to_remove_.empty()) unlink(file_to_remove_.c_str());
-        _exit(128 + signal);  // as shells report a signal
+        _exit(128 + signal);  // the status that shells report for a signal
       }
       has_come_ = true;
       changed_.notify_all();
@@ -129,7 +129,7 @@ class EndSignals {
   // Guarded by mutex_:
   bool is_expected_ = false;
   bool has_come_ = false;
-  bool is_woken_ = false;  // since the last wait()
+  bool is_woken_ = false;  // wake() was called since the last wait()
   bool leaves_ = false;
   std::string file_to_remove_;
   std::thread thread_;
@@ -286,7 +286,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   }
   facts->readiness = Readiness::kDraining;
   drain(*server, service, *read_time(arguments.drain_timeout));
-  if (!first.is_over()) _exit(0);  // loading cannot be interrupted, and none of it has to be saved
+  if (!first.is_over()) _exit(0);  // loading cannot be interrupted; nothing needs to be saved
   flush_tiers(*models);
   return 0;
 }

@@ -16,7 +16,7 @@
 namespace ibid::serve {
 
 struct ServeArguments {
-  std::vector<std::string> models;  // as the user typed them; empty: the default model
+  std::vector<std::string> models;  // model names as the user typed them; empty: the default model
   ModelArguments running;           // options of every model; its own model name is not used
   std::string host = "127.0.0.1";
   uint16_t port = 8080;

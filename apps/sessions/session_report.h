@@ -27,8 +27,8 @@ Result<std::vector<SessionSummary>> summarize_sessions(const SessionFiles& files
 
 // Formats a table with a header and one line per conversation, at most 78 columns wide unless names are longer.
 std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64_t now_ns);
-// Returns {"name", "modified", "n_turns", "n_tokens", "n_branches", "model", "first_words"}, or "error" with the name
-// and time.
+// Returns {"name", "modified", "n_turns", "n_tokens", "n_branches", "model", "first_words"}; if the file cannot be
+// read, {"name", "modified", "error"}.
 Json summary_as_json(const SessionSummary& session);
 
 // Formats the messages, each below its role.

@@ -9,9 +9,9 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kMaxCharacter = 4;  // bytes: longer text is a paste
+constexpr size_t kMaxCharacter = 4;  // maximum bytes of a typed character: longer text is a paste
 constexpr size_t kMaxMoments = 200;
-constexpr size_t kMaxMomentBytes = 16'000'000;  // of all undo states together; pastes may be long
+constexpr size_t kMaxMomentBytes = 16'000'000;  // limit for all undo states together: pastes may be long
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 

@@ -63,7 +63,7 @@ class EditBuffer {
   std::string text_;
   size_t cursor_ = 0;
   std::string killed_;
-  std::vector<Moment> moments_;  // one state for each change, from before it
+  std::vector<Moment> moments_;  // states before each change, oldest first
   size_t typed_to_ = kNowhere;   // text typed at this position is undone together with the last change
 };
 

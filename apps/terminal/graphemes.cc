@@ -16,7 +16,7 @@ struct Character {
   uint32_t code_point;
   Break kind;
   bool pictograph;
-  bool consonant;  // of an Indic script; a linker joins it to the next one
+  bool consonant;  // a consonant of an Indic script: a linker joins it to the next one
   size_t columns;
   size_t length;
 };

@@ -63,7 +63,7 @@ int keys = -1;
 int screen = -1;
 termios modes_of[3];
 volatile sig_atomic_t current = 0;          // a TerminalMode
-volatile sig_atomic_t late_interrupts = 0;  // since the mode was set
+volatile sig_atomic_t late_interrupts = 0;  // SIGINTs since the mode was set
 bool installed = false;
 struct sigaction before_ending[kNEnding];
 struct sigaction before_stop, before_continue;

@@ -160,7 +160,7 @@ size_t WordWrap::begin_row(std::string& out) {
 
 void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
-  const bool first = column_ == 0;  // of its row; blanks before it are the line's indentation
+  const bool first = column_ == 0;  // first word of its row: blanks before it are the line's indentation
   word_ = character;
   if (!first && (is_lost_ || !word_fits(column_ + gap))) {
     column_ = before_word_ = word_column_ = begin_row(out);

@@ -15,10 +15,11 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxAhead = 64 * 1024;    // maximum bytes that are read of the next requests while one is answered
-constexpr milliseconds kLookTime{50};      // interval of the checks that a client is connected after it sent that much
+constexpr size_t kMaxAhead = 64 * 1024;  // maximum bytes that are read of the next requests while one is answered
+constexpr milliseconds kLookTime{
+    50};  // interval of the checks that a client whose reading is paused is still connected
 constexpr milliseconds kLingerTime{1000};  // time for a client to read the reason for which it is refused
-constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded in this time
+constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded while lingering
 constexpr size_t kBodyBytesPerSecond = 256 * 1024;
 constexpr size_t kBodyStep = 64 * 1024;  // a body's deadline is extended after this many bytes
 

@@ -30,7 +30,7 @@ struct Request {
   uint64_t id = 0;     // number of the request on this server; in the log, and in the header x-request-id
   std::string method;  // "GET", "POST" ...
   std::string path;    // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
-  std::string query;   // as sent, after the "?"; empty: no query
+  std::string query;   // as the client sent it, after the "?"; empty: no query
   Headers headers;
   std::string body;           // not larger than the server's limit
   std::string key_namespace;  // namespace of the API key; if no key is required, one for all clients
@@ -57,7 +57,8 @@ struct Response {
 struct AnswerFigures {
   std::string model;
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
-  double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;      // of the first answer; queue_ms: of the request
+  // Times of the first answer; queue_ms: of the whole request.
+  double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;
   double itl_ms = 0;  // mean time between two tokens of one answer, over all answers; 0: no answer has two tokens
   // Finish reason of each answer ("stop"); points to a literal of this program.
   std::vector<std::string_view> ended = {};

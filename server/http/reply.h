@@ -27,10 +27,10 @@ struct ExchangeRecord {
   int status = 0;            // 0: no response was sent
   size_t n_bytes_in = 0;     // size of the request's body
   size_t n_bytes_out = 0;    // size of the response, with head and framing
-  double first_byte_ms = 0;  // from the last byte of the request to the first of the response
-  double total_ms = 0;       // until the last byte of the response
+  double first_byte_ms = 0;  // time from the last byte of the request to the first byte of the response
+  double total_ms = 0;       // time from the last byte of the request to the last byte of the response
   bool client_gone = false;  // the client left before all bytes of the response were delivered
-  bool client_slow = false;  // the client was disconnected because it did not read
+  bool client_slow = false;  // the client was disconnected because it did not read the response
   AnswerFigures figures = {};
 };
 

@@ -23,7 +23,7 @@ struct DoorRules {
 
 // The result of the checks.
 struct Admission {
-  Refusal refusal = {};      // reason for which the request is refused; empty: it is not
+  Refusal refusal = {};      // reason for which the request is refused; empty: not refused
   int status = 0;            // if not 0, the response is this status without a body: 204 for OPTIONS
   Headers headers = {};      // headers that are added to any response: CORS, Allow
   Router::Match match = {};  // handler of the request, if neither refusal nor status is set

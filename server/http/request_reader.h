@@ -19,7 +19,7 @@ namespace ibid::http {
 // The target in the request line: "/v1/models?x=1", "http://host/path", "*".
 struct RequestTarget {
   std::string path;       // decoded path: valid UTF-8 without NUL, begins with "/"; "*" is unchanged
-  std::string query;      // as sent, without the "?"
+  std::string query;      // as the client sent it, without the "?"
   std::string authority;  // host of a target that is a whole URL; takes precedence over the Host header
 };
 
@@ -42,7 +42,7 @@ struct RequestHead {
   std::string method;
   RequestTarget target;
   Headers headers;
-  std::string host;     // from the target, else from the Host header; empty: HTTP/1.0 without either
+  std::string host;     // host of the target, else of the Host header; empty: HTTP/1.0 without either
   bool is_old = false;  // the client speaks HTTP/1.0, which has no chunks
   bool keep_alive = false;
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body

@@ -97,7 +97,7 @@ void read_turn(const Json& message, Json& conversation) {
   const bool has_results = !blocks.results.empty();
   for (Json& result : blocks.results) conversation.push_back(std::move(result));
   if (!is_assistant && has_results && !blocks.has_text) return;
-  // Consecutive user messages become one, as Anthropic defines it: many templates refuse two.
+  // Consecutive user messages are merged, as Anthropic's API does: many templates refuse two in a row.
   if (!is_assistant && !conversation.empty() && is_from(conversation.back(), Role::kUser)) {
     conversation.back()["content"].get_ref<std::string&>() += '\n' + blocks.text;
     return;

@@ -20,7 +20,7 @@ namespace ibid::serve {
 
 // Parses the body and initialises `request` from it. Faults: those of parse_body(); a model that is not a text.
 Json begin_request(const Site& site, const http::Request& source, AnswerRequest& request);
-// As begin_request(), with a parsed body.
+// As begin_request(), for a body that was already parsed.
 void begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request);
 
 // Returns the namespace of a request. Faults: the user is not a short text; the request names several different users.

@@ -118,7 +118,7 @@ struct Completion {
     return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(prompt));
   }
 
-  // As add_costs(), summed over all prompts.
+  // As add_costs(), but summed over all prompts.
   void add_all_costs(Json& json, const Heard& heard) const {
     add_costs(json, heard);
     TokenCounts all;
@@ -193,7 +193,7 @@ class CompletionStream final : public StreamReply {
   }
 
   const Completion completion_;
-  std::vector<size_t> offsets_;  // by answer: position in its text of the next token with log-probabilities
+  std::vector<size_t> offsets_;  // for each answer: position in its text of the next token with log-probabilities
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ struct ResponseCall {
   std::string previous_id = {};
   std::string conversation_id = {};
   Json instructions = Json();
-  Json input = Json();  // as sent; converted later to items that can be stored
+  Json input = Json();  // as the client sent it; converted later to items that can be stored
   bool wants_logprobs = false;
   Json echo = Json::object();  // fields that the response repeats, as the client sent them
 };

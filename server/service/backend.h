@@ -48,7 +48,7 @@ struct ModelCall {
   std::string model = {};
   std::string cache_namespace = {};
   size_t n_bytes = 0;
-  std::optional<std::chrono::milliseconds> keep_alive = {};  // the same as in AnswerRequest
+  std::optional<std::chrono::milliseconds> keep_alive = {};  // as AnswerRequest::keep_alive
 };
 
 class Backend {

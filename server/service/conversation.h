@@ -20,7 +20,7 @@ namespace ibid::serve {
 // and the length of the shortest prefix from which continuing saves work.
 struct ConversationPlaces {
   std::vector<uint64_t> hashes;
-  size_t first = 0;  // that length in messages; 0: no prefix is worth it
+  size_t first = 0;  // length in messages of that shortest prefix; 0: no prefix is worth continuing
 };
 
 class Conversation {

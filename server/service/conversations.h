@@ -46,7 +46,7 @@ struct ConversationStats {
 
 struct ConversationOptions {
   size_t budget_bytes = 256u << 20;
-  bool repair_when_idle = true;                         // the same as in SessionOptions
+  bool repair_when_idle = true;                         // as SessionOptions::repair_when_idle
   std::shared_ptr<ConversationStore> store = {};        // null: a store in memory is created
   std::function<void(const std::string&)> remark = {};  // logs a line about stored conversations
 };

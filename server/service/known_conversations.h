@@ -69,7 +69,7 @@ class KnownConversations {
   Known remove(Space& space, List::iterator it);
 
   const size_t budget_bytes_;
-  std::map<std::string, Space, std::less<>> spaces_;  // by owner of the namespaces
+  std::map<std::string, Space, std::less<>> spaces_;  // the conversations of each owner of namespaces
   std::unordered_multimap<uint64_t, Place> by_hash_;
   std::unordered_map<uint64_t, Place> by_number_;
   std::unordered_set<std::string> kept_;

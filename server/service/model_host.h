@@ -40,7 +40,7 @@ struct ModelSource {
       : path(std::move(its_path)), aliases(std::move(its_aliases)) {}
 
   std::string path;
-  std::vector<std::string> aliases;         // its other names
+  std::vector<std::string> aliases;         // other names of the model
   TurnOptions recommended = TurnOptions();  // sampling options for requests that set no options
 };
 

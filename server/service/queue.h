@@ -57,7 +57,7 @@ struct Scheduled {
   State state_ = State::kOutside;
   KvRoom room_;
   bool holds_room_ = false;
-  bool has_retried_ = false;  // has waited for memory again after it had some
+  bool has_retried_ = false;  // the request has waited for memory again after it had a reservation
   uint64_t n_left_ = 0;       // Queue::n_left_ when it got its reservation
   uint64_t n_returned_ = 0;   // kForModel: n_returned of wait_for_model()
 };

@@ -36,7 +36,7 @@ struct ToolChoice {
 struct ResponseFormat {
   enum class Kind { kText, kJsonObject, kJsonSchema, kGbnf, kRegex, kChoices };
   Kind kind = Kind::kText;
-  std::string text = {};  // by kind: the schema as JSON text, the grammar, or the expression
+  std::string text = {};  // depends on the kind: the schema as JSON text, the grammar, or the expression
   std::vector<std::string> choices = {};
   std::string field = {};  // field of the request, such as "guided_regex"; errors begin with it
 };

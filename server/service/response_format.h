@@ -36,7 +36,7 @@ enum class Arguments {
 // A tool that may be called.
 struct CallableTool {
   std::string name;
-  Json schema;          // schema of its arguments
+  Json schema;          // schema of the tool's arguments
   bool strict = false;  // `strict` in the tool's definition
 };
 // Returns all tools that have a name; if `only` is set, the one with that name.

@@ -45,7 +45,7 @@ struct AdmissionOptions {
   size_t max_waiting_prompt_bytes = 256u << 20;
   std::chrono::milliseconds queue_timeout{60'000};  // 0: no limit
   std::chrono::milliseconds total_timeout{0};       // 0: no limit
-  // The length that is assumed for an answer without max_tokens when its memory is reserved.
+  // Assumed length of an answer without max_tokens, by which its memory is reserved.
   size_t expected_answer_tokens = 512;
   ConversationOptions conversations = {};
 };

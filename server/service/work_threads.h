@@ -52,7 +52,7 @@ class WorkThreads {
       queue_.pop_front();
       lock.unlock();
       work();
-      work = {};  // destroyed here: a session in it may take long to destroy, or post
+      work = {};  // destroyed without the lock: a session in it may take long to destroy, or may post
       lock.lock();
     }
   }

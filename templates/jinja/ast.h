@@ -116,7 +116,7 @@ struct Stmt {
   std::vector<ExprPtr> targets;
   std::vector<ExprPtr> exprs;
   std::vector<Body> bodies;
-  std::vector<ExprPtr> filters;  // applied in order; their children[0] is nullptr
+  std::vector<ExprPtr> filters;  // filters in the order of their application; their children[0] is nullptr
   std::unique_ptr<MacroNode> macro;
 };
 

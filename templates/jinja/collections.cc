@@ -219,7 +219,7 @@ TextOrigin origin_of(const Value& value) {
     case Kind::kJsonList:
     case Kind::kJsonDict: return value.json_source().origin;
     case Kind::kMessages: return TextOrigin::kInput;
-    case Kind::kNamespace: return TextOrigin::kInput;  // as input, whatever the namespace contains
+    case Kind::kNamespace: return TextOrigin::kInput;  // a namespace counts as input, whatever it contains
     case Kind::kSequence:
       for (const Value& item : value.sequence_object().items) {
         if (origin_of(item) == TextOrigin::kInput) return TextOrigin::kInput;

@@ -91,7 +91,7 @@ struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   const Stmt* stmt = nullptr;
   std::weak_ptr<Frame> frame;  // the frame that contains the loop
   Value sequence;              // iterated lazily: messages, JSON lists, lists, ranges
-  size_t position = 0;         // index of the next element in `sequence`; of messages, in their array
+  size_t position = 0;         // index of the next element in `sequence` or, for messages, in their array
   size_t size = 0;             // length of `sequence`, unless it is the messages
   std::deque<Value> ahead;     // elements fetched from the sequence and not yet iterated
   bool started = false;

@@ -29,7 +29,7 @@ enum class TokenType : uint8_t {
 struct Token {
   TokenType type = TokenType::kEnd;
   int line = 1;
-  std::string text;  // by kind: the data, the name, the value of a string, the operator
+  std::string text;  // depends on the type: the data, the name, the value of a string, the operator
   int64_t integer = 0;
   double number = 0;
 };

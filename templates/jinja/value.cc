@@ -197,7 +197,7 @@ Value Value::loop(std::shared_ptr<LoopObject> loop) {
 }
 
 LoopObject& Value::loop_object() const {
-  // A loop is the only object that changes: it advances.
+  // A loop is the only kind of object that changes after it was made: it advances.
   return const_cast<LoopObject&>(object<LoopObject>());
 }
 

@@ -85,7 +85,7 @@ class ParameterReader {
   size_t at_ = 0;
   size_t key_begin_ = 0, value_begin_ = 0;
   std::string key_;
-  bool is_other_ = false;  // by the marker before it, the value is not a string
+  bool is_other_ = false;  // the marker before the value says that it is not a string
   std::string json_;
 };
 
@@ -100,7 +100,7 @@ class CallReader {
   // more text will come, so the result is not kOpen.
   State read(std::string_view text, bool at_end);
 
-  size_t n_taken() const { return at_; }  // bytes read; of a complete call, its length
+  size_t n_taken() const { return at_; }  // number of bytes read; of a complete call, its length
   // Returns the complete call. `text` is the argument of the last read().
   ParsedCall call(std::string_view text) const;
 

@@ -92,7 +92,7 @@ struct Answer {
 // The conversation before the answer, its generation prompt, and the render of an ordinary answer.
 struct Frame {
   std::string prompt;
-  std::string before_reply;   // render of that answer, up to its text
+  std::string before_reply;   // the render of that answer, up to the answer's text
   std::string end_of_answer;  // the rest of that render
 
   // Returns the part of a render that is the answer.
@@ -222,7 +222,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
     format.calls = std::move(found->syntax);
     format.arguments_as_text = found->as_text;
     format.origin = "read off the template";
-    format.shows_tools = true;  // because the client may have listed the tools in its messages
+    format.shows_tools = true;  // true because the client may list the tools in its messages itself
   } else if (const auto known = known_calls(probe.source() + probe.render(nullptr, true))) {
     format.calls = known->syntax;
     format.origin = std::string(known->name) + ", which the template names";

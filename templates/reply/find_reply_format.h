@@ -58,7 +58,7 @@ inline constexpr std::string_view kArguments =
 // Answers rendered by a template.
 struct WrittenCalls {
   std::string one;                      // an answer with one call of kTool, up to the end of the render
-  std::optional<std::string> two = {};  // the same with a call of kOtherTool after it
+  std::optional<std::string> two = {};  // the render of an answer with the same call and one of kOtherTool after it
   // The end of an answer without calls. Text from its first word on does not belong to the calls.
   std::string end_of_answer = {};
 };

@@ -83,7 +83,7 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
     if (!key) return std::nullopt;
     std::optional<Stretch> value = find_stretch(text, kValues[i], key->end);
     if (!value) return std::nullopt;
-    if (kValues[i] == "rue") --value->begin;  // the value is true or True: include its t
+    if (kValues[i] == "rue") --value->begin;  // the value is true or True; the search text "rue" has no first letter
     if (kValues[i] == "[") {
       value->end = text.find(']', value->end);
       if (value->end++ == text.npos) return std::nullopt;

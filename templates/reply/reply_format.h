@@ -89,12 +89,12 @@ struct ReasoningSyntax {
 // the first `begin`. The header tells what the body is: arguments of a tool ("to=functions.NAME"), reasoning in a
 // reasoning channel, else content.
 struct ChannelSyntax {
-  std::string begin = {};                            // "<|start|>"
-  std::string channel = {};                          // "<|channel|>", before the channel's name
-  std::string body_begin = {};                       // "<|message|>"
-  std::vector<std::string> ends = {};                // "<|end|>", "<|call|>", "<|return|>"
-  std::vector<std::string> reasoning_channels = {};  // "analysis"
-  std::string recipient = {};                        // "to=functions.", before a tool's name
+  std::string begin = {};                            // begins a message: "<|start|>"
+  std::string channel = {};                          // precedes the channel's name: "<|channel|>"
+  std::string body_begin = {};                       // precedes the body: "<|message|>"
+  std::vector<std::string> ends = {};                // end a message: "<|end|>", "<|call|>", "<|return|>"
+  std::vector<std::string> reasoning_channels = {};  // names of the channels with reasoning: "analysis"
+  std::string recipient = {};                        // precedes a tool's name: "to=functions."
   bool operator==(const ChannelSyntax&) const = default;
 };
 

@@ -21,7 +21,7 @@ namespace ibid {
 struct VocabularyEntry {
   std::string_view text;
   TokenId id;
-  double score = 0;  // of a Unigram; else 0
+  double score = 0;  // score of a Unigram token; else 0
 };
 
 // Holds views into its own memory and into the text that was parsed, which must outlive it.
@@ -33,7 +33,7 @@ class JsonDocument {
   static Result<JsonDocument> parse_whole(std::string_view text, std::string_view name);
 
   const Json& root() const { return root_; }  // the document, with null in place of each list that was read
-  // Each is nullopt if the list was not read separately; root() has it then, if it exists.
+  // Each is nullopt if the list was not read separately. The list is then in root(), if the file has it.
   const std::optional<std::vector<VocabularyEntry>>& vocabulary() const { return vocabulary_; }
   bool has_scores() const { return has_scores_; }  // model.vocab was a list of texts and scores
   const std::optional<std::vector<TextMerge>>& merges() const { return merges_; }

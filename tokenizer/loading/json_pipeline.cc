@@ -100,7 +100,7 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   bool template_seen = false;
   for (const Json* step : json_steps(json_member(root, "post_processor"), "processors")) {
     const std::string type = json_type(*step);
-    if (type == "ByteLevel") continue;  // as a post-processor it only changes offsets
+    if (type == "ByteLevel") continue;  // a ByteLevel post-processor only changes offsets
     if (type == "RobertaProcessing" || type == "BertProcessing") {
       TRY(add_around(source, *step, "cls", out.prefix));
       TRY(add_around(source, *step, "sep", out.suffix));

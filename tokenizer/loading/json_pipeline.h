@@ -46,7 +46,8 @@ struct JsonPipeline {
   std::vector<int64_t> prefix, suffix;  // token ids that the post-processor adds around a text, unchecked
 };
 
-// Truncation and padding are ignored: they are for training batches. Error: kUnsupported.
+// Reads the components of a tokenizer.json. Truncation and padding are ignored, because they are for training batches.
+// Error: kUnsupported.
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root);
 
 // Returns the steps of a component in order, with those of nested Sequences in their place.

@@ -18,10 +18,10 @@ namespace ibid {
 
 // The object refers to the parsed file, which must outlive it.
 struct JsonTokenizer {
-  const Json& model;  // without its vocabulary and merges
+  const Json& model;  // the "model" object, without its vocabulary and merges
   std::span<const VocabularyEntry> vocabulary;
   std::span<const TextMerge> merges;  // ordered by rank; empty for Unigram
-  std::vector<AddedToken> added;      // with the ids assigned to them
+  std::vector<AddedToken> added;      // added tokens with the ids assigned to them
   JsonPipeline pipeline;
 
   // Holds the vocabulary and merges if JsonDocument left the lists in its JSON.

@@ -76,7 +76,7 @@ class Bpe {
 struct CharBpeModel {
   explicit CharBpeModel(size_t vocab_size) : written(vocab_size) { byte_ids.fill(kNoToken); }
 
-  Vocabulary written;  // its index has the symbols and the results of merges
+  Vocabulary written;  // vocabulary whose index has the symbols and the results of merges
   // Numbers from written.size() on stand for single characters that are no token but occur in the text of one.
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
@@ -125,7 +125,7 @@ class CharBpe final : public PieceModel {
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
   bool unknown_joins_;  // there are no boundaries around characters without a token
   enum Reachable : uint8_t { kUnknown, kYes, kNo };
-  // Reachable of each token, by id: do merges turn the token's text into it
+  // For each token id, whether merges turn the token's text into this token (Reachable).
   std::unique_ptr<std::atomic<uint8_t>[]> reachable_;
 };
 

@@ -112,7 +112,7 @@ class Pattern {
   struct Retreat {
     size_t pc, position, least;
   };
-  // A choice that is not decided yet: the match was at `pc` and `position`. The backtracking points that it added are
+  // A choice that is not decided yet. The match made it at `pc` and `position`; its backtracking points are
   // retreats[height ...].
   struct Choice {
     size_t pc, position, height;
