@@ -140,7 +140,6 @@ struct ChatArguments {
   bool names_model = false;  // --model is on the command line; with --url only that names the server's model
 };
 
-// An opened conversation and its description.
 struct Opened {
   std::unique_ptr<ChatBackend> talk;
   TurnOptions turn;

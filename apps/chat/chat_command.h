@@ -16,7 +16,6 @@ namespace ibid {
 // Width of lists and excerpts: that of a usual terminal, minus a prefix.
 inline constexpr size_t kLineColumns = 78;
 
-// Counts the words of a command's argument.
 size_t count_words(std::string_view text);
 // Parses a number at the start of `text`, and removes it and the blanks after it. A number that is too large becomes
 // SIZE_MAX. nullopt: `text` does not start with a number and is unchanged.
@@ -46,7 +45,6 @@ const ChatCommand* find_chat_command(std::string_view name);
 std::string help_of_all_commands();
 std::string help_of(const ChatCommand& command);
 
-// Returns the commands for Tab completion.
 CompletionWords completion_words();
 
 }  // namespace ibid

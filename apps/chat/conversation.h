@@ -48,7 +48,6 @@ struct ConversationState {
   ConversationState& operator=(const ConversationState&) = delete;
 
   void note(const std::string& text) { screen.note(text); }
-  // Shows an error.
   void fail(const Status& status);
   // Drops the oldest branches over the limit, and saves the conversation if it has a name.
   void save();
@@ -67,7 +66,6 @@ struct ConversationState {
   bool any_failed = false;
 };
 
-// Base of the command classes.
 class ConversationCommands {
  public:
   using Next = ConversationState::Next;

@@ -22,7 +22,6 @@ class LineReader {
   LineReader(const LineReader&) = delete;
   LineReader& operator=(const LineReader&) = delete;
 
-  // Sets the words for Tab completion.
   void set_completion(CompletionWords words);
 
   enum class Outcome { kLine, kEnd, kInterrupted };

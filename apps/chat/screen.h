@@ -31,7 +31,6 @@ class Screen {
   void finish(const Turn& turn, size_t turn_number, size_t max_tokens);
   // Ends the answer after a failure.
   void break_off();
-  // Writes a remark.
   void note(std::string_view text);
 
  private:

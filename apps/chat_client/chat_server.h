@@ -44,7 +44,6 @@ struct ServedModel {
   size_t context = 0;  // context length in tokens; 0: unknown
 };
 
-// A part of a streamed answer.
 struct ChatPart {
   enum class Kind { kReading, kReasoning, kText, kCall };
   Kind kind = Kind::kText;

@@ -35,7 +35,6 @@ namespace ibid {
 
 namespace {
 
-// A tensor to write and its new type.
 struct ConversionJob {
   std::string name;
   TensorView tensor;

@@ -75,7 +75,6 @@ TensorView int64_view(const std::vector<int64_t>& values) {
   return {DType::kI64, Shape{{values.size()}, 1}, std::as_bytes(std::span(values))};
 }
 
-// Output rows of one sequence.
 struct LogitRows {
   std::vector<int64_t> ids;
   std::vector<int64_t> positions;

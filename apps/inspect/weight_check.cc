@@ -104,7 +104,6 @@ bool is_readable(const TensorView& tensor) {
   return can_dequantize(tensor.dtype) && tensor.shape.elements() > 0 && tensor.shape.rank > 0;
 }
 
-// Reads rows of a job on one thread.
 class RowReader {
  public:
   RowReader(const TensorView& tensor, std::vector<float>& floats, std::vector<std::byte>& made)

@@ -25,7 +25,6 @@ struct HubName {
 Result<HubName> parse_hub_name(std::string_view text);
 bool is_hub_name(std::string_view text);
 
-// Returns the last component of a path.
 inline std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 struct HubFile {

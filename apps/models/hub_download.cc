@@ -34,7 +34,6 @@ namespace fs = std::filesystem;
 constexpr const char* kDefaultEndpoint = "https://huggingface.co";
 constexpr size_t kConnections = 4;  // parallel downloads
 
-// A file of a model and its local paths.
 struct ModelPart {
   HubFile file;
   std::string target, part;

@@ -70,7 +70,6 @@ Result<std::string> resolve_model(const std::string& argument);
 // downloaded file, any word ending in .gguf, and a file or directory with a model.
 bool names_a_model(const std::string& word);
 
-// True for a regular file.
 bool is_file(const std::filesystem::path& path);
 
 // Returns the GGUF models of a directory, sorted: a split model by its first part; without image projectors.

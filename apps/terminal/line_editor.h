@@ -61,7 +61,6 @@ class LineEditor {
   size_t recalled_ = 0;  // index of the history entry in the buffer; entries().size(): not an entry
   std::string unsent_;   // the text before the first history entry was recalled
   Key last_key_ = Key::kNone;
-  // Visible rows on the screen.
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
   bool expects_continued_ = false;  // after suspend(), kContinued must not forget the drawing

@@ -79,7 +79,6 @@ class JsonScanner {
 // call (a=1, b="x"), objects with bare keys (a:1,b:<|"|>x<|"|>), and values between markers, which are strings if the
 // tool's schema says so. Pure functions; depth is bounded.
 
-// A notation of values.
 struct LooseNotation {
   // The text that begins and ends a string, in which nothing is escaped. Empty: ' or ", with escapes as in Python.
   std::string quote = {};

@@ -443,8 +443,6 @@ void ChannelParser::end_body(ReplyOutput& out) {
   body_ = Body::kContent;
 }
 
-// --- between two messages
-
 bool ChannelParser::between(ReplyOutput& out) {
   const size_t at = held().find(syntax_.begin);
   const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;

@@ -13,7 +13,6 @@
 namespace ibid {
 namespace {
 
-// A range of a text.
 struct Stretch {
   size_t begin = 0, end = 0;
   std::string_view of(std::string_view text) const { return text.substr(begin, end - begin); }

@@ -49,7 +49,6 @@ std::set<std::filesystem::path> directories_in(const std::string& path) {
   return paths;
 }
 
-// Architectures that have no name in GGUF.
 const std::set<std::string> kWithoutName = {"qwen2_vl", "qwen2_5_vl"};
 const std::set<std::string> kRecurrentWithoutName = {"minimax", "olmo_hybrid", "zamba2", "zamba2_adapters",
                                                      "zamba2_untied"};

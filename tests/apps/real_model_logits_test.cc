@@ -112,7 +112,6 @@ INSTANTIATE_TEST_SUITE_P(Kv, RealModelPerplexity,
                          testing::Values(Bound{"F16", KvDType::kF16, 0.005}, Bound{"INT8", KvDType::kInt8, 0.008}),
                          [](const auto& test) { return test.param.name; });
 
-// Returns the log probabilities at each position.
 std::vector<std::vector<double>> distributions(const std::string& path, const Tokens& tokens,
                                                const ModelOptions& options) {
   const auto model = load_for_feeding(path, options);

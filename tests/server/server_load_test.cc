@@ -117,8 +117,6 @@ std::string text_of_whole(const std::string& response) {
   return Json::parse(body_of(response))["choices"][0]["message"]["content"].get<std::string>();
 }
 
-// --- in this process, for the sanitizers
-
 constexpr size_t kQuestions = 12, kAnswerTokens = 24;
 
 // A client that sometimes disconnects before its answer is complete.
@@ -259,8 +257,6 @@ TEST(ServerLoadTest, ClientsGetTheirOwnAnswersWithEveryKindOfLayer) {
     let_them_come_and_go(inside, unsaid_by_fake(), number_from("IBID_CROWD", 64) / 4);
   }
 }
-
-// --- in a process of its own, for the clock
 
 class ServedLoad : public testing::Test {
  protected:

@@ -207,8 +207,6 @@ TEST(ReplyParser, GraniteContentMarkersAreRemoved) {
   EXPECT_EQ(parse(granite, "<|tool_call|>[{\"name\": \"now\", \"arguments\": {}}]").calls.size(), 1u);
 }
 
-// --- values between markers
-
 ReplyFormat parameters() {
   ReplyFormat format;
   CallSyntax& calls = format.calls.emplace();

@@ -33,7 +33,6 @@ struct SplitReply {
   ParsedReply reply;
 };
 SplitReply split(const ReplyFormat& format, const ReplyContext& context, const std::vector<std::string>& pieces);
-// Parses an answer that arrives in one piece.
 ParsedReply parse_reply(const ReplyFormat& format, const ReplyContext& context, std::string_view text);
 std::vector<std::string> cut_everywhere(const std::string& text);
 std::vector<std::string> cut_at_random(const std::string& text, Random& random);

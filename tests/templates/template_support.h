@@ -39,7 +39,6 @@ TemplateCase to_case(Json input);
 std::string check_answer(const Json& expect, const Result<std::string>& got);
 Result<std::string> answer(const ChatTemplate& chat_template, const TemplateCase& golden);
 
-// A deterministic stream of random numbers.
 class Random {
  public:
   explicit Random(uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15u + 1) {}

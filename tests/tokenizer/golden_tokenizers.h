@@ -34,7 +34,6 @@ struct TokenizerCase {
   bool checks_decoded = true;
 };
 
-// One case per line of a .jsonl file.
 std::vector<TokenizerCase> read_tokenizer_cases(const std::string& path);
 
 // Fails the running test for every case whose result differs.

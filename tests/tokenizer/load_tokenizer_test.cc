@@ -231,8 +231,6 @@ TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
   EXPECT_EQ(all_ids(**tokenizer, "xaybz\xFF<|im_end|>"), (Tokens{0, 1, 2}));
 }
 
-// --- tokenizer.json
-
 Json golden_json() {
   const std::string text = read_whole_file(golden_dir() + "/tokenizer/llama3.json");
   return *parse_json(text, "llama3.json");

@@ -13,7 +13,6 @@ enum Outcome : uint8_t { kUndecided, kFails, kMatches };
 
 }  // namespace
 
-// One match.
 class Pattern::Run {
  public:
   Run(const Pattern& pattern, const PatternWindow& window, Memory& memory)

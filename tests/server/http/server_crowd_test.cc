@@ -76,7 +76,6 @@ class SlowCrowd {
   std::string said_;
 };
 
-// Latencies of normal clients, in milliseconds.
 struct Waits {
   std::vector<double> health, echo;
 };

@@ -69,7 +69,6 @@ class ServerFixture : public testing::Test {
     return asking.read_response();
   }
 
-  // Waits for the nth exchange of /hold.
   ExchangePtr held(size_t n) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return held_.size() > n; });
@@ -81,7 +80,6 @@ class ServerFixture : public testing::Test {
     all.swap(held_);
   }
 
-  // Waits for n records.
   std::vector<ExchangeRecord> records(size_t n) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::seconds(20), [&] { return records_.size() >= n; });

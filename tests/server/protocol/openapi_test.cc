@@ -10,7 +10,6 @@
 namespace ibid::serve {
 namespace {
 
-// A valid body for an endpoint.
 Json sound_body(std::string_view path) {
   Json body = Json::parse(R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5})");
   if (path == "/v1/completions" || path == "/completion") body = Json{{"prompt", "once"}};

@@ -33,7 +33,6 @@ class Gate {
     is_open_ = true;
     changed_.notify_all();
   }
-  // Lets one pass run.
   void let_pass() {
     const std::lock_guard lock(mutex_);
     ++n_passes_;

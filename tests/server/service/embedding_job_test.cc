@@ -63,7 +63,6 @@ struct EmbeddingService {
     service->embed(std::move(request), heard, std::move(stop));
     return heard;
   }
-  // A request that takes a while.
   static EmbeddingRequest large() {
     EmbeddingRequest request;
     request.inputs.assign(2000, std::string(400, 'x'));

@@ -23,7 +23,6 @@ class FakeJob final : public Job {
   void end(const Status&) override {}
 };
 
-// A queue of named requests.
 struct NamedQueue {
   explicit NamedQueue(const QueueLimits& limits = {}) : queue(limits) {}
 
@@ -44,7 +43,6 @@ struct NamedQueue {
     queue.forget(admitted.front());
     admitted.erase(admitted.begin());
   }
-  // Enters a request and admits it.
   ScheduledPtr admit_one(const std::string& owner = "a") {
     EXPECT_TRUE(enter(owner, 1, "").ok());
     return queue.admit();

@@ -96,7 +96,6 @@ class Heard : public AnswerListener {
     ended_.notify_all();
   }
 
-  // Waits for the end.
   const Status& wait() {
     std::unique_lock lock(mutex_);
     ended_.wait(lock, [this] { return status_.has_value(); });

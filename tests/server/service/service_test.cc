@@ -87,8 +87,6 @@ TEST(ServiceTest, EventsComeInOrder) {
   EXPECT_EQ(heard->events().back(), "end");
 }
 
-// --- histories that differ from the last one
-
 // A conversation of n turns; returns its history.
 Json converse(ServiceFixture& f, size_t n, const std::string& name_space = "a") {
   Json messages = Json::array();

@@ -35,8 +35,6 @@ Json all_items(const StoredResponse& found) {
   return items;
 }
 
-// --- a naive store, and random scripts for both
-
 // All entries in one list, which is searched for everything.
 struct Naive {
   struct Entry {
