@@ -27,7 +27,7 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
                                                            const ModelOptions& options, const MemoryPlan& plan,
                                                            size_t kv_budget_bytes) {
   Result<std::unique_ptr<LanguageModel>> model = load(file, std::move(config), options, plan, kv_budget_bytes);
-  TRY(file.check_unchanged());  // checked first: a changed file may be the cause of an error
+  TRY(file.check_unchanged());  // checked first, because a change of the file may be the cause of the error
   return model;
 }
 

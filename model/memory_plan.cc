@@ -17,7 +17,7 @@ namespace ibid {
 
 namespace {
 
-// Returns the number in the file, or `fallback` if it holds none ("max": a control group without a limit).
+// Returns the number in the file, or `fallback` if the file has no number ("max": a control group without a limit).
 size_t read_number(const char* path, size_t fallback) {
   std::ifstream file(path);
   size_t value = 0;

@@ -15,10 +15,11 @@
 namespace ibid {
 namespace {
 
-// Bytes hashed as one unit; changing it changes all fingerprints.
+// Number of bytes that are hashed as one unit. A change would change all fingerprints.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
-// XXH3 of each piece of each tensor. The user's own weights need no protection against deliberate collisions.
+// Returns XXH3 of each piece of each tensor. SHA-256 is not needed: users do not attack themselves by colliding
+// weights.
 Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads) {
   std::vector<std::span<const std::byte>> pieces;
   for (const std::string& name : file.tensor_names()) {
@@ -41,8 +42,8 @@ Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads)
   return hashes;
 }
 
-// Adds the full values: describe_metadata() shortens long arrays, and a per-layer array may differ only in a part that
-// it omits.
+// Adds the full values, because describe_metadata() shortens long arrays, and two arrays may differ only in the part
+// that it omits.
 void add_gguf_metadata(const ModelFile& file, FingerprintBuilder& builder) {
   for (const GgufEntry& entry : gguf_entries(file)) {
     builder.add(entry.key, static_cast<uint64_t>(entry.type));
@@ -59,11 +60,12 @@ Status add_companions(const ModelFile& file, FingerprintBuilder& builder) {
   return {};
 }
 
-// If all layers are alike, adds the numbers of one layer only, as older versions did, so that stored KV stays valid.
+// If all layers are alike, adds the numbers of one layer only, as older versions did, so that KV stored by those stays
+// valid.
 void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   const bool alike = layout.layers_are_alike();
   builder.add("kv layout", layout.n_layers());
-  // Older versions stored INT8 rows unrotated.
+  // Older versions stored INT8 rows unrotated, so these must have another fingerprint.
   if (is_coded(KvRowFormat(layout.dtype()).keys)) builder.add("kv rows", "rotated");
   const size_t n_told = alike ? std::min<size_t>(1, layout.n_layers()) : layout.n_layers();
   for (const KvLayer& layer : layout.layers().first(n_told)) {

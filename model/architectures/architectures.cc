@@ -21,7 +21,8 @@ namespace {
 using enum NormPlaces;
 using Kind = Activation::Kind;
 
-// A GGUF uses the first row with its gguf_name; later rows with that name are for checkpoints that are converted to it.
+// For a GGUF the first row with its gguf_name is used; later rows with that name describe checkpoints that are
+// converted to that architecture.
 const std::array kArchitectures = {
     Architecture{.gguf_name = "llama",
                  .hf_model_type = "llama",
@@ -32,7 +33,7 @@ const std::array kArchitectures = {
     Architecture{
         .gguf_name = "mistral3", .hf_model_type = "ministral3", .adjacent_pairs = In::kGguf, .windows = Windows::kAll},
     Architecture{.gguf_name = "qwen2", .hf_model_type = "qwen2", .windows = Windows::kUpperLayers},
-    // Vision models: the three positions of a text token are equal.
+    // Vision models rotate by three positions per token, which are equal for tokens of text.
     Architecture{.gguf_name = "qwen2vl", .hf_model_type = "qwen2_vl", .windows = Windows::kUpperLayers},
     Architecture{.hf_model_type = "qwen2_vl_text", .windows = Windows::kUpperLayers},
     Architecture{.hf_model_type = "qwen2_5_vl", .windows = Windows::kUpperLayers},
@@ -314,7 +315,7 @@ const Architecture* find_row(bool gguf, std::string_view name) {
   return nullptr;
 }
 
-// Sets the fields that depend on the row only.
+// Sets the fields that depend only on the row.
 void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.architecture = gguf ? row.gguf_name : row.hf_model_type;
   config.names = row.names;
@@ -334,7 +335,8 @@ void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.gated = row.gated;
 }
 
-// Checkpoints without a head omit the prefix; those of vision models have another prefix before it.
+// Finds the embedding, and sets config.name_prefix. Checkpoints without a head omit the prefix; those of vision models
+// have another prefix before it.
 const TensorView* find_embedding(const ModelFile& file, const Architecture& row, ModelConfig& config) {
   const std::string usual = row.hf_prefix;
   for (const std::string& prefix : {usual, std::string(), "language_model." + usual, usual + "language_model."}) {
@@ -346,7 +348,7 @@ const TensorView* find_embedding(const ModelFile& file, const Architecture& row,
   return nullptr;
 }
 
-// GGUF often lacks vocab_size: it is then the number of rows of the embedding.
+// Reads the vocabulary size. GGUF often lacks the key; then the size is the number of rows of the embedding.
 Status read_vocab_size(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   const TensorView* embed = find_embedding(file.file(), row, config);
   const std::string name = tensor_name(file.file(), config, TensorRole::kEmbed);
@@ -359,7 +361,8 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
   return {};
 }
 
-// GGUF has no key for it: the Llama 4 model with 128 experts has no such norms.
+// Reads whether queries and keys are normed without a weight. GGUF has no key for this: there the Llama 4 model without
+// such norms is recognised by its 128 experts.
 Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kNorms{"norms of queries and keys", "", "use_qk_norm"};
   constexpr size_t kWithout = 128;
@@ -369,7 +372,7 @@ Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Refuses features that models of supported architectures may have but that are not implemented.
+// Error: kUnsupported for features that models of supported architectures may have, but that are not implemented.
 Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kRefused[] = {{"ALiBi positions", "", "alibi"},
                               {"bidirectional attention", "", "use_bidirectional_attention"}};
@@ -377,7 +380,7 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
   std::vector<Key> refused(std::begin(kRefused), std::end(kRefused));
   if (config.qk_norm == QkNorm::kNone) refused.push_back(kQkNorms);
   for (const Key& key : refused) {
-    // The value may be a string; "vision" affects image tokens only, which are not supported, so it is ignored.
+    // The value may be a string. "vision" concerns image tokens only, which are not supported, so it is ignored.
     const auto name = file.text(key);
     const bool named = name.ok() && name->has_value();
     const Result<bool> asked = named ? Result<bool>(**name != "vision") : file.flag(key, false);
@@ -393,7 +396,8 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
                                        " (a query norm) is not supported in a model of " + config.architecture};
 }
 
-// True if the file has a head that differs from the embedding. It is used even if tied is set, as in transformers 5.
+// True if the file has a head that differs from the embedding. Such a head is used even if `tied` is set, as in
+// transformers 5.
 bool has_other_head(const ModelFile& file, const ModelConfig& config) {
   const TensorView* head = file.find_tensor(tensor_name(file, config, TensorRole::kLmHead));
   const TensorView* embed = file.find_tensor(tensor_name(file, config, TensorRole::kEmbed));
@@ -413,7 +417,7 @@ Status read_factors(const Hyperparameters& file, const Architecture& row, ModelC
   if (softcap < 0) return file.bad(keys::kLogitSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
   config.embed_scale = static_cast<float>(embed);
   config.residual_scale = static_cast<float>(residual);
-  // Rounded to float as in GGUF, then divided.
+  // Round to float before dividing, because GGUF stores a float.
   const auto factor = static_cast<float>(logit);
   config.logit_scale = row.logits_are_divided ? 1.0f / factor : factor;
   config.logit_softcap = static_cast<float>(softcap);
@@ -439,7 +443,7 @@ Result<ArchitectureMatch> find_architecture(const ModelFile& file) {
   const char* key = gguf ? "general.architecture" : "model_type";
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(key));
   if (!name) return Status(ErrorCode::kMissingKey, file.path() + ": " + key + " is missing");
-  // Vision models have the language model's keys at the top level or, since transformers 4.52, in a section.
+  // In vision models the keys of the language model are at the top level or, since transformers 4.52, in a section.
   if (!gguf && file.has("text_config.model_type")) {
     TRY_ASSIGN(const std::optional<std::string_view> of_text, file.get_string("text_config.model_type"));
     if (const Architecture* row = find_row(gguf, *of_text)) return ArchitectureMatch{row, "text_config."};
@@ -479,7 +483,7 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   config.norm_eps = static_cast<float>(eps);
   TRY_ASSIGN(config.parallel, file.flag(keys::kParallel, row.parallel));
   TRY_ASSIGN(config.tied, file.flag(kTied, false));
-  // The head belongs to the whole model, so the top-level key overrides that of the section.
+  // The head belongs to the whole model, so the key at the top level overrides that in the section.
   TRY_ASSIGN(config.tied, Hyperparameters(model_file, "").flag(kTied, config.tied));
   config.tied = config.tied && !has_other_head(model_file, config);
   TRY(read_layers(file, row, config));

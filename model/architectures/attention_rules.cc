@@ -12,7 +12,8 @@ namespace ibid {
 
 namespace {
 
-// Reads the scaling of queries in layers without rope (arXiv 2501.19399), on by default. The key is a flag or a number.
+// Reads the scaling of queries in layers without rope (arXiv 2501.19399), which is on by default. The key is a flag or
+// a number.
 Status read_growth_without_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kGrows{"growth of queries", "", "attn_temperature_tuning"};
   constexpr Key kGrowth{"growth of queries", "", "attn_scale"};
@@ -42,7 +43,8 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   if (!config.attends()) return {};
   const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers[config.first_attending()].head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
-  const size_t divisor = config.common.used() ? 2 : 1;  // in models whose heads read twice the width
+  const size_t divisor = config.common.used() ? 2 : 1;  // in models with shared blocks, whose heads read rows of twice
+                                                        // the width
   const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim / divisor);
   TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
   TRY_ASSIGN(const bool scaled, file.flag(kScaled, true));
@@ -60,7 +62,7 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
     return file.bad(keys::kAttentionSoftcap, std::to_string(softcap), "a positive number, or 0 for none");
   }
   TRY_ASSIGN(const double growth, file.number(keys::kQueryGrowth, kMaxFactor, 0.0));
-  config.query_growth = double{static_cast<float>(growth)};  // rounded as in GGUF
+  config.query_growth = double{static_cast<float>(growth)};  // rounded to float, as in GGUF
   if (config.query_growth < 0) return file.bad(keys::kQueryGrowth, std::to_string(config.query_growth), "0 or more");
   if (!config.ropes.empty()) {
     config.query_growth_step = static_cast<size_t>(std::max(1.0, config.ropes[0].original_max_positions));

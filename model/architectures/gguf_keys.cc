@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-// The float whose product with `usual` rounds to `wanted`, or the nearest one.
+// Returns the float whose product with `usual` rounds to `wanted`, or the nearest one.
 float factor_to(float wanted, double usual) {
   const auto nearest = static_cast<float>(double{wanted} / usual);
   for (const float factor : {nearest, std::nextafter(nearest, 0.0f), std::nextafter(nearest, 2 * nearest)}) {
@@ -45,7 +45,7 @@ class KeyWriter {
   }
 
  private:
-  // The full key of the n-th spelling.
+  // Returns the full key of the n-th spelling.
   std::string full(const Key& key, size_t n = 0) const {
     std::string_view rest = key.gguf;
     for (; n > 0; --n) rest.remove_prefix(rest.find('|') + 1);
@@ -59,7 +59,7 @@ class KeyWriter {
   void number(const Key& key, double value, size_t spelling = 0) {
     out_.add_f32(full(key, spelling), static_cast<float>(value));
   }
-  // Writes one number if all layers have the same, else one per layer.
+  // Writes one number if it is the same for all layers, else one per layer.
   template <typename Number>
   void by_layer(const Key& key, Number&& number_of) {
     std::vector<uint32_t> numbers;
@@ -103,7 +103,7 @@ class KeyWriter {
     return {};
   }
 
-  // The matrix that expands a latent is written whole, so it has keys for every head.
+  // The matrix that expands latents is written whole. It has keys for every head, so each head counts as a KV head.
   size_t kv_heads(const LayerConfig& layer) const { return config_.latent.used() ? config_.n_heads : layer.n_kv_heads; }
 
   void write_heads() {
@@ -111,7 +111,7 @@ class KeyWriter {
       by_layer(keys::kNKvHeads, [&](const LayerConfig& layer) { return kv_heads(layer); });
     }
     if (config_.latent.used() || !config_.attends()) return;
-    // The default is that of layers without a window, if there are any.
+    // The main value is that of layers without a window, if there are any.
     const auto is_whole = [](const LayerConfig& layer) { return layer.window == 0; };
     const auto whole = std::ranges::find_if(config_.layers, is_whole);
     const auto windowed = std::ranges::find_if_not(config_.layers, is_whole);
@@ -124,7 +124,8 @@ class KeyWriter {
     integer(keys::kOtherValueDim, other);
   }
 
-  // Recurrent layers have 0 KV heads; for gated delta rules, GGUF has the period of layers with attention instead.
+  // Writes which layers are recurrent. They have 0 KV heads; for gated delta rules GGUF has the period of layers with
+  // attention instead.
   Status write_kinds() {
     if (to_.recurrent.beside_attention || to_.recurrent.alone) return {};
     if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {
@@ -253,7 +254,7 @@ class KeyWriter {
     };
     const bool by_period = to_.windows == Windows::kPeriod && !to_.gguf_by_layer;
     if (by_period && has_period(to_.window_period)) return;
-    // For most architectures, llama.cpp reads a period and ignores a list.
+    // For most architectures llama.cpp reads a period and ignores a list, so write a period if there is one.
     for (size_t period = 2; by_period && period <= config_.n_layers + 1; ++period) {
       if (has_period(period)) return integer(keys::kWindowPattern, period);
     }
@@ -264,7 +265,8 @@ class KeyWriter {
     out_.add_bools(full(keys::kWindowPattern), windowed);
   }
 
-  // llama.cpp has the chunk size built in; a window of 0 means no chunks.
+  // Writes that there are no chunks, as a window of 0. Otherwise writes nothing: the chunk size is built into
+  // llama.cpp.
   void write_chunks() {
     if (config_.attention_chunk == 0) integer(keys::kWindow, 0);
     if (!from_.has(keys::kExpertStep)) integer(keys::kExpertStep, 1);
@@ -300,7 +302,7 @@ class KeyWriter {
     return {};
   }
 
-  // Writes attn_kv_b whole, not its two parts.
+  // Writes the numbers of latent attention, with attn_kv_b as one tensor, not two.
   Status write_latent() {
     const LatentAttention& latent = config_.latent;
     if (latent.q_rank != 0) integer(keys::kQRank, latent.q_rank);
@@ -308,7 +310,7 @@ class KeyWriter {
     integer(keys::kLatentKeyDim, latent.key_dim(), 1);
     integer(keys::kLatentValueDim, latent.value_dim, 1);
     if (!config_.recurs()) return {};
-    // llama.cpp also requires these, and the rotary width even without rope.
+    // llama.cpp requires these too, and the rotary width even without rope.
     integer(keys::kLatentKeyDim, latent.key_dim());
     integer(keys::kLatentValueDim, latent.value_dim);
     if (config_.ropes.empty()) integer(keys::kLatentRopeDim, latent.rope_dim);
@@ -332,7 +334,7 @@ class KeyWriter {
       integer(keys::kExpertGroupsActive, moe.router.n_groups_active);
     }
     if (moe.swiglu_limit != 0) number(keys::kSwigluLimit, double{moe.swiglu_limit});
-    // In models with recurrent layers, the tensors show which layers have experts.
+    // In models with recurrent layers the tensors show which layers have experts, so no period is written.
     if (config_.recurs()) return copy_integer(keys::kLeadingDense);
     TRY(copy_integer(keys::kExpertStep));
     const auto has_experts = [](const LayerConfig& layer) { return layer.has_experts; };

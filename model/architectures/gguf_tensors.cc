@@ -16,7 +16,8 @@ namespace {
 
 using enum TensorRole;
 
-// Row i of a head in adjacent pairs is row order[i] of that head in the checkpoint, which has halves. Applied per head.
+// Returns the order that turns halves, as in the checkpoint, into adjacent pairs: row i of a head is row order[i] of
+// that head in the checkpoint.
 std::vector<size_t> rows_of_pairs(const ModelConfig& config) {
   std::vector<size_t> order(config.layers.front().head_dim);
   const size_t rotary_dim = config.ropes.empty() ? order.size() : config.ropes.front().rotary_dim;
@@ -57,7 +58,7 @@ class Lister {
     return {};
   }
 
-  // Adds the embedding as the head, if different factors within the weights make two tensors of it.
+  // Adds the embedding a second time, as the head, if different factors are multiplied into the two.
   Status add_folded_head() {
     const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
     if (!to_.recurrent.gguf_folds_factors || std::ranges::any_of(tensors_, is_head)) return {};
@@ -66,8 +67,8 @@ class Lister {
     return add(tensor_row(kLmHead), 0, std::move(source));
   }
 
-  // A layer that reads the keys and values of another may still have matrices for its own: llama.cpp requires those of
-  // Gemma 3n.
+  // True if the layer does not read this tensor, because it reads the keys and values of another layer. Such layers may
+  // still have matrices of their own, which llama.cpp requires for Gemma 3n.
   bool is_unread(const TensorRow& row, size_t layer) const {
     const bool of_kv = row.role == kWk || row.role == kWv || row.role == kKNorm;
     return of_kv && !config_.layers[layer].writes_kv &&
@@ -80,8 +81,8 @@ class Lister {
     return row.part_of == kWqkv || row.part_of == kBqkv || (row.part_of == kWGateUp && !to_.gguf_cuts_gate_up);
   }
 
-  // The first spelling, unless it is also the name of another role that this model lacks: Falcon's only norm does not
-  // get the name of the second.
+  // Returns the first spelling, unless it is also the name of another role that this model lacks: Falcon's only norm
+  // must not get the name of its second.
   Result<std::string> name_of(TensorRole role, size_t layer) const {
     const std::vector<std::string> names = gguf_names(to_.names, role, layer);
     for (const TensorName& other : to_.names) {
@@ -94,7 +95,7 @@ class Lister {
     return names[std::min(gguf_spelling(config_, role), names.size() - 1)];
   }
 
-  // Returns the layer's tensor of this name; adds it if missing.
+  // Returns the layer's tensor with this name; adds it if it is missing.
   GgufTensor& tensor_of(const std::string& name) {
     for (size_t i = first_of_layer_; i < tensors_.size(); ++i) {
       if (tensors_[i].name == name) return tensors_[i];
@@ -104,7 +105,7 @@ class Lister {
     return tensors_.back();
   }
 
-  // The fused GGUF tensor that a part is written to at its own places; nullopt: none.
+  // Returns the role of the fused GGUF tensor that a part is written to; nullopt if the part is a tensor of its own.
   std::optional<TensorRole> fused_role(const TensorRow& row, const TensorSource& source) const {
     return source.of_fused ? gguf_fused_role(written_, row) : std::nullopt;
   }
@@ -125,7 +126,7 @@ class Lister {
     const bool folds = to_.recurrent.gguf_folds_factors;
     if (folds && is_folded_bias(row.role)) return refuse_folded(source);
     GgufPart part(std::move(source), std::move(heads), folds ? folded_factor(config_, row.role) : 1);
-    // llama.cpp treats a matrix of one row as a vector.
+    // llama.cpp treats a matrix with one row as a vector.
     const bool is_matrix = row.is_matrix() && row.role != kSharedRouter && !is_gguf_floats(row.role);
     return is_matrix ? add_matrix(row, std::move(part), places, tensor) : add_floats(row, layer, part, places, tensor);
   }
@@ -144,7 +145,8 @@ class Lister {
     } else {
       rows.add(std::move(part));
     }
-    // Token ids beyond the rows of layer inputs use row 0 (LayerInputs); llama.cpp requires a row for each.
+    // Larger token ids use row 0 of layer inputs (LayerInputs). llama.cpp requires a row for each token, so repeat row
+    // 0.
     if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
       rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
     }
@@ -218,12 +220,12 @@ class Lister {
 
   const ModelFile& file_;
   const ModelConfig& config_;
-  ModelConfig unread_;   // as if all layers stored keys and values
-  ModelConfig written_;  // with the fused tensors of GGUF
+  ModelConfig unread_;   // configuration as if all layers stored keys and values
+  ModelConfig written_;  // configuration with the fused tensors of GGUF
   const Architecture& to_;
   std::vector<size_t> heads_;
   size_t first_of_layer_ = 0;
-  std::vector<GgufTensor> tensors_;  // moving one moves neither its rows nor its values
+  std::vector<GgufTensor> tensors_;  // moving an element moves neither its rows nor its values
 };
 
 }  // namespace

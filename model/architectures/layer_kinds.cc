@@ -12,7 +12,7 @@ namespace ibid {
 
 namespace {
 
-// The blocks of one layer.
+// Which blocks a layer has.
 struct LayerKind {
   bool attends = false, recurs = false;
   LayerBlocks blocks = LayerBlocks::kAll;
@@ -39,7 +39,7 @@ Result<LayerKind> kind_of(const Hyperparameters& file, std::string_view name, co
   return unsupported(file, name);
 }
 
-// Reads a list of layers with attention; indices start at `first`.
+// Reads a list of the layers with attention, whose indices start at `first`.
 Result<std::vector<LayerKind>> attention_at(const Hyperparameters& file, const Key& key, int64_t first, size_t n) {
   std::vector<LayerKind> kinds(n, kRecurrent);
   TRY_ASSIGN(const auto listed, file.file().get_ints(file.key_of(key)));
@@ -61,7 +61,7 @@ Result<std::vector<LayerKind>> attention_every(size_t period, size_t offset, siz
   return kinds;
 }
 
-// Default if the layers are not listed: a period for gated delta rules, else attention in all layers.
+// Returns the kinds if no list is present: for gated delta rules by a period, else attention in all layers.
 Result<std::vector<LayerKind>> attention_by_interval(const Hyperparameters& file, const RecurrentFamily& family,
                                                      size_t n) {
   constexpr size_t kUsualInterval = 4;
@@ -117,7 +117,8 @@ Result<std::vector<LayerKind>> hf_kinds(const Hyperparameters& file, const Recur
   return attention_by_interval(file, family, n);
 }
 
-// A layer without KV heads is recurrent; in one-block families it is experts or an MLP if it has those.
+// Reads the kinds from GGUF. A layer without KV heads is recurrent; in families with one block per layer it has experts
+// or an MLP instead if it has tensors of these.
 Result<std::vector<LayerKind>> gguf_kinds(const Hyperparameters& file, const RecurrentFamily& family, size_t n) {
   const auto heads = file.file().get_ints(file.key_of(keys::kNKvHeads));
   if (!heads.ok() || !*heads) return attention_by_interval(file, family, n);
@@ -154,7 +155,7 @@ Status read_common_blocks(const Hyperparameters& file, ModelConfig& config) {
     if (!layer.attends) continue;
     size_t& of_block = first[common.n_uses % common.n_blocks];
     if (of_block == kNoLayer) of_block = l;
-    // Models with untied blocks have weights for every use.
+    // If the blocks are not tied, each use has weights of its own.
     const std::string own = tensor_name(file.file(), config, TensorRole::kCommonNorm, l);
     layer.common_layer = file.file().find_tensor(own) != nullptr ? l : of_block;
     layer.adapter = common.n_uses++;

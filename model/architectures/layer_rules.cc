@@ -19,7 +19,7 @@ constexpr Key kUseWindow{"use of windows", "", "use_sliding_window"};
 
 bool period_says_window(size_t layer, size_t period) { return period == 0 || (layer + 1) % period != 0; }
 
-// Layers with a window, from the list in config.json.
+// Returns which layers have a window, from the list in config.json.
 Result<std::vector<bool>> windowed_by_types(const Hyperparameters& file, const ModelConfig& config) {
   TRY_ASSIGN(const auto types, file.texts(kLayerTypes, config.n_layers));
   std::vector<bool> windowed;
@@ -33,7 +33,7 @@ Result<std::vector<bool>> windowed_by_types(const Hyperparameters& file, const M
   return windowed;
 }
 
-// Reads a period, a list (GGUF), or letters for the layers of a period ("LLLG").
+// Returns which layers have a window, from a period, a list (GGUF), or letters for the layers of a period ("LLLG").
 Result<std::vector<bool>> windowed_by_period(const Hyperparameters& file, const Architecture& row,
                                              const ModelConfig& config) {
   std::vector<bool> windowed;
@@ -103,11 +103,11 @@ Status read_windows(const Hyperparameters& file, const Architecture& row, ModelC
   return {};
 }
 
-// GGUF has a window of 0 if no layer has chunks, else no key: these constants are llama.cpp's.
+// Reads chunks from GGUF, which has only a window of 0 if no layer has chunks. The constants are those of llama.cpp.
 Status read_gguf_chunks(const Hyperparameters& file, ModelConfig& config) {
   constexpr size_t kChunk = 8192, kUsualPeriod = 4;
   TRY_ASSIGN(const size_t window, file.integer(keys::kWindow, 0, kMaxPositions, kChunk));
-  if (window == 0) {  // then every layer has rope as well
+  if (window == 0) {  // no chunks: then every layer has rope
     for (LayerConfig& layer : config.layers) layer.rope = 0;
     return {};
   }
@@ -140,13 +140,13 @@ Status read_chunks(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// List by layer: 1 has rope, 0 has none.
+// Reads a list with a number for each layer: 1 if it has rope, else 0.
 Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kListed{"layers with rope", "", "no_rope_layers"};
   constexpr Key kPeriod{"period of layers without rope", "", "no_rope_layer_interval"};
   constexpr size_t kUsualPeriod = 4;
   const auto values = file.file().get_ints(file.key_of(kListed));
-  const bool is_empty = values.ok() && *values && (*values)->empty();  // treated as missing
+  const bool is_empty = values.ok() && *values && (*values)->empty();  // an empty list counts as missing
   std::optional<std::vector<size_t>> listed;
   if (!is_empty) {
     TRY_ASSIGN(listed, file.per_layer(kListed, 0, 1, config.n_layers));
@@ -159,7 +159,7 @@ Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Models that mix attention with recurrent layers often have no rope.
+// Reads whether a model has rope at all: models that mix attention with recurrent layers often have none.
 Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kName{"kind of positions", "", "position_embedding_type"};
   TRY_ASSIGN(const std::optional<std::string> name, file.text(kName));
@@ -169,7 +169,7 @@ Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Models that have no rope unless their file enables it or has its theta.
+// For models that have no rope unless their file enables it or has its theta.
 Status read_optional_rope(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_parameters.rope_theta|rope_theta"};
   constexpr Key kAsked{"use of rope", "", "use_mem_rope"};
@@ -194,7 +194,7 @@ void choose_ropes_by_window(RopeLayers rule, ModelConfig& config) {
 Result<Activation::Kind> read_activation(const Hyperparameters& file, const Architecture& row) {
   using enum Activation::Kind;
   constexpr Key kKey{"activation", "", "hidden_activation|hidden_act|mlp_hidden_act|activation_function|activation"};
-  // Gemma reads hidden_activation only: hidden_act of its files was never applied.
+  // transformers reads hidden_activation of Gemma files only; their hidden_act was never applied.
   constexpr Key kYoungKey{"activation", "", "hidden_activation"};
   const Key& key = row.activation == kGeluTanh && row.embed_scale_is_sqrt_dim ? kYoungKey : kKey;
   TRY_ASSIGN(const std::optional<std::string> name, file.text(key));
@@ -232,7 +232,7 @@ Status read_xielu(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// The x at which the standard normal distribution function is p: Newton's method, with the density as slope.
+// Returns the x at which the standard normal distribution function is p, by Newton's method with the density as slope.
 double normal_quantile(double p) {
   double x = 0;
   for (int step = 0; step < 200; ++step) {
@@ -243,7 +243,8 @@ double normal_quantile(double p) {
   return x;
 }
 
-// Reads the cutoffs of gates: in config.json the share of cut gates, in GGUF the cutoff in deviations (infinity: none).
+// Reads the cutoffs of gates. config.json has the share of gates that are cut, GGUF the cutoff in standard deviations
+// (infinity: no cutoff).
 Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kShares{"shares of cut gates", "", "activation_sparsity_pattern"};
   constexpr double kUsualShare = 0.95;

@@ -46,20 +46,20 @@ Result<std::optional<Pooling>> gguf_pooling(const Hyperparameters& file) {
                                               std::string(kGgufPoolings[number]) + ")");
 }
 
-// A string member of an object; empty if missing.
+// Returns a string member of an object; empty if it is missing.
 std::string text_of(const Json& object, const char* key) {
   if (!object.is_object()) return {};
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Maps "mean_tokens" and "lasttoken", names of flags and modes, to "mean" and "last".
+// Returns "mean" for "mean_tokens" and "last" for "lasttoken", the names of flags and modes.
 std::string plain_mode(std::string mode) {
   if (mode == "mean_tokens") return "mean";
   return mode == "lasttoken" ? "last" : mode;
 }
 
-// The modes in a pooling module's config.json: flags pooling_mode_..., or in newer files "pooling_mode".
+// Returns the modes in a pooling module's config.json: flags pooling_mode_..., or in newer files "pooling_mode".
 std::vector<std::string> modes_of(const Json& config) {
   constexpr std::string_view kMode = "pooling_mode";
   std::vector<std::string> modes;

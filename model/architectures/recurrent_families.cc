@@ -43,7 +43,7 @@ constexpr std::array kFeedForwardNames = {
     TensorName{kExpertDown, "", "@layers.#.feed_forward.experts.%.down_proj.weight"},
 };
 
-// llama.cpp requires one of its norms without a suffix.
+// llama.cpp requires that one of the norms has a name without a suffix.
 constexpr auto kFalconH1Names = [] {
   auto names = kFeedForwardNames;
   names.front().gguf = "blk.#.ffn_norm|blk.#.ffn_norm.weight";
@@ -59,7 +59,7 @@ constexpr TensorName kZamba2Names[] = {
     {kWo, "", "@layers.#.shared_transformer.self_attn.o_proj.weight"},
 };
 
-// Each layer is a norm and one block.
+// For families in which each layer is a norm and one block.
 constexpr TensorName kBackboneNames[] = {
     {kEmbed, "", "@embeddings.weight"},
     {kFinalNorm, "", "@norm_f.weight"},
@@ -87,14 +87,14 @@ constexpr TensorName kBackboneNames[] = {
     {kExpertDown, "", "@layers.#.mixer.experts.%.down_proj.weight"},
 };
 
-// Checkpoints have two names per norm; one name means different norms in layers with and without attention.
+// Checkpoints have two names per norm, and the same name means different norms in layers with and without attention.
 constexpr TensorName kOlmoHybridNames[] = {
     {kAttnNorm, "", "@layers.#.attention_layer_norm.weight|@layers.#.input_layernorm.weight"},
     {kAttnPostNorm, "", "@layers.#.feedforward_layer_norm.weight|@layers.#.post_attention_layernorm.weight"},
     {kFfnNorm, "", "@layers.#.feedforward_layer_norm.weight|@layers.#.post_attention_layernorm.weight"},
 };
 
-// transformers names the MLPs of layers without experts after the block of layers with experts.
+// In transformers, the MLPs of layers without experts have the name that the block of experts has in other layers.
 constexpr TensorName kKimiNames[] = {
     {kWGate, "", "@layers.#.mlp.gate_proj.weight|@layers.#.block_sparse_moe.gate_proj.weight"},
     {kWUp, "", "@layers.#.mlp.up_proj.weight|@layers.#.block_sparse_moe.up_proj.weight"},
@@ -127,7 +127,7 @@ const std::array kFamilies = {
                  .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth,
                  .recurrent = kShortConvs},
-    // Without recurrent layers it is converted to the other Granite architectures.
+    // Models without recurrent layers are converted to the other Granite architectures.
     Architecture{.gguf_name = "granitehybrid",
                  .hf_model_type = "granitemoehybrid",
                  .written_dense = "granite",
@@ -140,7 +140,7 @@ const std::array kFamilies = {
                  .router_scores = RouterScores::kSoftmaxOfChosen,
                  .recurrent = kMamba2s,
                  .logits_are_divided = true},
-    // llama.cpp has one architecture for Bamba and Granite.
+    // llama.cpp uses one architecture for Bamba and Granite.
     Architecture{.hf_model_type = "bamba",
                  .written_recurrent = "granitehybrid",
                  .names = kFeedForwardNames,

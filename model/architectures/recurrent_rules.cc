@@ -13,17 +13,18 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxTaps = 64;
-// 1 GB over all layers: more than any model has, and less than later checks would have to refuse.
+// Maximum floats of the states: 1 GB over all layers. That is more than any model has, and few enough for later
+// arithmetic.
 constexpr size_t kMaxStateFloats = size_t{1} << 28;
 
-// A width that files may leave to the default: "auto", or missing.
+// Reads a width that files may leave to the default, as "auto" or by omitting it.
 Result<size_t> width_or(const Hyperparameters& file, const Key& key, size_t usual) {
   const auto named = file.text(key);
   if (named.ok() && *named) return usual;
   return file.integer(key, 1, kMaxWidth, usual);
 }
 
-// The width that the layers expand to.
+// Returns the width to which the layers expand their input.
 Result<size_t> expanded(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kExpand{"expansion", "", "mamba_expand|expand"};
   constexpr size_t kUsualExpand = 2;
@@ -162,7 +163,8 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   size_t n_layers = 0;
   for (const LayerConfig& layer : config.layers) n_layers += layer.state_layer != kNoState ? 1 : 0;
   const size_t columns = state_columns(mixer.value_dim) * mixer.n_heads;
-  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound, with the convolution's
+  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound of rows, including those of the
+                                                               // convolution
   if (columns + 2 * mixer.q_width() > kMaxStateFloats / rows / std::max(n_layers, size_t{1})) {
     return {ErrorCode::kBadHyperparameter, of + " in " + std::to_string(n_layers) +
                                                " layers: a state must have at most " + std::to_string(kMaxStateFloats) +
@@ -178,8 +180,8 @@ Status read_factor(const Hyperparameters& file, const char* name, float& factor)
   return {};
 }
 
-// Reads the factors of each block's inputs and outputs (arXiv 2507.22448). Those of queries, keys and values are folded
-// into the scale of scores and the factor of attention's output.
+// Reads the factors of each block's inputs and outputs (arXiv 2507.22448). Those of queries, keys and values are
+// multiplied into the scale of scores and the factor of attention's output.
 Status read_multipliers(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kSsm{"factors of recurrent inputs", "", "ssm_multipliers"};
   constexpr Key kMlp{"factors of the MLP", "", "mlp_multipliers"};
@@ -204,7 +206,7 @@ Status read_multipliers(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// x = alpha norm(x) + beta f(norm(x)) (MiniMax-01 2025).
+// Reads alpha and beta of x = alpha norm(x) + beta f(norm(x)) (MiniMax-01 2025).
 Status read_normed_residual(const Hyperparameters& file, const char* block, Residual& residual) {
   const std::string alpha = std::string(block) + "_alpha_factor", beta = std::string(block) + "_beta_factor";
   residual.of_norm = true;
@@ -212,7 +214,8 @@ Status read_normed_residual(const Hyperparameters& file, const char* block, Resi
   return read_factor(file, beta.c_str(), residual.factor);
 }
 
-// Convolutions and gates use SiLU. In most families, the configuration's activation applies to them as well.
+// Error: kUnsupported if the configuration's activation is not SiLU, which convolutions and gates use. In most families
+// that activation applies to them too.
 Status refuse_other_activation(const Hyperparameters& file, const RecurrentFamily& family) {
   constexpr Key kKey{"activation of recurrent layers", "", "mamba_hidden_act|hidden_act"};
   if (family.common_blocks || family.rule == RecurrentRule::kShortConv) return {};
@@ -233,7 +236,7 @@ Status read_recurrent(const Hyperparameters& file, const Architecture& row, Mode
   mixer.rule = family.rule;
   mixer.gate = family.gate;
   mixer.fused = file.gguf() ? family.gguf_fused : family.fused;
-  // One order in memory for both containers, so that sums over heads have the same order.
+  // Both containers get the same order in memory, so that sums over heads have the same order.
   mixer.tiled_heads = family.tiled_in_gguf;
   mixer.tiled_in_file = file.gguf();
   mixer.logs_of_decays = !file.gguf();

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMaxTheta = 1e12;
 
-// One rule's members in config.json: "rope_scaling.", "rope_parameters.full_attention.".
+// The members of one rule in config.json, below "rope_scaling.", "rope_parameters.full_attention." and the like.
 class HfRule {
  public:
   HfRule(const Hyperparameters& file, std::string section) : file_(file), section_(std::move(section)) {}
@@ -72,7 +72,7 @@ double longrope_magnitude(double factor, double original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
 
-// Reads the originally trained context, which several rules need. A key beside the rule overrides one within it.
+// Reads the originally trained context, which several rules need. A key beside the rule overrides the one within it.
 Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   constexpr Key kBeside{"original_max_position_embeddings", "", "original_max_position_embeddings"};
   if (file.has(kBeside)) {
@@ -122,7 +122,7 @@ Status read_longrope(const HfRule& hf, const ModelConfig& config, RopeRule& rule
   return {};
 }
 
-// The head_dim of the layers that use this rule.
+// Returns the head_dim of the layers that use this rule.
 size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
   const auto number = static_cast<size_t>(&rule - config.ropes.data());
   for (const LayerConfig& layer : config.layers) {
@@ -134,7 +134,9 @@ size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
 // Reads the members of rope_scaling or rope_parameters. REQUIRES: rule.rotary_dim and theta are read.
 Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   TRY_ASSIGN(const std::string kind, hf.kind());
-  if (kind == "default" || kind == "mrope") return {};  // M-RoPE: all positions of a text token are equal
+  if (kind == "default" || kind == "mrope")
+    return {};  // M-RoPE: all positions of a text token are equal, so this is
+                // plain rope
   if (kind == "linear") {
     rule.kind = RopeRule::Kind::kLinear;
     TRY_ASSIGN(rule.factor, hf.positive("factor"));
@@ -160,14 +162,14 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
     rule.kind = RopeRule::Kind::kYarn;
     return read_yarn(hf, config, rule);
   }
-  if (kind == "longrope" || hf.has("long_factor")) {  // early Phi-3 files name it "su" or "yarn"
+  if (kind == "longrope" || hf.has("long_factor")) {  // early Phi-3 files call longrope "su" or "yarn"
     rule.kind = RopeRule::Kind::kLongrope;
     return read_longrope(hf, config, rule);
   }
   return unsupported(file, kind);
 }
 
-// Dimensions of a head that are rotated: config.json's share of the head, in whole pairs.
+// Returns how many dimensions of a head are rotated: config.json's share of the head, in whole pairs.
 Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& section, const Architecture& row,
                              const ModelConfig& config, const RopeRule& rule) {
   const size_t head_dim = head_dim_of(config, rule);
@@ -191,8 +193,8 @@ Status read_hf_rule(const Hyperparameters& file, const std::string& section, con
   return read_hf_scaling(file, hf, config, rule);
 }
 
-// Reads `rope_scaling` beside `rope_theta` (most files), both within `rope_parameters`, or one of these per kind of
-// layer.
+// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` for
+// each kind of layer.
 Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTogether{"rope", "", "rope_parameters"};
   constexpr Key kFull{"rope", "", "rope_parameters.full_attention"};
@@ -228,7 +230,7 @@ Status read_factors(const ModelFile& file, const char* name, size_t wanted, std:
   return {};
 }
 
-// Detects a proportional rule: only the first pairs are rotated.
+// Detects a proportional rule, in which only the first pairs are rotated.
 void take_unturned(RopeRule& rule) {
   std::vector<float>& factors = rule.frequency_factors;
   const auto is_one = [](float factor) { return factor == 1; };
@@ -260,7 +262,7 @@ Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config,
   } else if (kind != "none" && kind != "longrope") {
     return unsupported(file, kind);
   }
-  // GGUF stores llama3's rule as a tensor of frequency factors, longrope's as two.
+  // GGUF stores llama3's rule as one tensor of frequency factors, and longrope's as two.
   TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
   take_unturned(rule);
   if (file.file().find_tensor(kLongRopeFactors) == nullptr) return {};

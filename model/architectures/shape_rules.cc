@@ -12,9 +12,9 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kUnboundedContext = size_t{1} << 20;  // for models without positions
+constexpr size_t kUnboundedContext = size_t{1} << 20;  // context of models without positions
 
-// Number of KV heads if the file has no key: one for multi-query attention.
+// Returns the number of KV heads if the file has no key: one with multi-query attention, else the number of heads.
 Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kMultiQuery{"multi-query attention", "", "multi_query"};
   constexpr Key kNewDecoder{"new decoder", "", "new_decoder_architecture"};
@@ -23,14 +23,15 @@ Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig&
   return single && !counted ? 1 : config.n_heads;
 }
 
-// A number of layer l that config.json may list per layer; transformers 5 does so for numbers that differ.
+// Returns a number of layer l that config.json may list by layer. transformers 5 lists those that differ between
+// layers.
 Result<size_t> of_layer(const Hyperparameters& file, size_t l, const char* name, int64_t high, size_t usual) {
   const std::string key = "per_layer_config." + std::to_string(l) + "." + name;
   return file.integer({name, "", key.c_str()}, 1, high, usual);
 }
 
-// Reads head_dim, which layers with and without a window may have different: GGUF's main key is for layers without,
-// config.json's for layers with a window.
+// Reads head_dim, which may differ between layers with and without a window. The main key is that of layers without a
+// window in GGUF, and of those with one in config.json.
 Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
   const bool may_be_absent = file.has(keys::kHeadDim);
   if (!may_be_absent && config.dim % config.n_heads != 0) {
@@ -49,7 +50,7 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
     LayerConfig& layer = config.layers[l];
     const bool is_usual = (layer.window == 0) == file.gguf();
     TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kHeadDimLimit, is_usual ? usual : other));
-    if (layer.head_dim > kMaxHeadDim) {  // may be computed from dim and n_heads
+    if (layer.head_dim > kMaxHeadDim) {  // checked again, because it may be computed from dim and n_heads
       return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "1.." + std::to_string(kMaxHeadDim));
     }
     if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
@@ -64,7 +65,7 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kValueIsKey{"values that are keys", "", "attention_k_eq_v"};
   constexpr Key kGlobal{"n_kv_heads of layers without a window", "", "num_global_key_value_heads"};
   TRY_ASSIGN(const size_t usual, fallback_kv_heads(file, config));
-  const int64_t fewest = config.recurs() ? 0 : 1;  // layers without attention have none
+  const int64_t fewest = config.recurs() ? 0 : 1;  // layers without attention have no KV heads
   TRY_ASSIGN(const auto listed, file.per_layer(keys::kNKvHeads, fewest, kMaxWidth, config.n_layers));
   TRY_ASSIGN(const bool value_is_key, file.flag(kValueIsKey, false));
   for (size_t l = 0; l < config.n_layers; ++l) {
@@ -84,7 +85,8 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// The last n_shared layers read the KV of the last earlier layer that is like them in having a window or not.
+// The last n_shared layers read the KV of an earlier layer: the last one before them that has, as they do, a window or
+// not.
 Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kDoubleWide{"MLPs of these layers that are twice as wide", "", "use_double_wide_mlp"};
   const auto n_layers = static_cast<int64_t>(config.n_layers);
@@ -122,7 +124,7 @@ void number_kv_layers(ModelConfig& config) {
   }
 }
 
-// The width in an LFM2 file is multiplied by 2/3 (and a factor of the file) and rounded up to a multiple.
+// In LFM2 files the width must be multiplied by 2/3 (and a factor in the file) and rounded up to a multiple.
 Status adjust_width(const Hyperparameters& file, size_t& width) {
   constexpr Key kAdjusts{"adjustment of the MLP", "", "block_auto_adjust_ff_dim"};
   constexpr Key kFactor{"factor of the MLP", "", "block_ffn_dim_multiplier"};
@@ -136,7 +138,7 @@ Status adjust_width(const Hyperparameters& file, size_t& width) {
   return {};
 }
 
-// Rows of a matrix in the file, for numbers that have no key.
+// Returns the rows of a matrix in the file, for numbers that have no key.
 Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
   const TensorView* tensor = file.find_tensor(name);
   if (tensor == nullptr) return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + name + " is missing");
@@ -147,7 +149,7 @@ Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
                                           ", expected a matrix of at most " + std::to_string(kMaxWidth) + " rows");
 }
 
-// Number of layers: the key, or else the length of the list of layer types.
+// Returns the number of layers: the key, or else the length of the list of layer types.
 Result<size_t> count_layers(const Hyperparameters& file) {
   constexpr Key kTypes{"kinds of layers", "", "layers_block_type"};
   if (file.has(keys::kNLayers) || !file.has(kTypes)) return file.integer(keys::kNLayers, 1, kMaxLayers);
@@ -161,17 +163,17 @@ Result<size_t> count_layers(const Hyperparameters& file) {
 
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   TRY_ASSIGN(config.n_layers, count_layers(file));
-  // GGUF's layer count includes the layers for multi-token prediction, which follow those of the model.
+  // GGUF's number of layers includes those for multi-token prediction, which follow the layers of the model.
   constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
   TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
   config.n_layers -= n_guessing;
   TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
-  const bool alone = row.recurrent.alone;  // no attention: files have no heads, and often no context
+  const bool alone = row.recurrent.alone;  // no layer has attention: files have no heads, and often no context
   TRY_ASSIGN(config.n_heads,
              file.integer(keys::kNHeads, alone ? 0 : 1, kMaxWidth, alone ? std::optional<size_t>(0) : std::nullopt));
   TRY_ASSIGN(config.trained_context, file.integer(keys::kTrainedContext, 1, kMaxPositions,
                                                   alone ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
-  // GPT-2 and Falcon omit the width if it is 4 dim.
+  // GPT-2 and Falcon omit the width if it is 4 times `dim`.
   const bool may_be_absent = alone || file.has({"", "", "n_embd|multi_query"});
   const int64_t narrowest = alone || row.recurrent.one_block ? 0 : 1;
   TRY_ASSIGN(const auto listed, file.per_layer(keys::kFfnDim, narrowest, kMaxWidth, config.n_layers));
@@ -197,7 +199,7 @@ Status read_heads(const Hyperparameters& file, const Architecture& row, ModelCon
   if (!config.attends()) return {};
   TRY(read_two_head_dims(file, config));
   TRY(read_kv_heads(file, config));
-  if (file.gguf() && row.value_may_be_key) {  // a layer without a value tensor uses its keys
+  if (file.gguf() && row.value_may_be_key) {  // a layer without a value tensor uses its keys as values
     for (size_t l = 0; l < config.n_layers; ++l) {
       const std::string name = tensor_name(file.file(), config, TensorRole::kWv, l);
       config.layers[l].value_is_key = file.file().find_tensor(name) == nullptr;

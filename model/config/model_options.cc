@@ -11,7 +11,7 @@ namespace ibid {
 
 size_t rows_for_cache(size_t cache_bytes) {
   if (cache_bytes == 0) cache_bytes = size_t{1} << 20;
-  return std::clamp<size_t>(cache_bytes >> 12, 128, 512);  // a row for every 4 KiB
+  return std::clamp<size_t>(cache_bytes >> 12, 128, 512);  // one row for every 4 KiB
 }
 
 size_t default_max_chunk() {

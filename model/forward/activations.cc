@@ -63,7 +63,7 @@ void Activations::lay_out_latent(LatentBuffers& b, MakeRows&& rows, MakeInput&& 
   }
 }
 
-// Lays out the buffers of n rows. attended: the rows that wo reads, shared by all workers.
+// Lays out the buffers of n rows. attended: the buffer that wo reads, which all workers share.
 template <typename MakeRows, typename MakeInput>
 RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input,
                                      const ModelConfig& config, QuantizedInputs quantized, size_t n) {
@@ -98,7 +98,7 @@ RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&&
   return b;
 }
 
-// Used both to plan (`allocate` counts) and to allocate (`allocate` returns memory).
+// Called twice: to plan (`allocate` only counts bytes), and to allocate (`allocate` returns memory).
 template <typename Allocator>
 void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfig& config, size_t max_chunk,
                           size_t context, QuantizedInputs quantized, int n_threads) {
@@ -124,7 +124,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.v = rows(max_chunk, kv_dim);
   a.attended = rows(max_chunk, q_dim);
   const bool latent = config.latent.used();
-  const auto head_input = [&](size_t n, size_t width) {  // its floats are read from another buffer
+  const auto head_input = [&](size_t n, size_t width) {  // only int8: the floats are read from another buffer
     return linear_input(n, Rows{}, width, quantized.kv_latent);
   };
   if (latent) lay_out_latent(a.latent, rows, head_input, config, max_chunk, n_threads);

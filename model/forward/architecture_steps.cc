@@ -15,9 +15,9 @@ namespace ibid::forward {
 namespace {
 
 constexpr size_t kLanes = 16;
-constexpr double kSmallestSquare = 1e-5;  // minimum of mean squares that are divided by
+constexpr double kSmallestSquare = 1e-5;  // lower limit of mean squares in divisors
 
-// Sums in sixteen lanes of double, so that all instruction sets give the same bits.
+// Sums in 16 lanes of double, so that all instruction sets give the same bits.
 double dot(const float* a, const float* b, size_t n) {
   double lanes[kLanes] = {};
   size_t k = 0;
@@ -32,12 +32,12 @@ double dot(const float* a, const float* b, size_t n) {
 
 double mean_square(const float* x, size_t n) { return dot(x, x, n) / static_cast<double>(n); }
 
-// The factor that gives `y` the magnitude of `x`.
+// Returns the factor that gives `y` the magnitude of `x`.
 float same_magnitude(const float* x, const float* y, size_t n) {
   return static_cast<float>(std::sqrt(mean_square(x, n)) / std::sqrt(std::max(mean_square(y, n), kSmallestSquare)));
 }
 
-// Row i of this worker's scratch, of D floats.
+// Returns row i, of D floats, of this worker's scratch.
 float* scratch_row(const PassPart& p, size_t i) {
   const PassModel& m = p.model;
   return m.acts.scratch.row(static_cast<size_t>(p.worker.index())) + i * m.config.dim;
@@ -79,7 +79,7 @@ void spread_streams(PassPart& p) {
   }
 }
 
-// x_i += sum over j of (W_predict c)[i n + j] x_j, all at once;  x = x_a
+// x_i += sum over j of (W_predict c)[i n + j] x_j, for all i at once;  x = x_a
 void predict_streams(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const AltUpWeights& w = m.weights.layers[layer].altup;
@@ -161,7 +161,7 @@ void gather_streams(PassPart& p) {
 //
 // Source: Menghani et al. 2024.
 
-// Runs beside attention. REQUIRES: h is complete. The caller runs a barrier after it.
+// Computed at the same time as attention. REQUIRES: all workers have written h. The caller runs a barrier after it.
 void project_laurel(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -216,7 +216,7 @@ void make_layer_inputs(PassPart& p) {
   p.worker.barrier();
 }
 
-// x += norm(W_out (f(W_gate x) * i_layer)); with AltUp, it is added to all streams except the first.
+// x += norm(W_out (f(W_gate x) * i_layer)). With AltUp the norm is added to all streams except the first.
 void add_layer_input(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerInputWeights& w = m.weights.layers[layer].input;

@@ -51,7 +51,7 @@ void attend_wide(PassPart& p, size_t layer) {
   attend(p, layer, w);
 }
 
-// h = norm(block_out); then gate, up and the adapter's contributions to both.
+// h = norm(block_out); then gate and up, with the adapter's part of both.
 void read_adapter(PassPart& p, const CommonBlockWeights& w, const AdapterWeights& adapter) {
   const PassModel& m = p.model;
   const Activations& a = m.acts;

@@ -4,8 +4,8 @@
 //
 // All workers of a parallel region execute every function, each with its part of the pass (row_steps.cc splits rows,
 // heads and columns). A barrier separates each write from reads by other workers: four per layer, plus one after shared
-// row steps. Features that an architecture lacks cost nothing: empty weights, factors of 1. Rare ones:
-// architecture_steps.h.
+// row steps. Features that an architecture lacks cost nothing: their weights are empty, their factors 1. Features that
+// few architectures have are in architecture_steps.h.
 #include "model/forward/pass.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
     check_cancelled(part, layer);
     if (config.altup.used()) predict_streams(part, layer);  // x: the active stream
     mix_tokens(part, layer);
-    if (pass.stopped_layer <= layer) return;  // read after barriers: all workers decide alike
+    if (pass.stopped_layer <= layer) return;  // read after barriers, so that all workers decide alike
     mlp_block(part, layer);
     finish_layer(part, layer);
     check_rows_finite(part, layer);
@@ -59,7 +59,7 @@ void embed(PassPart& p) {
     unpack_row(m.weights.embed, static_cast<size_t>(p.pass.tokens[i]), x);
     if (m.config.embed_scale != 1) m.kernels.scale(x, m.config.embed_scale, m.config.dim);
     if (m.config.learned_positions) {
-      float* position = p.buffers.h.values + i * p.buffers.h.stride;  // [D] h is unused so far
+      float* position = p.buffers.h.values + i * p.buffers.h.stride;  // [D] h is unused until here
       unpack_row(m.weights.positions, p.pass.positions[i], position);
       m.kernels.add(x, position, m.config.dim);
     }
@@ -74,7 +74,7 @@ void embed(PassPart& p) {
   if (m.config.altup.used()) spread_streams(p);  // n streams of x
 }
 
-// Attention, a recurrent mixer, or both; both read the same h = norm(x).
+// Attention, a recurrent mixer, or both, which then read the same h = norm(x).
 void mix_tokens(PassPart& p, size_t layer) {
   const LayerConfig& of_layer = p.model.config.layers[layer];
   const LayerWeights& w = p.model.weights.layers[layer];
@@ -102,7 +102,7 @@ void attention_block(PassPart& p, size_t layer) {
   if (m.config.laurel_rank != 0) project_laurel(p, layer);
   p.worker.barrier();
   attend(p, layer, w);
-  // A parallel MLP reads the x that attention read: its norm, if it has its own, is computed before the sum.
+  // A parallel MLP reads the x that attention read. If the MLP has its own norm, compute it before x changes.
   if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
   add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += Wo attended [T, D]
   if (m.config.laurel_rank != 0) add_laurel(p, layer);  // x = (x + h + laurel(h)) / sqrt 2
@@ -115,7 +115,8 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   const Activations& a = m.acts;
   AttentionShape shape = attention_shape(m.config, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
-  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // its own, or that of an earlier layer
+  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // of this layer, or of an earlier one whose
+                                                                           // KV it reads
   attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (m.config.attention_gate) gate_attended(p, layer);  // attended *= sigmoid(gate)
@@ -146,8 +147,10 @@ void project(PassPart& p, size_t layer) {
     norm_whole(p, a.k, w.bk, w.k_norm);
     p.worker.barrier();
   }
-  rotate_queries(p, layer);                                               // q = rope(norm(q + bq))
-  if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // stored in their final, rounded form
+  rotate_queries(p, layer);  // q = rope(norm(q + bq))
+  if (m.config.layers[layer].writes_kv)
+    store_keys_and_values(p, layer);  // in the rounded form in which attention
+                                      // reads them
 }
 
 // x += W_down (f(W_gate h) * W_up h),  h = norm(x)
@@ -160,7 +163,7 @@ void mlp_block(PassPart& p, size_t layer) {
   if (!m.config.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);  // h = norm(x) [T, D]
   p.barrier_if_shared();
   if (w.w_up.empty()) return mix_experts(p, layer);
-  // Each worker multiplies the columns of gate and up that it computed: no barrier in between.
+  // Each worker multiplies the same columns of gate and up that it computes, so no barrier is needed in between.
   const Range panels = p.worker.share(w.w_up.n_panels(), kQuantBlock / kPanelRows);
   if (m.config.gated) linear_panels(p, w.w_gate, p.buffers.h, panels, a.gate);
   linear_panels(p, w.w_up, p.buffers.h, panels, a.up);          // [T, F]
@@ -174,7 +177,8 @@ void mlp_block(PassPart& p, size_t layer) {
   add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += W_down gated [T, D]
 }
 
-// x += the weighted sum of the chosen experts' outputs, plus the shared expert's. REQUIRES: h is complete.
+// x += the weighted sum of the chosen experts' outputs, plus that of the shared expert. REQUIRES: all workers have
+// written h.
 void mix_experts(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -184,11 +188,11 @@ void mix_experts(PassPart& p, size_t layer) {
   add_residual(p, m.acts.block_out, {}, w.ffn_post_norm, m.config.mlp_residual);
 }
 
-// Steps after attention and MLP that few models have.
+// Steps after attention and MLP that only few models have.
 void finish_layer(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const WeightVector out_scale = m.weights.layers[layer].out_scale;
-  if (m.config.altup.used()) correct_streams(p, layer);         // all streams, by the change of the active one
+  if (m.config.altup.used()) correct_streams(p, layer);         // changes all streams by the change of the active one
   if (m.config.layer_inputs.used()) add_layer_input(p, layer);  // x += per-layer embedding
   if (!out_scale.empty()) scale_rows(p, out_scale[0]);
 }
@@ -198,9 +202,9 @@ void finish_pass(PassPart& p) {
   const PassModel& m = p.model;
   const std::vector<Pass::HiddenRow>& hidden = p.pass.hidden_rows;
   if (hidden.empty() && p.pass.logits.data == nullptr) return;
-  if (m.config.altup.used()) gather_streams(p);     // x: mean of the streams
-  p.barrier_if_shared();                            // rows of x are split differently from here on
-  const Range own = p.worker.share(hidden.size());  // the outputs are shared by all workers
+  if (m.config.altup.used()) gather_streams(p);     // x = mean of the streams
+  p.barrier_if_shared();                            // from here on rows of x are split differently among workers
+  const Range own = p.worker.share(hidden.size());  // all workers share the outputs
   for (size_t i = own.begin; i < own.end; ++i) {
     norm_row(m, p.buffers.x.row(hidden[i].row), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,
              hidden[i].to);

@@ -10,8 +10,8 @@ namespace ibid::forward {
 
 namespace {
 
-// Converts adjacent pairs to halves, the order of Kernels::rope. Queries and keys are permuted alike, so their products
-// do not change.
+// Reorders adjacent pairs to halves, as Kernels::rope rotates them. Queries and keys are reordered alike, so their
+// products do not change.
 void copy_pairs_as_halves(const float* pairs, size_t n, float* halves) {
   for (size_t i = 0; i < n / 2; ++i) {
     halves[i] = pairs[2 * i];
@@ -30,7 +30,7 @@ void turn_latent(const PassPart& p, size_t layer, size_t row, const float* pairs
   if (rope != kNoRope) m.kernels.rope(turned, p.buffers.cos_sin[rope].row(row), m.config.latent.rope_dim);
 }
 
-// Rotates the part of a key that all heads share. kv_a is a shared buffer, so a bias is added to a copy.
+// Rotates the part of a key that all heads share. The bias is added to a copy, because kv_a is a shared buffer.
 void turn_key(const PassPart& p, size_t layer, size_t row, WeightVector bias, float* turned) {
   const PassModel& m = p.model;
   const size_t first = m.config.latent.kv_rank, n = m.config.latent.rope_dim;
@@ -52,7 +52,7 @@ void norm_latent(const PassPart& p, Rows from, WeightVector bias, WeightVector w
   }
 }
 
-// Calls visit(head, panels) for this worker's share of the panels of all heads, `n` for each head.
+// Calls visit(head, panels) for this worker's share of the panels of all heads; each head has `n`.
 template <typename Visit>
 void for_each_head(const PassPart& p, size_t n, Visit&& visit) {
   const Range own = p.worker.share(p.model.config.n_heads * n);
@@ -63,7 +63,7 @@ void for_each_head(const PassPart& p, size_t n, Visit&& visit) {
   }
 }
 
-// Computes the queries for cached rows: W_k^T q_nope | rope(q_rope), both padded.
+// Computes the queries that attention multiplies with cached rows: W_k^T q_nope | rope(q_rope), both padded.
 void make_queries(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;
@@ -88,7 +88,7 @@ void make_queries(const PassPart& p, size_t layer) {
   }
 }
 
-// Stores the row of each position; the worker that stores a row also computes it.
+// Stores the row of each position. The worker that stores a row also computes it.
 void store_latents(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;
@@ -103,7 +103,7 @@ void store_latents(const PassPart& p, size_t layer) {
       turn_key(p, layer, row, bias, k + shape.row_value_dim());
       std::fill(k + shape.row_value_dim() + shape.rope_dim, k + shape.row_dim(), 0.0f);
     };
-    const float* rows = m.acts.k.row(first_row);  // rows are both keys and values
+    const float* rows = m.acts.k.row(first_row);  // a row is both key and value
     chunk.entry->append(p.worker, m.kernels, m.config.layers[layer].kv_layer, rows, rows, m.acts.k.stride,
                         chunk.tokens.size(), finish);
     first_row += chunk.tokens.size();
@@ -141,7 +141,7 @@ void project_latent(PassPart& p, size_t layer) {
   store_latents(p, layer);
 }
 
-// A head's rows of W_v may begin and end within a panel: computes whole panels and copies the head's outputs.
+// A head's rows of W_v may begin and end within a panel. So this computes whole panels and copies the head's outputs.
 void expand_values(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;

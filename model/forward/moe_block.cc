@@ -15,7 +15,7 @@ namespace {
 
 constexpr float kTaken = -std::numeric_limits<float>::infinity();
 
-// Index of the largest value; of equal ones, the first.
+// Returns the index of the largest value; among equal ones the first.
 size_t best_of(std::span<const float> values) {
   size_t best = 0;
   for (size_t i = 1; i < values.size(); ++i) {
@@ -52,7 +52,7 @@ float two_best(std::span<const float> values) {
   return best + second;
 }
 
-// Excludes the experts of all groups but the best.
+// Excludes the experts of all groups except the best ones.
 void keep_best_groups(const RouterRule& rule, std::span<float> choice, std::span<float> groups) {
   const size_t size = rule.n_experts / rule.n_groups;
   for (size_t g = 0; g < rule.n_groups; ++g) groups[g] = two_best(choice.subspan(g * size, size));
@@ -118,20 +118,20 @@ bool route(const RouterRule& rule, std::span<const float> logits, std::span<cons
 
 namespace {
 
-// Two panels are one quantisation block of the input of w_down, which the worker that computes it quantises.
+// Two panels are one quantisation block of the input of w_down. The worker that computes the block quantises it.
 constexpr size_t kPairPanels = kQuantBlock / kPanelRows;
-// Reading a panel costs about as much as multiplying this many rows by it.
+// Reading a panel costs about as much as multiplying this number of rows by it.
 constexpr size_t kReadRows = 8;
 
 size_t n_pairs(const PackedMatrix& w) { return (w.n_panels() + kPairPanels - 1) / kPairPanels; }
 
-// Returns which of n items, of cost `cost` each and adjacent from `offset` on, begin within `line`.
+// Returns which of n adjacent items begin within `line`, if the first begins at `offset` and each has cost `cost`.
 Range items_within(Range line, size_t offset, size_t cost, size_t n) {
   const auto first_from = [&](size_t at) { return at <= offset ? 0 : std::min(n, (at - offset + cost - 1) / cost); };
   return {first_from(line.begin), first_from(line.end)};
 }
 
-// Calls body(part) for consecutive parts of `whole` of at most `size`.
+// Calls body(part) for consecutive parts of `whole`, each of at most `size`.
 template <typename Body>
 void for_parts(Range whole, size_t size, Body&& body) {
   for (size_t begin = whole.begin; begin < whole.end; begin += size) {
@@ -139,7 +139,7 @@ void for_parts(Range whole, size_t size, Body&& body) {
   }
 }
 
-// One worker's execution of the block.
+// One worker's part of the block.
 class Mixture {
  public:
   Mixture(const MoeStep& step, const MoeRule& rule, const MoeWeights& w, MoeBuffers& buffers)
@@ -169,7 +169,7 @@ class Mixture {
  private:
   ExpertChoice* choices() const { return s_.alone ? own_.choices : buffers_.choices; }
 
-  // Chooses the experts of this worker's rows; false if logits are not finite.
+  // Chooses the experts of this worker's rows. Returns false if logits are not finite.
   bool choose() {
     const size_t n_experts = rule_.router.n_experts, k = rule_.router.n_experts_active;
     const std::span<float> logits(own_.router_scratch, n_experts);
@@ -187,7 +187,7 @@ class Mixture {
     return finite;
   }
 
-  // Sorts all choices by expert. Each worker does it for itself, which costs less than a barrier.
+  // Sorts all choices by expert. Each worker sorts for itself, which costs less than a barrier.
   void list_uses() {
     const size_t n_choices = n_rows_ * rule_.router.n_experts_active;
     const std::span<const ExpertChoice> all(choices(), n_choices);
@@ -198,7 +198,7 @@ class Mixture {
     size_t first = 0, slot = 0;
     for (size_t e = 0; e < counts.size(); ++e) {
       const size_t n = counts[e];
-      counts[e] = first;  // from here on: the index of its next row
+      counts[e] = first;  // from here on the index of the expert's next row
       if (n == 0) continue;
       own_.uses[n_uses_++] = {&w_.experts[e], n, n == n_rows_ ? nullptr : own_.rows + first, own_.weights + first,
                               buffers_.gated.rows(slot, n)};
@@ -221,8 +221,8 @@ class Mixture {
 
   std::span<const ExpertUse> uses() const { return {own_.uses, n_uses_}; }
 
-  // gated = act(W_gate h, W_up h) for all uses. Panel pairs of all experts are laid end to end by cost; each worker
-  // takes an equal length.
+  // gated = act(W_gate h, W_up h) for all uses. The panel pairs of all experts are put in one line by cost; each worker
+  // takes an equal part of that line.
   void gate_and_up() {
     const auto cost = [](const ExpertUse& use) { return use.n_rows + kReadRows; };
     size_t length = 0;
@@ -242,7 +242,7 @@ class Mixture {
     }
   }
 
-  // Gathers the use's rows of h.
+  // Returns the rows of h that the use needs, gathered.
   LinearInput input_of(const ExpertUse& use, Range rows) {
     if (use.rows == nullptr) return s_.h.rows(rows.begin, rows.size());
     const bool float_up = panel_is_float(use.expert->w_up.type);
@@ -318,7 +318,8 @@ class Mixture {
     }
   }
 
-  // The gate of the shared expert always scales its output, even if other weights scale inputs.
+  // True if weights scale the use's output. The gate of the shared expert always does, even if other weights scale
+  // inputs.
   bool weighs_output(const ExpertUse& use) const {
     return use.weights != nullptr && (!rule_.weighs_inputs || use.expert == &w_.shared);
   }

@@ -46,7 +46,7 @@ void Pass::add(const SequenceChunk& chunk) {
   }
 }
 
-// Finds the window parts of the pages. Sequences that share a page share both of its parts.
+// Finds the addresses of the pages' window parts. Sequences that share a page share both of its parts.
 void Pass::find_windows() {
   windows = sequences;
   for (AttentionSequence& sequence : windows) {
@@ -59,7 +59,8 @@ void Pass::find_windows() {
   }
 }
 
-// Splits the rows of each sequence by attention chunk, as sequences that start at the chunk's first page.
+// Splits the rows of each sequence by attention chunk. Each chunk becomes a sequence that starts at the chunk's first
+// page.
 void Pass::cut_into_chunks() {
   const size_t size = model.config.attention_chunk;
   for (const AttentionSequence& whole : sequences) {

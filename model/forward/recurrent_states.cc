@@ -1,7 +1,7 @@
 // The states of a recurrent layer: the state to resume from, the rows to process, and what is stored of both.
 //
-// If rows of a sequence's last pass were rejected (drafts), it resumes from the state before that pass, and first
-// replays the accepted rows (SequenceState::n_replayed). They were logged as inputs of the convolution, so only
+// If rows of a sequence's last pass were rejected (drafts), the sequence resumes from the state before that pass, and
+// first replays the accepted rows (SequenceState::n_replayed). These were logged as inputs of the convolution, so only
 // convolution and states are recomputed.
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@ namespace ibid::forward {
 
 namespace {
 
-// One part of the convolution's row: q, k or v.
+// One part of a row of the convolution: q, k or v.
 struct Segment {
   size_t at, width;
   WeightVector weight, bias;
@@ -28,7 +28,7 @@ std::array<Segment, 3> segments_of(const RecurrentMixer& mixer, const RecurrentW
           Segment{mixer.v_at(), mixer.v_width(), w.conv_v, w.conv_v_bias}};
 }
 
-// Convolves channels [first, first + n) of a segment; the inputs and outputs in `step` start at that channel.
+// Convolves channels [first, first + n) of a segment. The inputs and outputs in `step` start at channel `first`.
 void convolve_channels(const PassModel& m, const Segment& segment, size_t first, size_t n, ConvStep step) {
   if (step.n_taps == 1) {  // no convolution
     for (size_t i = 0; i < step.n_rows; ++i) {
@@ -42,7 +42,7 @@ void convolve_channels(const PassModel& m, const Segment& segment, size_t first,
   m.kernels.short_conv(step, {0, n});
 }
 
-// Writes the history after the step's rows to `to`, which has the stride of the step's history.
+// Writes the history after the step's rows to `to`, with the stride of the step's history.
 void keep_last_rows(const ConvStep& step, size_t n, float* to) {
   const size_t n_kept = step.n_taps - 1;
   for (size_t i = 0; i < n_kept; ++i) {
@@ -61,11 +61,11 @@ void keep_last_rows(const ConvStep& step, size_t n, float* to) {
 // The rows of one sequence in a pass, and its state.
 struct Part {
   SequenceState& state;
-  size_t layer;  // index among the layers with a state
+  size_t layer;  // index among the layers that have a state
   size_t first_row, n_rows;
 };
 
-// History before the rows: that of the state, or the one after the replayed rows.
+// Returns the history before the rows: that of the state or, if rows are replayed, the one after these.
 const float* history_of(const RecurrentMixer& mixer, const Part& of, Range channels) {
   const float* before = of.state.before(of.layer);
   if (of.state.n_replayed() == 0) return before;
@@ -123,7 +123,7 @@ void convolve_part(const PassModel& m, size_t layer, const Part& of, Range chann
   }
 }
 
-// Adds biases and factors to the outputs of W h; for short convolutions, computes the product k * v that they read.
+// Adds biases and factors to the outputs of W h. For short convolutions also computes the product k * v, their input.
 void prepare_channels(const PassModel& m, const RecurrentWeights& w, size_t row, Range channels) {
   const RecurrentMixer& mixer = m.config.recurrent;
   float* in = m.acts.recurrent.in.row(row);
@@ -185,13 +185,13 @@ void log_numbers(const RecurrentMixer& mixer, const RecurrentBuffers& b, const P
   std::copy_n(b.decays.row(of.first_row + i), mixer.logged_decays(), logged + mixer.decays_at());
 }
 
-// Rows of one sequence as a head reads them: convolved q, k, v, and rates and decays.
+// Rows of one sequence as a head reads them: convolved q, k and v, rates and decays.
 struct HeadRows {
   size_t n_rows;
   const float *queries, *keys, *values;
-  size_t stride;  // of the three above
+  size_t stride;  // stride of the three above
   const float *rates, *decays;
-  size_t number_stride;  // of the two above
+  size_t number_stride;  // stride of the two above
 };
 
 // Advances the state of one head through the rows of one sequence.
@@ -236,14 +236,14 @@ class Head {
  private:
   size_t decay_at() const { return mixer_.rule == RecurrentRule::kKeyedDelta ? head_ * mixer_.key_dim : head_; }
 
-  // Decay from the slopes of ALiBi (Press et al. 2022), smaller in later layers.
+  // Returns the decay, from the slopes of ALiBi (Press et al. 2022); it is smaller in later layers.
   float lightning_decay(size_t layer) const {
     const double h = static_cast<double>(head_ + 1) / static_cast<double>(mixer_.n_heads);
     const double depth = static_cast<double>(layer) / (static_cast<double>(m_.config.n_layers - 1) + 1e-5);
     return static_cast<float>(portable_exp(-portable_pow(2.0, -8.0 * h) * (1.0 - depth + 1e-5)));
   }
 
-  // Keys and values of replayed row i, convolved again.
+  // Returns keys and values of row i of those that are replayed; they are convolved again.
   HeadRows row_again(size_t i) {
     const RecurrentBuffers::Window window(mixer_);
     float* out = scratch_ + RecurrentBuffers::block_floats(mixer_);
@@ -320,7 +320,7 @@ class Head {
     }
   }
 
-  // Keys and queries of unit length, and keys as they decay, of the rows from `first` on.
+  // Computes keys and queries of unit length, and keys after the decay, for the rows from `first` on.
   void prepare_keys(const HeadRows& rows, size_t first, StateStep& step) const {
     const size_t n = mixer_.key_dim, stride = RecurrentMixer::padded(n);
     float* keys = scratch_;
@@ -355,7 +355,7 @@ class Head {
   const RecurrentWeights& w_;
   const Part& of_;
   const size_t head_, key_head_;
-  const size_t at_;  // of the head's S in the state
+  const size_t at_;  // offset of the head's S in the state
   float* scratch_;
   float fixed_decay_ = 1;
 };

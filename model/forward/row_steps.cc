@@ -39,7 +39,7 @@ void quantize(const PassPart& p, LinearInput& input) {
   }
 }
 
-// Norm over all heads of a row. Workers share the rows.
+// Norm over all heads of a row together. Workers share the rows.
 void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector weight) {
   const PassModel& m = p.model;
   const Range own = p.worker.share(p.pass.n_rows());
@@ -51,7 +51,7 @@ void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector we
 
 namespace {
 
-// Output of a linear layer, and the bias and norm weight to apply to it.
+// Output of a linear layer, with the bias and norm weight to apply to it.
 struct Projection {
   Rows rows;
   WeightVector bias, norm;
@@ -114,7 +114,7 @@ void store_keys_and_values(const PassPart& p, size_t layer) {
   }
 }
 
-// Workers share heads, in small passes too, because `attended` is a shared buffer.
+// Workers share heads, even in small passes, because `attended` is a shared buffer.
 void gate_attended(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const size_t d = m.config.layers[layer].head_dim;
@@ -152,7 +152,7 @@ void cut_gates(const PassPart& p, size_t layer) {
   p.worker.barrier();
 }
 
-// gated = f(gate + b_gate) * (up + b_up), and in int8: the columns of `panels`, all rows.
+// gated = f(gate + b_gate) * (up + b_up), also in int8, for the columns of `panels` in all rows.
 void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -218,7 +218,7 @@ void scale_rows(const PassPart& p, float factor) {
   for (size_t i = p.rows.begin; i < p.rows.end; ++i) m.kernels.scale(p.buffers.x.row(i), factor, m.config.dim);
 }
 
-// Bias, scale and soft cap. Workers share columns, because few rows want logits.
+// Applies bias, scale and soft cap. Workers share columns, because few rows want logits.
 void finish_logits(const PassPart& p) {
   const PassModel& m = p.model;
   p.worker.barrier();
@@ -231,14 +231,14 @@ void finish_logits(const PassPart& p) {
   }
 }
 
-// Stores the layer unless one is stored already; several workers may report it.
+// Records the layer unless one is recorded already; several workers may report it.
 void note_lost_router(const PassPart& p, size_t layer) {
   size_t none = Pass::kNoLayer;
   p.pass.nonfinite_router_layer.compare_exchange_strong(none, layer);
 }
 
-// A number that is not finite persists in x, so x is checked. Other buffers would not show it: int8 inputs of later
-// layers hide it, and rows that want no logits would be committed.
+// Checks x, because a value that is not finite stays in x through all later layers. Checking other buffers would not
+// suffice: int8 inputs of later layers hide the value, and rows that want no logits would be committed.
 void check_rows_finite(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   if (p.computes_all && p.worker.index() != 0) return;
@@ -250,7 +250,7 @@ void check_rows_finite(const PassPart& p, size_t layer) {
   }
 }
 
-// All workers read the result after the barriers of the layer's attention.
+// Only worker 0 checks. All workers read the result after the barriers of the layer's attention.
 void check_cancelled(const PassPart& p, size_t layer) {
   if (p.worker.index() != 0) return;
   if (p.pass.observer) p.pass.observer(layer);

@@ -81,12 +81,13 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
 namespace {
 
 bool is_finite(std::span<const float> row) {
-  uint32_t largest = 0;  // maximum of the bits of magnitudes: above every finite float for infinity and NaN
+  uint32_t largest = 0;  // maximum of the bits of magnitudes; for infinity and NaN it is above that of every finite
+                         // float
   for (const float value : row) largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
   return largest < 0x7f800000u;
 }
 
-// Never sample from numbers that are not finite: the whole pass fails.
+// The whole pass fails if a logit is not finite, because no token must be sampled from such logits.
 Status check_finite(const Logits& logits, const forward::Pass& pass) {
   for (size_t i = 0; i < logits.n_rows(); ++i) {
     if (!is_finite(logits.row(i))) return {ErrorCode::kNonFinite, "the model computed a logit that is not finite"};
@@ -121,8 +122,9 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   pass.stop = std::move(stop);
   pass.observer = observer_;
   for (const AttentionSequence& sequence : pass.sequences) blocks_shared_ += sequence.shared_blocks;
-  // In a small pass, rows stay in the workers' own buffers from first to last layer. In a large one, each layer is long
-  // enough for a parallel region of its own, so that a pass need not wait for a preempted thread (base/parallel.h).
+  // In a small pass, rows stay in the workers' own buffers from the first to the last layer. In a large pass, each
+  // layer is long enough for a parallel region of its own; so a region can leave out a thread that lost its core
+  // (base/parallel.h).
   const size_t step = pass.n_rows() <= Activations::kOwnRows ? config_.n_layers : 1;
   for (size_t layer = 0; layer < config_.n_layers && pass.stopped_layer == forward::Pass::kNoLayer; layer += step) {
     team_->run([&](const Worker& worker) { forward::run_layers(worker, pass, {layer, layer + step}); });
@@ -130,7 +132,9 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   TRY(failure_of(pass));
   TRY(check_finite(logits, pass));
 
-  for (const SequenceChunk& chunk : batch) chunk.entry->commit(chunk.tokens);  // the only line that grows a sequence
+  for (const SequenceChunk& chunk : batch)
+    chunk.entry->commit(chunk.tokens);  // the only line that makes a sequence
+                                        // longer
   return {};
 }
 

@@ -48,7 +48,7 @@ size_t convolved_width(const Config& c, size_t) {
   return m.v_width() + (m.has_heads() ? m.q_width() + m.k_width() : 0);
 }
 
-// Presence in models that have the tensor: required, or optional.
+// Presence of a tensor in models for which `has` is true: required; in the second function optional.
 template <bool (*has)(const Config&, size_t layer)>
 Presence must(const Config& c, size_t l) {
   return has(c, l) ? Presence::kMust : Presence::kNo;
@@ -277,7 +277,7 @@ constexpr std::array kTable = {
               dim, v_width, &Weights::w_out, must<recurs>, kMixed},
 };
 
-// Offset of a part among parts that are stored in this order.
+// Returns the offset of a part among parts that are stored in this order.
 RowOrder behind(std::initializer_list<TensorRole> order, TensorRole part, const Config& c) {
   size_t first = 0;
   for (const TensorRole role : order) {
@@ -287,7 +287,7 @@ RowOrder behind(std::initializer_list<TensorRole> order, TensorRole part, const 
   return {.first = first};
 }
 
-// The part of the inputs that a bias belongs to.
+// Returns the part of the inputs that a bias belongs to.
 TensorRole part_of_bias(TensorRole bias) {
   switch (bias) {
     case kBMixQ: return kMixQ;

@@ -14,7 +14,7 @@ namespace {
 
 using enum TensorRole;
 
-// All spellings of a role in files of one container, in order of preference.
+// Returns all spellings of a role in files of one container, in order of preference.
 std::string_view spellings(bool gguf, std::span<const TensorName> names, TensorRole role) {
   for (const TensorName& name : names) {
     const char* own = gguf ? name.gguf : name.hf;
@@ -45,12 +45,12 @@ std::string fill_in(std::string_view spelling, std::string_view prefix, size_t l
 
 struct Found {
   std::string name;
-  std::string spelling;  // if each head's part is a tensor of its own
+  std::string spelling;  // set if each head's part is a tensor of its own
   const TensorView* tensor = nullptr;
   bool all_copies = false;
 };
 
-// If the file has no such tensor, returns the first spelling.
+// Finds the tensor of a role. If the file does not have it, the result has the first spelling.
 Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer, size_t copy) {
   Found found;
   for_each_piece(spellings(file, config, role), '|', [&](std::string_view spelling) {
@@ -66,7 +66,7 @@ Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, si
   return found;
 }
 
-// True if equal except for dimensions of 1, which files may omit.
+// True if the shapes are equal except for dimensions of 1, which files may omit.
 bool same_but_for_ones(const Shape& a, const Shape& b) {
   const auto without_ones = [](const Shape& shape) {
     Shape rest;
@@ -92,7 +92,7 @@ Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
   return {};
 }
 
-// Rows that a RowSource produces cannot be split to another width.
+// Error if `wanted` has rows of another width than the tensor: rows that a RowSource produces cannot be split.
 Status check_made_rows(const ModelFile& file, const Found& found, const Shape& wanted) {
   const Shape& own = found.tensor->shape;
   if (found.tensor->source == nullptr) return {};
@@ -102,7 +102,7 @@ Status check_made_rows(const ModelFile& file, const Found& found, const Shape& w
                                     ", expected " + wanted.to_string() + ": rows of this type cannot be reshaped"};
 }
 
-// The shape that the file must have: a matrix or a vector, of all copies or of one.
+// Returns the shape that the file must have: a matrix or a vector, of all copies or of one.
 Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows, size_t n_copies) {
   Shape shape;
   if (n_copies > 0) shape.dims[shape.rank++] = n_copies;
@@ -112,7 +112,7 @@ Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file
   return shape;
 }
 
-// One copy's part of the tensor that holds all copies.
+// Returns one copy's part of the tensor that holds all copies.
 TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
   if (all.source != nullptr) {
     const uint64_t n_rows = shape.rank == 2 ? 1 : shape[1];
@@ -127,7 +127,7 @@ TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
 
 }  // namespace
 
-// The table lists the parts of a fused tensor in their order.
+// The parts of a fused tensor are stored in the order of the table.
 RowOrder order_in_fused(const ModelConfig& config, const TensorRow& row, size_t layer) {
   if (const std::optional<RowOrder> order = recurrent_part_order(config, row)) return *order;
   const bool is_query = row.role == kWq || row.role == kBq;
@@ -170,7 +170,7 @@ Status find_parts(const ModelFile& file, const ModelConfig& config, const Found&
   return {};
 }
 
-// If a part is consecutive rows of a matrix, reduces `source.tensor` to a view of them.
+// If a part is consecutive rows of a matrix, reduces source.tensor to a view of these rows.
 void cut(TensorSource& source) {
   if (source.transposed || source.order.block != 0 || source.tensor.shape.rank != 2) return;
   source.tensor = source.tensor.row_range(source.order.first, source.n_rows);
@@ -195,7 +195,7 @@ std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRol
 
 namespace {
 
-// The fused tensor that may hold this one; otherwise the role itself.
+// Returns the fused tensor that may hold this one; otherwise the role itself.
 TensorRole fused_role(const ModelConfig& config, const TensorRow& row) {
   if (row.role == kWq && config.gate_beside_query) return kWqGate;
   if (row.role == kBq && config.gate_beside_query) return kBqGate;
@@ -207,13 +207,13 @@ bool is_of_block(const ModelConfig& config, size_t layer, size_t adapter) {
   return adapter % config.common.n_blocks == config.layers[layer].adapter % config.common.n_blocks;
 }
 
-// True for a norm's weight stored as one row per part.
+// True for a norm's weight that is stored as one row per part.
 bool is_by_part(const ModelConfig& config, const TensorRow& row, const TensorView& tensor) {
   return row.role == kMixNorm && !config.recurrent.norm_is_shared && tensor.shape.rank == 2;
 }
 
-// True if the file may have a separate tensor for this role. False for roles that are always fused; a tensor of that
-// name is then another role's (values of attention beside a recurrent mixer).
+// True if the file may have a separate tensor for this role. False for roles that are always fused: a tensor of that
+// name is then another role's (the values of attention in a layer that also has a recurrent mixer).
 bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
   if (row.role == kWq || row.role == kBq) return !config.gate_beside_query;
   const FusedInputs fused = config.recurrent.fused;
@@ -221,8 +221,8 @@ bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
   return row.part_of != kMixIn || !always_fused;
 }
 
-// True if the file has the tensor as [in, out]. Published checkpoints have experts so, those saved by transformers 5
-// may not: the shape decides, unless it is square.
+// True if the file has the tensor as [in, out]. Published checkpoints store experts so, but those saved by transformers
+// 5 may not. So the shape decides, unless it is square.
 bool is_transposed(const ModelConfig& config, const TensorRow& row, const TensorView& tensor, size_t n_rows,
                    size_t n_cols) {
   if (!row.is_matrix() || !row.per_layer()) return false;
@@ -245,7 +245,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
 
   Found found = may_stand_alone(config, row) ? find(file, config, row.role, layer, copy) : Found();
   size_t file_rows = source.n_rows;
-  // GGUF uses one name for up and for gate|up: it is fused if the file has no gate.
+  // GGUF uses one name for up and for fused gate|up: the tensor is fused if the file has no gate.
   const bool own = found.tensor != nullptr &&
                    (row.role != kWUp || !config.gated || find(file, config, kWGate, layer, 0).tensor != nullptr);
   const TensorRole part_of = fused_role(config, row);
@@ -254,7 +254,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
     if (fused.tensor != nullptr) {
       const size_t fused_rows = tensor_row(part_of).rows(config, layer);
       const RowOrder order = order_in_fused(config, row, layer);
-      // A fused tensor need not hold all parts: q|k|v has no gates.
+      // A fused tensor may lack a part: q|k|v has no gates.
       if (source.n_rows == 0 || order.source_row(source.n_rows - 1) < fused_rows) {
         found = std::move(fused);
         file_rows = fused_rows;
@@ -274,7 +274,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
     return source;
   }
   const Shape wanted = wanted_shape(row, source, file_rows, found.all_copies ? n_copies(row, config, layer) : 0);
-  // One weight per head may be stored as one row per head.
+  // One weight per head may be stored as a matrix with a row for each head.
   const bool by_head = config.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
   const size_t head_dim = config.layers[layer].head_dim;
   const size_t n_parts = config.recurrent.norm_parts;
@@ -296,7 +296,7 @@ Result<TensorSource> find_source(const ModelFile& file, const ModelConfig& confi
     const LayerConfig& of_layer = config.layers[layer];
     source.order.head_dim = of_layer.head_dim;
     const size_t rope = of_layer.rope == kNoRope ? 0 : of_layer.rope;
-    // Converters permute whole heads if no rope defines the rotated share.
+    // If no rope defines the rotated share, converters permute whole heads.
     source.order.rotary_dim = config.ropes.empty() ? of_layer.head_dim : config.ropes[rope].rotary_dim;
   }
   if (config.recurrent.tiled_heads && !config.recurrent.tiled_in_file) source.tiles = tiled_heads(config, row.role);

@@ -50,7 +50,7 @@ size_t laurel_rank(const Config& c, size_t) { return c.laurel_rank; }
 size_t streams(const Config& c, size_t) { return c.altup.n_streams; }
 size_t streams_squared(const Config& c, size_t) { return c.altup.n_streams * c.altup.n_streams; }
 
-// Presence in models that have the tensor: required, or optional.
+// Presence of a tensor in models for which `has` is true: required; in the second function optional.
 template <bool (*has)(const Config&, size_t layer)>
 Presence must(const Config& c, size_t l) {
   return has(c, l) ? Presence::kMust : Presence::kNo;
@@ -61,7 +61,7 @@ Presence may(const Config& c, size_t l) {
 }
 
 bool always(const Config&, size_t) { return true; }
-// False for layers that use another layer's shared block, which stores the weights.
+// False for layers that use a shared block whose weights another layer stores.
 bool attends(const Config& c, size_t l) {
   const LayerConfig& of = c.layers[l];
   return of.attends && (of.common_layer == kNoLayer || of.common_layer == l);
@@ -70,7 +70,7 @@ bool mixes(const Config& c, size_t l) { return c.layers[l].attends || c.layers[l
 bool before(const Config& c, size_t l) { return mixes(c, l) && c.norms_of(l) != NormPlaces::kAfter; }
 bool after(const Config& c, size_t l) { return mixes(c, l) && c.has_post_norms(l); }
 bool after_ffn(const Config& c, size_t l) { return c.has_mlp(l) && c.has_post_norms(l); }
-// A parallel MLP may share attention's norm.
+// A parallel MLP may share attention's norm; then it has none of its own.
 Presence before_ffn(const Config& c, size_t l) {
   if (!c.has_mlp(l) || c.norms_of(l) == NormPlaces::kAfter) return Presence::kNo;
   return c.parallel ? Presence::kMay : Presence::kMust;
@@ -99,7 +99,7 @@ bool out_scale(const Config& c, size_t) { return c.scaled_layers; }
 bool latent(const Config& c, size_t l) { return attends(c, l) && c.latent.used(); }
 bool q_latent(const Config& c, size_t l) { return attends(c, l) && c.latent.q_rank != 0; }
 bool attention_gate(const Config& c, size_t l) { return attends(c, l) && c.attention_gate; }
-// Queries and their gates may be fused: for each head its query, then its gate.
+// Queries and their gates may be one fused tensor: for each head its query, then its gate.
 bool fused_gate(const Config& c, size_t l) { return attention_gate(c, l) && c.gate_beside_query; }
 bool positions(const Config& c, size_t) { return c.learned_positions; }
 bool own_head(const Config& c, size_t) { return !c.tied; }
@@ -111,7 +111,7 @@ constexpr auto kAsIs = FixUp::kNone, kRotated = FixUp::kRotated, kNorm = FixUp::
 constexpr auto kRotatedNorm = FixUp::kRotatedNorm;
 constexpr auto kNoInput = InputOf::kNone, kH = InputOf::kH;
 
-// In forward order: tensors of the model, then those of a layer from first to last norm.
+// In the order of the forward pass: tensors of the model, then those of a layer from first to last norm.
 constexpr std::array kTable = {
     TensorRow{kEmbed, "token_embd.weight", "@embed_tokens.weight", vocab_size, dim, &Model::embed, must<always>},
     TensorRow{kPositions, "position_embd.weight", "@wpe.weight", context, dim, &Model::positions, must<positions>},

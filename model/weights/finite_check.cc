@@ -22,8 +22,8 @@ namespace ibid {
 
 namespace {
 
-// True if some number of the row has all bits of `mask` set: the exponent of infinity and NaN. Branch-free, so that the
-// compiler vectorises it.
+// True if a number of the row has all bits of `mask` set, the exponent of infinity and NaN. Branchless, so that it
+// vectorises.
 template <typename Bits>
 bool any_has(std::span<const std::byte> row, Bits mask) {
   const std::byte* at = row.data();
@@ -52,7 +52,7 @@ bool decoded_is_finite(DType dtype, std::span<const std::byte> block) {
   return all_finite(decoded);
 }
 
-// For blocks of a scale and 32 codes.
+// Checks blocks of a scale and 32 codes.
 bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask) {
   constexpr size_t kCodes = 32;
   constexpr float kSmall = std::numeric_limits<float>::max() / 65536;  // all codes are below 65,536
@@ -66,8 +66,8 @@ bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask
   return true;
 }
 
-// The halves that all numbers of a block are multiplied by: n of them at `first`. The other factors are integers too
-// small to overflow a half.
+// Where a block has the halves that all its numbers are multiplied by: n of them at `first`. The other factors are
+// integers, too small to overflow a half.
 struct BlockHalves {
   DType dtype;
   size_t first, n;
@@ -89,8 +89,8 @@ bool halves_are_finite(const BlockHalves& halves, std::span<const std::byte> row
   return bad == 0;
 }
 
-// IQ1_M has its half in the upper four bits of the four words at the end of a block: the upper exponent bits in the
-// last word, the lowest one in the word before.
+// IQ1_M has its half in the upper four bits of the four words at the end of a block: the upper exponent bits are in the
+// last word, the lowest one is in the word before.
 bool iq1_m_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 56, kLast = 54, kBefore = 52;
   for (size_t at = 0; at < row.size(); at += kBlock) {
@@ -101,7 +101,7 @@ bool iq1_m_is_finite(std::span<const std::byte> row) {
   return true;
 }
 
-// With the largest powers of two, some codes become infinite.
+// Checks the codes too: times the largest powers of two some of them become infinite.
 bool mxfp4_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 17;
   constexpr auto kLarge = std::byte{253};
@@ -134,7 +134,7 @@ bool all_finite(DType dtype, std::span<const std::byte> row) {
     case DType::kF8E5M2Scaled: return scaled_are_finite(dtype, row, 0x7c);
     case DType::kIQ1_M: return iq1_m_is_finite(row);
     case DType::kMXFP4: return mxfp4_is_finite(row);
-    case DType::kNVFP4: return true;  // no bit pattern of its scales is infinite; 127 means 0
+    case DType::kNVFP4: return true;  // no bit pattern of its scales is infinite, and 127 means 0
     default: break;
   }
   const auto* halves = std::ranges::find(kHalves, dtype, &BlockHalves::dtype);
@@ -144,7 +144,7 @@ bool all_finite(DType dtype, std::span<const std::byte> row) {
 
 namespace {
 
-constexpr uint64_t kJobBytes = uint64_t{1} << 20;  // per job; large enough to amortise its scheduling
+constexpr uint64_t kJobBytes = uint64_t{1} << 20;  // bytes per job, enough to amortise its scheduling
 
 uint64_t n_cols_of(const TensorView& tensor) {
   return tensor.shape.rank == 0 ? 1 : tensor.shape[tensor.shape.rank - 1];
@@ -154,7 +154,7 @@ size_t bytes_of_row(const TensorView& tensor) {
   return tensor.shape.rank == 0 ? tensor.data.size() : tensor.row_bytes();
 }
 
-// A row of a tensor in the file, or produced by its RowSource.
+// Returns a row of a tensor in the file, or a row that its RowSource produces.
 std::span<const std::byte> row_of(const TensorView& tensor, uint64_t row, std::vector<std::byte>& made) {
   const size_t bytes = bytes_of_row(tensor);
   if (tensor.source == nullptr) return tensor.data.subspan(row * bytes, bytes);
@@ -164,7 +164,7 @@ std::span<const std::byte> row_of(const TensorView& tensor, uint64_t row, std::v
   return made;
 }
 
-// Names the whole tensor in the file, even if only a part was checked.
+// Returns the error. It names the whole tensor in the file, even if only a part was checked.
 Status not_finite(const ModelFile& file, const std::string& name) {
   const TensorView& tensor = *file.find_tensor(name);
   const char* what = dtype_is_quantized(tensor.dtype) ? "scale" : "value";
@@ -172,7 +172,8 @@ Status not_finite(const ModelFile& file, const std::string& name) {
           file.path() + ": tensor " + name + " holds a " + what + " that is not finite" + first_bad_element(tensor)};
 }
 
-// Factors of h are applied to the outputs of its matrices. A bias that is added first is divided by them.
+// Returns the divisor of a bias that is added before factors of h are applied to the outputs of its matrix; 1 for
+// others.
 float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   switch (role) {
     case TensorRole::kBq:
@@ -188,7 +189,7 @@ float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   }
 }
 
-// Name of the tensor of one head's part.
+// Returns the name of the tensor that has one head's part.
 std::string name_of_part(const ModelFile& file, const TensorSource& source, const TensorView& part) {
   for (const std::string& name : file.tensor_names()) {
     if (file.find_tensor(name)->data.data() == part.data.data()) return name;
@@ -196,12 +197,12 @@ std::string name_of_part(const ModelFile& file, const TensorSource& source, cons
   return source.name;
 }
 
-// The matrices of a model, split into jobs.
+// The matrices of a model, divided into jobs.
 class MatrixCheck {
  public:
   explicit MatrixCheck(const ModelFile& file) : file_(file) {}
 
-  // Skips parts of a fused tensor that are views of the same bytes.
+  // Skips parts of a fused tensor that are views of bytes already added.
   void add(const TensorSource& source) {
     const TensorView& tensor = source.tensor;
     const void* from = tensor.source != nullptr ? static_cast<const void*>(tensor.source) : tensor.data.data();
@@ -284,7 +285,7 @@ std::string first_bad_element(const TensorView& tensor) {
 
 Status read_vector(const ModelFile& file, const ModelConfig& config, const TensorRow& row, const TensorSource& source,
                    std::span<float> out) {
-  std::vector<float> in_file_order;  // of the file's tensor, which may hold more than this source
+  std::vector<float> in_file_order;  // values of the tensor in the file, which may contain more than this source
   for (const TensorView& part : source.parts.empty() ? std::vector{source.tensor} : source.parts) {
     if (!all_finite(part.dtype, part.data)) return not_finite(file, name_of_part(file, source, part));
     const size_t filled = in_file_order.size();

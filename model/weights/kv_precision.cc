@@ -21,8 +21,9 @@ namespace {
 
 using enum TensorRole;
 
-// The largest number of a rotated row is about 3 standard deviations, for d from 64 to 256. The rounding error to steps
-// of largest / 127 is uniformly distributed.
+// Standard deviation of the rounding error of INT8, in standard deviations of the row. The largest number of a rotated
+// row is about 3 of these, for d from 64 to 256; the error of rounding to steps of largest / 127 is uniformly
+// distributed.
 const double kInt8Step = 3.0 / (127.0 * std::sqrt(12.0));
 
 // Maximum KvNoise for which a part may be INT8, or INT4 (docs/numerics.md).
@@ -43,7 +44,7 @@ struct Moments {
   }
 };
 
-// Sums in 16 lanes, in the same order on all machines.
+// Sums in 16 lanes, which gives the same order on all machines.
 template <typename Term>
 double sum_of(size_t n, const Term& term) {
   std::array<float, 16> lanes{};
@@ -63,7 +64,7 @@ class LayerTensors {
   LayerTensors(const ModelFile& file, const ModelConfig& config, size_t layer)
       : file_(file), config_(config), layer_(layer) {}
 
-  // Empty if the layer does not have it, or no role is given.
+  // Returns a vector; empty if the layer does not have it, or if no role is given.
   Result<std::vector<float>> vector(std::optional<TensorRole> role) const {
     if (!role) return std::vector<float>();
     const TensorRow& row = tensor_row(*role);
@@ -73,12 +74,12 @@ class LayerTensors {
     return values;
   }
 
-  // The moments of W x + b; empty if the layer does not have the matrix.
+  // Returns the moments of W x + b; empty if the layer does not have the matrix.
   Result<Moments> product(TensorRole matrix, const Moments& x, std::optional<TensorRole> bias = {}) const {
     TRY_ASSIGN(const TensorSource source, find_source(file_, config_, tensor_row(matrix), layer_));
     if (!source.found()) return Moments();
     Moments y(source.n_rows);
-    // If the size differs, x is not the norm before this matrix (CommonBlocks): uses variance 1.
+    // If the sizes differ, x is not the output of the norm before this matrix (CommonBlocks); then use variance 1.
     std::vector<float> deviation(source.n_cols, 1.0f), mean(source.n_cols);
     for (size_t c = 0; x.size() == source.n_cols && c < source.n_cols; ++c) {
       deviation[c] = static_cast<float>(std::sqrt(x.variance[c]));
@@ -134,7 +135,7 @@ class LayerTensors {
   const size_t layer_;
 };
 
-// Divides each norm_dim channels by their rms, then multiplies by the weights, of one head or of all.
+// Divides each norm_dim channels by their rms, then multiplies by the weights (one head's, or all).
 void norm(std::span<const float> weights, size_t norm_dim, Moments& x) {
   for (size_t begin = 0; begin < x.size(); begin += norm_dim) {
     const double mean_square = x.energy(begin, begin + norm_dim) / static_cast<double>(norm_dim);
@@ -156,13 +157,14 @@ double median(std::vector<double> values) {
 // The noise of one layer with attention.
 class LayerNoise {
  public:
-  // A layer that uses another layer's shared block has that layer's weights.
+  // A layer that uses a shared block reads the weights of the layer that stores it.
   LayerNoise(const ModelFile& file, const ModelConfig& config, size_t layer)
       : config_(config),
         of_(config.layers[layer]),
         tensors_(file, config, of_.common_layer == kNoLayer ? layer : of_.common_layer) {}
 
-  // Moments of the projections' input: weights of the norm before them, and the bias of a LayerNorm.
+  // Returns the moments of the input of the projections, from the weights of the norm before them, and from the bias of
+  // a LayerNorm.
   Result<Moments> input(TensorRole norm_weight, std::optional<TensorRole> norm_bias = {}) const {
     TRY_ASSIGN(const std::vector<float> weight, tensors_.vector(norm_weight));
     TRY_ASSIGN(const std::vector<float> bias, tensors_.vector(norm_bias));
@@ -172,7 +174,7 @@ class LayerNoise {
     return x;
   }
 
-  // keys: of the KV layer; set by the layer that writes it, read by the layers that share it.
+  // keys: those of the KV layer; the layer that writes it sets them, and layers that share it read them.
   Result<KvNoise> of_heads(Moments& keys) const {
     TRY_ASSIGN(const Moments x, input(config_.common.used() ? kCommonNorm : kAttnNorm, kAttnNormBias));
     TRY_ASSIGN(Moments q, tensors_.product(kWq, x, kBq));
@@ -190,7 +192,7 @@ class LayerNoise {
     return noise;
   }
 
-  // The query for a latent row is W_k^T q; its components are independent if those of q are.
+  // For a latent row the query is W_k^T q. Its components are independent if those of q are.
   Result<KvNoise> of_latents() const {
     const LatentAttention& latent = config_.latent;
     TRY_ASSIGN(const Moments x, input(kAttnNorm, kAttnNormBias));
@@ -261,7 +263,7 @@ class LayerNoise {
   const LayerTensors tensors_;
 };
 
-// The maximum noise of the layers that attend over one KV layer.
+// Returns the maximum noise of the layers that attend over one KV layer.
 Result<KvNoise> noise_of(const ModelFile& file, const ModelConfig& config, size_t kv_layer) {
   KvNoise noise;
   Moments keys;
@@ -279,7 +281,7 @@ Result<KvNoise> noise_of(const ModelFile& file, const ModelConfig& config, size_
 }  // namespace
 
 Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const ModelConfig& config, int n_threads) {
-  // Finds all tensors before reading one, so that a missing one is reported in the order of the table.
+  // Find all tensors before reading one, so that a missing tensor is reported in the order of the table.
   TRY(plan_weights(file, config, Numerics::kExact).status());
   const auto n_layers = static_cast<size_t>(
       std::ranges::count_if(config.layers, [](const LayerConfig& layer) { return layer.attends && layer.writes_kv; }));

@@ -21,11 +21,12 @@ namespace ibid {
 
 namespace {
 
-// --- W_kvb, which expands the latents of keys and values, as attention over latent rows reads it: the values as
-// stored, the keys transposed (model/config/latent_attention.h). Blocks extend along the rows of the file, so the
-// transposed part of quantised weights is decoded to F32, which is exact; floats keep their type.
+// --- W_kvb, which expands the latents of keys and values, in the form that attention over latent rows reads: the
+// values as stored, the keys transposed (model/config/latent_attention.h). Blocks extend along the rows of the file, so
+// the transposed part of quantised weights is decoded to F32, which is exact; floats keep their type.
 
-// Rows [H row_value_dim, nope_dim]: row r of a head is column r of its key rows; rows beyond kv_rank are zero.
+// The keys, transposed: rows [H row_value_dim, nope_dim]. Row r of a head is column r of its key rows; rows from
+// kv_rank on are zero.
 class TransposedKeys : public RowSource {
  public:
   TransposedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)
@@ -56,7 +57,7 @@ class TransposedKeys : public RowSource {
   // Reads columns `rows` of a head.
   void read_columns(uint64_t head, std::span<const uint64_t> rows, std::byte* out) const {
     const BlockSize block = dtype_block(whole_.dtype);
-    uint64_t first = width_, end = 0;  // range of blocks that contain them
+    uint64_t first = width_, end = 0;  // range of blocks that contain these columns
     for (const uint64_t row : rows) {
       first = std::min(first, row % width_ / block.values * block.values);
       end = std::max(end, (row % width_ / block.values + 1) * block.values);
@@ -82,7 +83,7 @@ class TransposedKeys : public RowSource {
     }
   }
 
-  // made: buffer for a row that a RowSource produces.
+  // made: buffer for a row that is produced by a RowSource.
   const std::byte* row_of(uint64_t row, std::span<std::byte> made) const {
     if (whole_.source == nullptr) return whole_.data.data() + row * whole_.row_bytes();
     const uint64_t index = whole_.first_row + row;
@@ -100,7 +101,7 @@ struct LatentExpansionSources {
   std::unique_ptr<RowSource> turned;  // source of `keys.tensor`
 };
 
-// whole: [H (nope_dim + value_dim), kv_rank], for each head the key rows, then the value rows.
+// whole: [H (nope_dim + value_dim), kv_rank]; for each head its key rows, then its value rows.
 LatentExpansionSources split_latent_expansion(const ModelConfig& config, const TensorSource& whole) {
   const LatentAttention& shape = config.latent;
   LatentExpansionSources parts;
@@ -123,13 +124,13 @@ LatentExpansionSources split_latent_expansion(const ModelConfig& config, const T
 
 PanelType panel_type(const TensorSource& source, Numerics numerics) {
   const DType dtype = source.tensor.dtype;
-  // Blocks that span two heads cannot be reordered.
+  // Blocks that contain columns of two heads cannot be reordered.
   const HeadTiles& columns = source.tiles.columns;
   const bool fits = !columns.used() || columns.width % dtype_block(dtype).values == 0;
   return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);
 }
 
-// The object that owns the member.
+// Returns the object that owns the member.
 template <typename T, typename Owner>
 Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
   if constexpr (std::is_same_v<Owner, TransformerWeights>) {
@@ -148,7 +149,7 @@ Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, Transf
   }
 }
 
-// Binds the tensors of one file to memory in one arena. Reads vectors at once, and lists matrices for pack().
+// Assigns memory in one arena to the tensors of one file. Reads vectors at once, and lists matrices for pack().
 class Binder {
  public:
   Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, Arena& arena)
@@ -179,10 +180,10 @@ class Binder {
 
   // REQUIRES: called once, after the last bind(). Error: kNonFinite.
   Status pack(ThreadTeam& team) const {
-    // Releases the file's pages as it goes; else the whole file would stay resident.
+    // Release the file's pages on the way; otherwise the whole file would stay resident.
     const Status status = packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
     if (status.ok()) return status;
-    TRY(check_finite_weights(file_, config_, team));  // its error also names the element
+    TRY(check_finite_weights(file_, config_, team));  // the error of this check also names the element
     return {status.code(), file_.path() + ": " + status.message()};
   }
 
@@ -208,7 +209,7 @@ class Binder {
   const ModelConfig& config_;
   const Numerics numerics_;
   Arena& arena_;
-  std::vector<std::unique_ptr<RowSource>> turned_;  // sources that packing_ reads from
+  std::vector<std::unique_ptr<RowSource>> turned_;  // sources from which packing_ reads
   PackingList packing_;
 };
 
@@ -290,7 +291,8 @@ Result<TransformerWeights> load_weights(const ModelFile& file, const ModelConfig
   const auto bind = [&](const TensorRow& row, size_t layer, size_t copy) {
     return binder.bind(row, layer, copy, weights);
   };
-  // Vectors first, adjacent: between matrices, each would make this one thread clear a huge page.
+  // Bind all vectors first, so that they are adjacent. Between matrices each vector would make this one thread clear a
+  // huge page.
   TRY(for_each_tensor(config, false, bind));
   TRY(for_each_tensor(config, true, bind));
   if (weights.lm_head.empty()) weights.lm_head = weights.embed;

@@ -13,9 +13,9 @@ namespace {
 
 using namespace lanes;
 
-constexpr uint32_t kOnes = 0x01010101u;  // multiplied with a byte: repeats it four times
+constexpr uint32_t kOnes = 0x01010101u;  // times a byte, it repeats the byte four times
 
-// As a conversion of halves to float and back: signalling NaN become quiet.
+// Makes signalling NaN quiet, as converting halves to float and back does.
 void quiet_halves(Word& halves) {
   for (size_t r = 0; r < kLanes; ++r) {
     const uint32_t half = halves[r] & 0xffffu;
@@ -23,8 +23,8 @@ void quiet_halves(Word& halves) {
   }
 }
 
-// --- Blocks of 32, whose nibbles are in the panel's order. kMin: a half after the scale; kFifth: a word of fifth bits
-// after these; kWords: words of codes.
+// --- Blocks of 32, whose nibbles have the panel's order. kMin: a half follows the scale; kFifth: a word of fifth bits
+// follows these; kWords: number of words of codes.
 
 template <size_t kBytes, bool kMin, bool kFifth, size_t kWords, uint32_t kFlip>
 struct Plain {
@@ -72,7 +72,7 @@ struct Plain {
   }
 };
 
-// The scale is an exponent; code 8 is a second zero and becomes code 0.
+// The scale is an exponent; code 8 is a second zero, and is stored as code 0.
 struct Mxfp4 {
   static constexpr size_t kBlockBytes = 17;
 
@@ -89,12 +89,12 @@ struct Mxfp4 {
     std::memcpy(chunk + format.codes_at() + half * sizeof codes, codes, sizeof codes);
   }
 
-  // The bfloat 2^(exponent - 128), subnormal for 0 and 1; 255 is NaN.
+  // Returns the bfloat 2^(exponent - 128), subnormal for exponents 0 and 1; 255 is NaN.
   static uint32_t bfloat_of(uint32_t exponent) {
     const uint32_t number = exponent < 2 ? 0x20u << exponent : (exponent - 1) << 7;
     return exponent == 255 ? 0x7fc0u : number;
   }
-  // Bit 0 of each nibble is 1 if the nibble is not 8.
+  // Returns a word in which bit 0 of each nibble is 1 if the nibble in `nibbles` is not 8.
   static uint32_t not_eight(uint32_t nibbles) {
     const uint32_t differing = nibbles ^ 0x88888888u;
     return (differing | differing >> 1 | differing >> 2 | differing >> 3) & 0x11111111u;
@@ -104,7 +104,7 @@ struct Mxfp4 {
 // --- Blocks of 256 (weights/block_formats.h). Each type gathers the words of a block, then returns
 //   scales, mins: four groups' bytes per word;   d: halves d, dmin in the upper 16 bits;   codes of 64 columns.
 
-// Joins 32 codes of at most 4 bits to nibbles: from 8 words of four columns each.
+// Joins 32 codes of at most 4 bits, in 8 words of four columns each, to nibbles.
 template <typename Low>
 void join_nibbles(Low low, Word* __restrict out) {
   for (size_t j = 0; j < 4; ++j) {
@@ -112,7 +112,7 @@ void join_nibbles(Low low, Word* __restrict out) {
   }
 }
 
-// Joins codes of 2 bits, or the upper 2 of 6, to two words, each with the pairs of 16 columns.
+// Joins codes of 2 bits, or the upper 2 bits of 6, to two words, each with the pairs of 16 columns.
 template <typename High>
 void join_pairs(High high, Word* __restrict out) {
   for (size_t v = 0; v < 2; ++v) {
@@ -138,7 +138,7 @@ struct Q2K {
       }
     }
   }
-  // The four blocks of 32 are bit planes of the same 32 bytes.
+  // The four blocks of 32 values are bit planes of the same 32 bytes.
   void codes(size_t quarter, Word* out) const {
     for (size_t block = 0; block < 2; ++block, out += 2) {
       const Word* pairs = words + 4 + 8 * (quarter / 2);
@@ -170,7 +170,7 @@ struct Q4K {
     gather<36>(blocks, 0, words);
     split_k_scales(words + 1, scales, mins);
   }
-  // The two blocks of 32 are the low and the high nibbles of the same 32 bytes.
+  // The two blocks of 32 values are the low and the high nibbles of the same 32 bytes.
   void codes(size_t quarter, Word* out) const { k_nibbles(words + 4 + 8 * quarter, out, out + 4); }
 
   static void k_nibbles(const Word* quants, Word* first, Word* second) {
@@ -217,7 +217,7 @@ struct Q6K {
     gather<1>(blocks, 206, &halves);
     for (uint32_t& half : halves) half >>= 16;
   }
-  // Quarters 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes, with two bit planes each of the
+  // Quarters 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes; each also has two bit planes of the
   // same 32 bytes of pairs.
   void codes(size_t quarter, Word* out) const {
     const unsigned shift = 4 * (quarter % 2);
@@ -231,8 +231,8 @@ struct Q6K {
   }
 };
 
-// Stores a code of -4..3 as 28 + x, where x is its three bits: nibble 12 | x and upper bits 1 if the third bit is
-// clear, else the two lower bits and upper bits 2.
+// A code of -4..3 is stored as 28 + x, where x is its three bits: as nibble 12 | x with upper bits 1 if the third bit
+// is clear, else as the two lower bits with upper bits 2.
 struct Q3K {
   static constexpr size_t kBlockBytes = 110, kGroups = 16;
   static constexpr bool kMins = false;
@@ -288,7 +288,7 @@ struct Iq4xs {
   void codes(size_t quarter, Word* out) const { std::memcpy(out, words + 2 + 8 * quarter, 8 * sizeof(Word)); }
 };
 
-// Packs one block of the file to one chunk.
+// Packs one block of the file to one chunk of the panel.
 template <typename Block>
 void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out) {
   Block block;

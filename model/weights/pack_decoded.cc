@@ -10,7 +10,7 @@ namespace ibid {
 
 namespace {
 
-static_assert(kSuperChunkCols == kMaxValuesPerBlock);  // one super scale per chunk
+static_assert(kSuperChunkCols == kMaxValuesPerBlock);  // so that a chunk has one super scale
 
 // Decoded codes and scales of up to 16 rows. The panel's groups may be smaller than the blocks' groups.
 struct Decoded {
@@ -35,7 +35,7 @@ struct Decoded {
   std::vector<uint16_t> d, dmin;
 };
 
-// The part of `all` that belongs to row r; all parts have equal size.
+// Returns the part of `all` that belongs to row r; all parts have equal size.
 template <typename T>
 std::span<T> part(std::vector<T>& all, size_t r, size_t n_rows) {
   const size_t n = all.size() / n_rows;
@@ -106,7 +106,7 @@ using namespace lanes;
 
 namespace {
 
-// Packs floats: a panel is the rows, transposed. A word has one number of 32 bits, or two of 16.
+// Packs floats: a panel has the transposed rows. A word has one number of 32 bits, or two of 16.
 template <typename T>
 void pack_floats(Blocks& blocks, size_t n_cols, std::byte* out) {
   constexpr size_t kPerWord = sizeof(uint32_t) / sizeof(T);

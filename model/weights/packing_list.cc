@@ -19,7 +19,8 @@ namespace ibid {
 
 namespace {
 
-// Two huge pages: large enough that threads rarely meet at an edge, small enough that they finish together.
+// Window size: two huge pages, large enough that two threads rarely share a huge page, small enough that all threads
+// finish at about the same time.
 constexpr size_t kWindowBytes = size_t{4} << 20;
 
 size_t quotient_up(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -33,7 +34,7 @@ const std::byte* copy_column(const TensorView& tensor, size_t column, std::byte*
   return out;
 }
 
-// The panels that begin in bytes [begin, end) of a matrix of `n_panels`.
+// Returns the panels that begin in bytes [begin, end) of a matrix with n_panels panels.
 Range panels_in(size_t begin, size_t end, size_t stride, size_t n_panels) {
   return {quotient_up(begin, stride), std::min(n_panels, quotient_up(end, stride))};
 }
@@ -53,7 +54,8 @@ bool scales_are_finite(PanelType type, const std::byte* panel, size_t n_cols) {
   return true;
 }
 
-// In blocks, only a scale or a min can be infinite or NaN, except MXFP4, whose scales can make codes overflow.
+// Checks a packed panel. In blocks only a scale or a min can be infinite or NaN. The exception is MXFP4, in which a
+// scale can make codes overflow.
 bool packed_are_finite(DType dtype, PanelType type, std::span<const std::byte* const> rows, size_t row_bytes,
                        size_t n_cols, const std::byte* panel) {
   if (dtype_is_quantized(dtype) && dtype != DType::kMXFP4) return scales_are_finite(type, panel, n_cols);
@@ -128,12 +130,12 @@ bool PackingList::pack(const Job& job, Range panels) {
 
 Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const {
   if (jobs_.empty()) return {};
-  std::vector<std::atomic<size_t>> left(jobs_.size());  // panels
+  std::vector<std::atomic<size_t>> left(jobs_.size());  // panels of each job that are not packed yet
   for (size_t j = 0; j < jobs_.size(); ++j) left[j] = jobs_[j].packed.n_panels();
   const size_t n_windows = quotient_up(jobs_.back().end, kWindowBytes);
   std::atomic<size_t> next_window = 0, first_bad = jobs_.size();
   team.run([&](const Worker&) {
-    size_t first_job = 0;  // index of the first job in this thread's window; never decreases
+    size_t first_job = 0;  // index of the first job in this thread's window; it never decreases
     for (size_t w = next_window++; w < n_windows; w = next_window++) {
       const size_t begin = w * kWindowBytes, end = begin + kWindowBytes;
       while (first_job < jobs_.size() && jobs_[first_job].end <= begin) ++first_job;

@@ -29,7 +29,7 @@ constexpr const char* kZeros = "bias of zeros";
 constexpr const char* kTied = "tied LM head";
 constexpr const char* kGuesses = "multi-token prediction layer";
 
-// By the ending of a layer tensor's name.
+// A harmless tensor, recognised by the end of its name.
 struct Ending {
   std::string_view ending;
   const char* reason;
@@ -53,13 +53,13 @@ constexpr Ending kEndings[] = {
     {".g_idx", kOfParts},
     {".weight_g_idx", kOfParts},
 };
-// Buffers that early checkpoints have beside the weights, by their names after the layer number.
+// Buffers that early checkpoints store among the weights, by their names after the layer number.
 constexpr std::string_view kMasks[] = {"attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias"};
 // Read by rope_rules.cc (model/architectures/rules.h).
 constexpr std::string_view kRopeTensors[] = {"rope_freqs.weight", "rope_factors_long.weight",
                                              "rope_factors_short.weight"};
 
-// Prefixes of tensors outside of the language model, after the prefix that the model's tensors have.
+// Prefixes of tensors that do not belong to the language model, after the prefix that all tensors of the file have.
 constexpr std::string_view kBeside[] = {"vision", "visual",    "audio",        "speech",      "image", "multi_modal",
                                         "mm_",    "projector", "embed_vision", "embed_audio", "mtp"};
 constexpr std::string_view kBesideInGguf[] = {"v.", "a.", "mm.", "mtp."};
@@ -71,7 +71,8 @@ bool is_zero(const TensorView& tensor) {
   return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
 
-// Names of the tensors that the tensor table finds in a file, and addresses of tensors stored in parts.
+// The names of the tensors that the tensor table finds in a file, and the addresses of tensors that are stored in
+// parts.
 class Used {
  public:
   Used(const ModelFile& file, const ModelConfig& config) {
@@ -104,7 +105,7 @@ class Sorter {
  public:
   Sorter(const ModelFile& file, const ModelConfig& config)
       : file_(file), config_(config), gguf_(file.container() == Container::kGguf) {
-    // Every layer has this tensor: the text before its layer number is the prefix of all layers.
+    // Every layer has this tensor, so the text before its layer number is the prefix of all layers.
     const std::string of_first = tensor_name(file, config, kWo, 0);
     const size_t number = of_first.find(".0.");
     if (number != std::string::npos) layers_ = of_first.substr(0, number + 1);
@@ -123,8 +124,8 @@ class Sorter {
   }
 
  private:
-  // True if a tensor that belongs to no layer is the model's. In GGUF: all except those with a known other prefix; in
-  // checkpoints: those with the prefix of the model's tensors or of its head.
+  // True if a tensor that belongs to no layer belongs to the model. In GGUF these are all except those with a known
+  // other prefix, in checkpoints those with the prefix of the model's tensors or of its head.
   bool is_of_model(std::string_view name) const {
     const auto begins = [&](std::string_view beginning) { return name.starts_with(beginning); };
     if (gguf_) return std::ranges::none_of(kBesideInGguf, begins);
@@ -155,7 +156,7 @@ class Sorter {
   const char* reason_in_layer(const std::string& name, size_t layer, const TensorView& tensor) const {
     const std::string_view rest = std::string_view(name).substr(layers_.size() + std::to_string(layer).size() + 1);
     if (const char* reason = reason_by_ending(name)) return reason;
-    // A bias has one dimension.
+    // A bias has one dimension, these buffers have more.
     if (std::ranges::find(kMasks, rest) != std::end(kMasks) && tensor.shape.rank != 1) return kOfMask;
     if (is_bias_of_zeros(name, tensor)) return kZeros;
     const LayerConfig& of_layer = config_.layers[layer];
