@@ -13,8 +13,8 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxTaps = 64;
-// Maximum floats of the states: 1 GB over all layers. That is more than any model has, and few enough for later
-// arithmetic.
+// Maximum floats of the states: 1 GB over all layers, which is more than any model has, and below the limits of later
+// checks.
 constexpr size_t kMaxStateFloats = size_t{1} << 28;
 
 // Reads a width that files may leave to the default, as "auto" or by omitting it.

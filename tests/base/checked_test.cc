@@ -18,7 +18,7 @@ TEST(Checked, AddAndMultiplyDetectOverflow) {
   EXPECT_EQ(checked_mul<uint64_t>(0, kMax), 0u);
 }
 
-// Operands narrower than int are promoted, but overflow is that of the narrow type.
+// The compiler promotes operands narrower than int, but the functions must report overflow of the narrow type.
 TEST(Checked, NarrowTypesOverflowAtTheirOwnLimits) {
   for (uint32_t a = 0; a < 256; ++a) {
     for (uint32_t b = 0; b < 256; ++b) {

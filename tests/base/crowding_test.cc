@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kMs = 1'000'000;
 
-// Records a sequence of consecutive regions.
+// Records regions that follow each other without a pause.
 struct Regions {
   explicit Regions(int n_threads) : crowding(n_threads) {}
 
@@ -78,7 +78,7 @@ TEST(Oversubscription, LeavesOutAsManyThreadsAsWereMissing) {
   EXPECT_EQ(one.run(3), 7);
   three.until_fewer(3);
   EXPECT_EQ(three.run(3), 5);
-  three.until_fewer(2);  // two more cores are lost
+  three.until_fewer(2);  // two more threads lose their cores
   EXPECT_EQ(three.run(3), 3);
   three.until(8);
 }
@@ -93,7 +93,7 @@ TEST(Oversubscription, MissingThreadsAreWeightedByWaitingTime) {
   EXPECT_EQ(crowding.n_threads(200 * kMs), 6);
 }
 
-// With eight threads, one that is late for a sixteenth of the time costs half of its contribution.
+// One of eight threads that is late for a sixteenth of the time costs only half of its contribution, so it stays.
 TEST(Oversubscription, SlowThreadsStayWhileTheyContributeMoreThanTheyCost) {
   Regions two(2), eight(8), late(8);
   for (int i = 0; i < 1000; ++i) {
@@ -116,7 +116,7 @@ TEST(Oversubscription, TrialsBecomeRareWhileCompetitionLasts) {
       period_ns = std::min(4 * period_ns, Oversubscription::kLongestNs);
     }
     EXPECT_EQ(period_ns, Oversubscription::kLongestNs);
-    // The competing program ends. A later one is detected as the first was.
+    // The competing program ends. A later one is detected in the same way as the first.
     regions.until(n);
     for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), n);
     EXPECT_EQ(regions.until_fewer(), first_ns);

@@ -1,4 +1,4 @@
-// Private directories: who may open one, and that all operations stay in the opened directory.
+// Private directories: who may open one, and that all operations stay within the directory that was opened.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

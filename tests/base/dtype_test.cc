@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-// The value of an FP16 number, by IEEE 754's definition, in double.
+// Returns the value of an FP16 number, by IEEE 754's definition, in double.
 double half_value(uint16_t bits) {
   const int exponent = bits >> 10 & 31;
   const int mantissa = bits & 1023;
@@ -28,7 +28,7 @@ TEST(Fp16, AllBitPatternsConvertAndRoundTrip) {
     if (std::isnan(expected)) {
       ASSERT_TRUE(std::isnan(value)) << i;
       ASSERT_EQ(std::bit_cast<uint32_t>(value) >> 13 & 1023u, i & 1023u);  // the payload
-      ASSERT_EQ(float_to_fp16(value), i | 0x200u);                         // quiet
+      ASSERT_EQ(float_to_fp16(value), i | 0x200u);                         // a quiet NaN
       continue;
     }
     ASSERT_EQ(static_cast<double>(value), expected) << i;
@@ -41,7 +41,7 @@ TEST(Fp16, RoundsToNearestAndTiesToEven) {
   for (uint16_t bits = 0; bits < 0x7BFF; ++bits) {
     const float low = fp16_to_float(bits);
     const float high = fp16_to_float(static_cast<uint16_t>(bits + 1));
-    const float middle = (low + high) / 2;  // exact: floats have 13 more bits
+    const float middle = (low + high) / 2;  // exact, because floats have 13 more bits
     const auto even = static_cast<uint16_t>(bits + (bits & 1));
     ASSERT_EQ(float_to_fp16(middle), even) << bits;
     ASSERT_EQ(float_to_fp16(std::nextafter(middle, 0.0f)), bits);

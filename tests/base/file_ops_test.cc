@@ -140,7 +140,7 @@ TEST(WriteFileAtomically, AFaultAtAnyCallLeavesOldOrNewContent) {
       if (!crash) {
         EXPECT_EQ(system_file_ops().list(dir.path())->size(), 1u) << call;
       }
-      // After a crash, the next attempt succeeds and leaves no further files.
+      // After a crash the next attempt succeeds. One temporary file of the crash may remain, but no second one.
       const std::vector<std::string> left = *system_file_ops().list(dir.path());
       EXPECT_LE(left.size(), crash ? 2u : 1u);
       EXPECT_TRUE(write_file_atomically(system_file_ops(), dir.file("f"), bytes_of("third")).ok());
@@ -149,7 +149,7 @@ TEST(WriteFileAtomically, AFaultAtAnyCallLeavesOldOrNewContent) {
   }
 }
 
-// Calls `before_rename` before the first rename: simulates a concurrent writer.
+// Simulates a concurrent writer: calls `before_rename` before the first rename.
 class Interrupted : public FaultyFileOps {
  public:
   explicit Interrupted(std::function<void()> before_rename) : before_rename_(std::move(before_rename)) {}

@@ -19,7 +19,7 @@ TEST(IdleTime, WaitCanBeInterrupted) {
     idle->interrupt();
     waits.join();
     idle->interrupt();
-    idle->wait();  // returns at once: already interrupted
+    idle->wait();  // returns at once, because interrupt() was called before
   }
 }
 

@@ -29,7 +29,7 @@ TEST(Json, KeepsValuesTypesAndKeyOrder) {
   EXPECT_EQ(json_to_string(*json),
             "{\"z\":1,\"a\":[true,false,null,-7,18446744073709551615,2.5,\"\xC3\xA9\\n\"],"
             "\"m\":{\"y\":{},\"b\":[]}}");
-  // Equal to the DOM of nlohmann's own builder.
+  // The result equals the DOM of nlohmann's own builder.
   EXPECT_EQ(*json, Json::parse(text));
   for (const char* scalar : {"1", "\"s\"", "null", " [ ] "}) {
     EXPECT_EQ(*parse_json(scalar, "x"), Json::parse(scalar));
@@ -55,7 +55,7 @@ TEST(Json, DepthIsLimitedWithoutRecursion) {
   EXPECT_EQ(code_of(repeated("[", 11) + repeated("]", 11), limits), ErrorCode::kLimitExceeded);
   EXPECT_EQ(code_of(repeated("[", 100'000)), ErrorCode::kLimitExceeded);
   EXPECT_EQ(code_of(repeated("{\"a\":", 100'000)), ErrorCode::kLimitExceeded);
-  // Siblings do not count as depth.
+  // Values next to each other do not add to the depth.
   EXPECT_EQ(code_of("[" + repeated("[[]],", 1000) + "0]", limits), ErrorCode::kOk);
 }
 
@@ -92,7 +92,7 @@ TEST(Json, DuplicateKeysAreRefusedOrMerged) {
 }
 
 TEST(Json, LargeObjectsParseInLinearTime) {
-  // 300000 keys: a linear search per key would need 4.5 * 10^10 comparisons, beyond the test's time limit.
+  // With 300000 keys, a linear search per key would take 4.5 * 10^10 comparisons and exceed the test's time limit.
   std::string text = "{";
   for (int i = 0; i < 300'000; ++i) text += "\"token" + std::to_string(i) + "\":" + std::to_string(i) + ",";
   text += "\"last\":0}";
@@ -118,7 +118,7 @@ TEST(Json, SyntaxErrorsNameTheSourceAndTheByte) {
                            "\"\\ud800\"", "\"a\nb\"", "// c\n1", "\"\xFF\"", "\"\xED\xA0\x80\""}) {
     EXPECT_EQ(code_of(text), ErrorCode::kBadHeader) << text;
   }
-  // nlohmann takes a NUL for the end of the text and would ignore the rest.
+  // nlohmann's parser takes a NUL for the end of the text and would ignore the rest, so it must be refused.
   EXPECT_EQ(code_of(std::string_view("{}\0{", 4)), ErrorCode::kBadHeader);
 }
 

@@ -39,7 +39,7 @@ TEST(MappedFile, MapsTheWholeFile) {
   EXPECT_TRUE(file->check_unchanged().ok());
 }
 
-// Resident kilobytes of the mapping that starts at `data`.
+// Returns the resident kilobytes of the mapping that starts at `data`.
 long resident_kb(const std::byte* data) {
   std::ifstream maps("/proc/self/smaps");
   std::ostringstream start;
@@ -149,7 +149,7 @@ TEST(MappedFile, SystemErrorsKeepTheirText) {
   }
 }
 
-// In a child process, because root can read every file and must switch to another user.
+// Runs in a child process: root can read every file, so the child switches to another user.
 TEST(MappedFileDeathTest, UnreadableFileReportsPermissionDenied) {
   const TempDir dir;
   const std::string locked = dir.write("locked", "x");

@@ -19,7 +19,7 @@ TEST(Nfc, ComposesAndReorders) {
   EXPECT_EQ(nfc("\u0344"), "\u0308\u0301");
   EXPECT_EQ(nfc("\u212B"), "\u00C5");
   EXPECT_EQ(nfc("\u2126x\u00E9"), "\u03A9x\u00E9");
-  EXPECT_EQ(nfc("\u0958"), "\u0915\u093C");  // excluded from composition
+  EXPECT_EQ(nfc("\u0958"), "\u0915\u093C");  // this character is excluded from composition
   EXPECT_EQ(nfc("a\u0338\u0301"), "\u00E1\u0338");
   EXPECT_EQ(nfc("a\u0345\u0300\u0301"), "\u00E0\u0301\u0345");
 }
@@ -32,7 +32,8 @@ TEST(Nfc, ComposesHangul) {
 }
 
 TEST(Nfc, CharactersYoungerThanTheTablesAreUnchanged) {
-  EXPECT_EQ(nfc("a\u0301\U0001E4EC\u0323"), "\u00E1\U0001E4EC\u0323");  // class 232 since Unicode 15
+  EXPECT_EQ(nfc("a\u0301\U0001E4EC\u0323"), "\u00E1\U0001E4EC\u0323");  // this mark has class 232 only since Unicode
+                                                                        // 15, so it is not reordered
 }
 
 TEST(Nfc, InvalidBytesAreUnchanged) {

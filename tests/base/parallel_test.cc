@@ -82,7 +82,7 @@ TEST_P(TeamOf, BarrierSeparatesSteps) {
   for (const int value : values[kSteps % 2]) EXPECT_EQ(value, kSteps + 1);
 }
 
-// A peer that arrives long after the spin wakes the sleepers.
+// A thread that arrives long after the others have stopped spinning wakes them.
 TEST_P(TeamOf, SleepersAreWoken) {
   const auto team = team_of(GetParam());
   std::atomic<int> arrived{0};
@@ -97,7 +97,7 @@ TEST_P(TeamOf, SleepersAreWoken) {
   }
 }
 
-// Each thread of a region creates its own team.
+// Each thread of a region creates a team of its own.
 TEST_P(TeamOf, NestedTeamsHaveAllTheirThreads) {
   const auto outer = team_of(2);
   outer->run([&](const Worker&) {
@@ -115,7 +115,7 @@ TEST_P(TeamOf, NestedTeamsHaveAllTheirThreads) {
   });
 }
 
-// The caller is one of the threads; the others are created once, however many callers and regions there are.
+// The caller is one of the team's threads. The other threads are created once, for any number of callers and regions.
 TEST_P(TeamOf, ThreadsAreCreatedOnce) {
   const size_t before = n_threads_here();
   {
@@ -130,7 +130,7 @@ TEST_P(TeamOf, ThreadsAreCreatedOnce) {
   EXPECT_EQ(n_threads_here(), before);
 }
 
-// Threads that sleep after the spin are woken by a later region.
+// A region wakes the threads that went to sleep after the spin.
 TEST_P(TeamOf, ARegionWakesSleepingThreads) {
   const auto team = team_of(GetParam());
   for (int repeat = 0; repeat < 5; ++repeat) {
@@ -156,7 +156,7 @@ TEST_P(TeamOf, FailureToStartAThreadReturnsAStatus) {
   EXPECT_EQ(n_threads_here(), before);
 }
 
-#ifndef __SANITIZE_THREAD__  // which kills children of multi-threaded processes
+#ifndef __SANITIZE_THREAD__  // ThreadSanitizer kills children of multi-threaded processes
 TEST_P(TeamOf, ForkedChildRunsRegionsOnOneThread) {
   auto team = team_of(GetParam());
   team->run([](const Worker&) {});
@@ -180,7 +180,7 @@ TEST_P(TeamOf, ForkedChildRunsRegionsOnOneThread) {
 }
 #endif
 
-// 8 threads exceed the cores of many machines: the barrier must then sleep, not spin.
+// 8 threads exceed the cores of many machines; then the barrier must sleep instead of spinning.
 INSTANTIATE_TEST_SUITE_P(Threads, TeamOf, testing::Values(1, 2, 3, 8));
 
 TEST(ThreadTeam, ZeroMeansTheCpusOfTheAffinityMask) {

@@ -23,7 +23,7 @@ TEST(Utf8, EveryScalarValueRoundTrips) {
   }
 }
 
-// Validates a sequence by arithmetic, with every rule written out: the reference for the table.
+// Validates a sequence with every rule written out, as the reference for the table.
 bool valid_by_arithmetic(const std::string& s) {
   const auto byte = [&s](size_t i) { return static_cast<unsigned char>(s[i]); };
   for (size_t i = 1; i < s.size(); ++i) {

@@ -1,4 +1,5 @@
-// Cached logits: found for exactly their tokens, only by namespaces that see these, and evicted with them.
+// Cached logits are found for exactly their tokens, only by namespaces that see these tokens, and are evicted with
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +75,7 @@ TEST_F(PrefixEndingsTest, StoresLogitsOnlyAfterStoredTokens) {
   EXPECT_EQ(find(TokenSpan(tokens).first(80)), -1.0f);
 }
 
-// A prompt that ends inside a page, with many completions: the ending is found whichever sibling a search visits.
+// A prompt that ends inside a page has many completions. Its logits must be found whichever sibling a search visits.
 TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheLogitsOfTheirPrompt) {
   const Tokens prompt = random_tokens(3, 84);
   for (uint64_t i = 0; i < 20; ++i) {
@@ -96,7 +97,7 @@ TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheLogitsOfTheirPrompt) {
 
 TEST_F(PrefixEndingsTest, PromptLogitsOutliveTheirAnswer) {
   const Tokens prompt = random_tokens(3, 84);
-  // The first in token order is evicted first.
+  // The sibling that is first in token order is evicted first, so the logits must move to the next one.
   for (TokenId i = 0; i < 6; ++i) store(concat(prompt, Tokens{i, 7}));
   ASSERT_EQ(remember(prompt, 5), ErrorCode::kOk);
   ASSERT_EQ(store_.evict(5), 5u);
@@ -136,7 +137,7 @@ TEST_F(PrefixEndingsTest, LogitsAreVisibleWithTheirTokens) {
   store(system, kAlice, Sharing::kShared);
   ASSERT_EQ(remember(system, 2, kAlice), ErrorCode::kOk);
   EXPECT_EQ(find(system, kBob), 2) << "logits of shared tokens are shared";
-  // A longer private page beside the shared one does not hide its ending.
+  // A longer private page next to the shared one must not hide the shared page's logits.
   store(concat(system, random_tokens(8, 10)), kBob);
   EXPECT_EQ(find(system, kBob), 2);
   store_.clear(kAlice);

@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// Number of removable nodes in the subtree of this node, and whether all of them are.
+// Returns the number of removable nodes in the subtree of this node, and whether all of them are removable.
 std::pair<size_t, bool> removable(const PrefixNode& node) {
   size_t n = 0;
   bool all = true;

@@ -1,4 +1,4 @@
-// Content of the cold tier after its process was killed or after a power loss.
+// What the cold tier contains after its process was killed, or after a power loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -32,14 +32,14 @@ class FileTierCrash : public TierTest, public testing::WithParamInterface<std::t
  protected:
   FileTierCrash() : TierTest(tiny_layout(std::get<0>(GetParam()))) { durable_ = std::get<1>(GetParam()); }
   bool has_windows() const { return layout_.window() > 0; }
-  // Tokens that the turn'th call writes: conversations of four turns, each continuing the previous one. With windows:
-  // long enough that pages slide out of them.
+  // Returns the tokens that the turn'th call writes. Conversations have four turns, each continuing the previous one;
+  // with windows they are so long that pages leave the windows.
   Tokens turn_ids(uint64_t round, size_t turn) const {
     const Tokens all = random_tokens(1000 * round + turn / 4, 750);
     return Tokens(all.begin(), all.begin() + static_cast<ptrdiff_t>((has_windows() ? 450 : 37) + 90 * (turn % 4)));
   }
-  // In all but the last turn of a conversation the passed window parts are evicted: first parts are written, and
-  // superseded later.
+  // In all turns of a conversation except the last, the window parts before the window are evicted. So first parts are
+  // written, and later superseded.
   Status read_turn(KvCacheEntry& entry, uint64_t round, size_t turn) {
     TRY(feed_in_passes(entry, turn_ids(round, turn), has_windows() ? 64 : 400));
     if (turn % 4 < 3) lose_windows(pool_, entry);
@@ -50,7 +50,7 @@ class FileTierCrash : public TierTest, public testing::WithParamInterface<std::t
 INSTANTIATE_TEST_SUITE_P(NotDurable, FileTierCrash,
                          testing::Combine(testing::ValuesIn(kEveryTinyKind), testing::Values(false)));
 
-// The child writes turns, and acknowledges each after flush() reported it as stored; the parent kills it at a random
+// A child process writes turns, and reports each after flush() returned ok. The parent kills the child at a random
 // moment and checks the directory.
 TEST_P(FileTierCrash, KillLeavesWholePagesAndAllFlushedOnes) {
   std::mt19937_64 rng(1);
@@ -73,7 +73,7 @@ TEST_P(FileTierCrash, KillLeavesWholePagesAndAllFlushedOnes) {
       ::pause();
     }
     ::close(ends[1]);
-    // Sometimes before the child starts, mostly between two I/O calls of a page.
+    // The kill comes sometimes before the child has started, but mostly between two I/O calls of a page.
     std::this_thread::sleep_for(std::chrono::microseconds(rng() % (has_windows() ? 12000 : 4000)));
     ASSERT_EQ(::kill(child, SIGKILL), 0);
     ASSERT_EQ(::waitpid(child, nullptr, 0), child);
@@ -89,14 +89,14 @@ TEST_P(FileTierCrash, KillLeavesWholePagesAndAllFlushedOnes) {
       KvCacheEntry entry(pool_);
       ASSERT_EQ(tier->extend("", ids, entry), ids.size()) << "kill " << kill << ", turn " << turn;
     }
-    // The turn in progress: whatever was written of it is right, and so is an earlier turn.
+    // Of the turn in progress, whatever was written must be right; and so must an earlier turn.
     n_found += found(*tier, "", turn_ids(round, acknowledged)) > 0 ? 1 : 0;
     if (acknowledged > 0) static_cast<void>(found(*tier, "", turn_ids(round, rng() % acknowledged)));
     ASSERT_FALSE(HasFailure()) << kill;
     n_acknowledged += acknowledged;
   }
   EXPECT_GT(n_acknowledged, static_cast<size_t>(kKills) / 4) << "the child was always killed before its first turn";
-  // About one kill in ten hits the middle of a turn, fewer on a slow machine.
+  // About one kill in ten is in the middle of a turn, fewer on a slow machine.
   if (kKills >= 200) {
     EXPECT_GT(n_found, 0u) << "no child was killed in the middle of a turn";
   }
@@ -107,8 +107,8 @@ class FileTierPowerLoss : public FileTierCrash {};
 INSTANTIATE_TEST_SUITE_P(Durable, FileTierPowerLoss,
                          testing::Combine(testing::ValuesIn(kEveryTinyKind), testing::Bool()));
 
-// Any subset of the unsynced data is lost or torn. With syncing, everything that flush() acknowledged is found;
-// without, it may be lost, but nothing is ever wrong.
+// A power loss loses or tears any subset of the unsynced data. If files are synced, everything that flush() reported as
+// stored is found. If not, it may be lost, but nothing is ever wrong.
 TEST_P(FileTierPowerLoss, PowerLossLeavesNoWrongPageAndAllFlushedOnes) {
   std::mt19937_64 rng(2);
   size_t n_states = 0, n_complete = 0, n_torn = 0;
@@ -145,8 +145,8 @@ TEST_P(FileTierPowerLoss, PowerLossLeavesNoWrongPageAndAllFlushedOnes) {
     }
     files_ = &system_file_ops();
   }
-  // Without syncing about one file in thirty is complete; a state needs complete pages too, and with windows there are
-  // six pages or more.
+  // Without syncing about one file in thirty is complete. That is rarely enough, because a state needs complete pages
+  // too, and with windows there are six pages or more.
   const bool is_rarely_whole = !durable_ && layout_.n_states() > 0;
   if (durable_ || !has_windows()) {
     EXPECT_GT(n_complete, is_rarely_whole ? 0u : 50u);

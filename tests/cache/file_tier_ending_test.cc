@@ -1,4 +1,4 @@
-// flush() writes the queue on the calling thread, also on a machine that is never idle, and reports what it did not
+// flush() writes the queue on the calling thread, even on a machine that is never idle, and reports what it did not
 // write.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,7 +55,7 @@ TEST_F(FileTierEnding, FlushWritesOnItsOwnThread) {
   EXPECT_EQ(writers, std::set{std::this_thread::get_id()});
 }
 
-// Each page takes a fixed time: no page is started after the limit, written pages are found, and the others are
+// Each page takes a fixed time. After the limit no page is started: written pages are found, and the others are
 // counted, stay queued, and are written by a later flush().
 TEST_F(FileTierEnding, FlushKeepsItsLimitAndReportsTheRest) {
   constexpr int64_t kPageNs = 100'000'000;
@@ -85,7 +85,8 @@ TEST_F(FileTierEnding, FlushKeepsItsLimitAndReportsTheRest) {
   EXPECT_EQ(found(*tier, "", ids), ids.size());
 }
 
-// Pages queued on a never idle machine are not held: the whole pool can be allocated at any time.
+// On a machine that is never idle pages stay queued, but they are not held: the whole pool can be allocated at any
+// time.
 TEST_F(FileTierEnding, PoolCanReclaimAllQueuedPages) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   const auto tier = open(small, std::make_unique<NeverIdle>());
@@ -102,7 +103,7 @@ TEST_F(FileTierEnding, PoolCanReclaimAllQueuedPages) {
   }
 }
 
-// The background thread blocks in the middle of a page: the page was copied, so the whole pool can be allocated.
+// The background thread blocks while it writes a page. That page was copied before, so the whole pool can be allocated.
 TEST_F(FileTierEnding, ABlockedWriterHoldsNoPage) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   std::binary_semaphore reached{0}, go_on{0};

@@ -1,4 +1,4 @@
-// The cold tier with failing disks, failing allocations, and foreign or damaged files in its directory.
+// The cold tier when disks or allocations fail, and with foreign or damaged files in its directory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -49,7 +49,8 @@ TEST_F(FileTierFaults, AnyFlippedBitIsAMissAndQuarantined) {
     std::string bytes = sound;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
     overwrite(directory_ + "/" + name, bytes);
-    const auto tier = open();  // may quarantine the file at once, or take it for one of another fingerprint or version
+    const auto tier = open();  // opening may quarantine the file at once, or take it for one of another fingerprint or
+                               // version
     EXPECT_EQ(found(*tier, "", ids), 0u) << bit;
     EXPECT_EQ(found(*tier, "", ids), 0u) << bit;
     EXPECT_LE(files_->list(directory_ + "/quarantine")->size(), TierDirectory::kMaxQuarantined);
@@ -189,7 +190,7 @@ TEST_F(FileTierFaults, FullDiskDropsTheWriteAndIsRetriedAfter30Seconds) {
   const Tokens a = random_tokens(10, 100), b = random_tokens(11, 200);
   const auto tier = open();
   write(*tier, "", a);
-  faulty.crash_at_call(1);  // creating the file still succeeds
+  faulty.crash_at_call(1);  // the call before it, which creates the file, succeeds
   tier->write_behind("", fed(b));
   EXPECT_EQ(tier->flush().code(), ErrorCode::kIo);
   const KvTierStats failed = tier->stats();
@@ -208,14 +209,14 @@ TEST_F(FileTierFaults, FullDiskDropsTheWriteAndIsRetriedAfter30Seconds) {
   EXPECT_TRUE(tier->stats().disabled_reason.empty());
 }
 
-// Writes, evicts, reads, clears and reopens. Afterwards, whatever failed, everything found is right.
+// Writes, evicts, reads, clears and reopens. Whatever fails meanwhile, everything found afterwards must be right.
 class FileTierScenario : public FileTierFaultsOfEvery {
  protected:
-  // With windows, c_ is long enough that pages slide out of them.
+  // With windows, c_ is so long that pages leave the window.
   const Tokens a_ = random_tokens(20, 150), b_ = random_tokens(21, 200),
                c_ = random_tokens(22, has_windows() ? 450 : 100);
-  // Size of the budget. With windows all pages fit: rewriting a page with a missing part may evict the end of its own
-  // sequence if the budget is small, so that not everything is found.
+  // Size of the budget in pages. With windows all pages fit, so that everything must be found: with a small budget,
+  // rewriting a page with a missing part may evict the end of its own sequence.
   const uint64_t n_pages_ = has_windows() ? 20 : 5;
 
   void run(FileOps& files) {
@@ -279,7 +280,9 @@ TEST_P(FileTierScenario, AnyCallMayFailOnceOrPermanently) {
   for (const bool for_good : {false, true}) {
     for (const int error : {EIO, ENOSPC, EMFILE, EACCES}) {
       if (for_good && error != EIO) continue;
-      if (has_windows() && error != EIO) continue;  // the kind of error does not matter for windows
+      if (has_windows() && error != EIO)
+        continue;  // for windows the kind of error makes no difference, so one
+                   // suffices
       for (int call = 0; call < n_calls; ++call) {
         MemoryFileOps memory;
         FaultyFileOps faulty(memory);

@@ -1,4 +1,5 @@
-// Foreign entries in the cold tier's directory: never read, moved or removed, and never an obstacle.
+// Entries in the cold tier's directory that the tier did not make ("foreign") are never read, moved or removed, and
+// never prevent its work.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -75,7 +76,7 @@ TEST_F(ForeignFiles, OnlyRecordsInTheQuarantineAreRemoved) {
   EXPECT_EQ(files_->list(directory_ + "/quarantine")->size(), 21u);
 }
 
-// If the quarantine is foreign, there is no quarantine: invalid records are removed, and nothing else.
+// If quarantine/ is foreign, it is not used: invalid records are removed instead, and nothing else is.
 TEST_F(ForeignFiles, ForeignQuarantineIsNotUsed) {
   for (const char* kind : {"symlink", "file", "open to others"}) {
     SCOPED_TRACE(kind);

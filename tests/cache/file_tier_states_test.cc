@@ -1,5 +1,5 @@
-// Recurrent states in the cold tier: a sequence resumes at the deepest state whose pages are stored, never at one that
-// differs from what was written.
+// Recurrent states in the cold tier: a sequence resumes at the deepest state whose pages are stored, and never from a
+// state that differs from what was written.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ class FileTierStates : public TierTest {
  protected:
   FileTierStates() : TierTest(tiny_recurrent_layout(KvDType::kF32)) {}
 
-  // As after a turn: the state before the last n_rows tokens of the prompt and these rows are kept, then n_reply tokens
-  // are decoded one by one.
+  // Returns an entry as after a turn: it keeps the state before the last n_rows tokens of the prompt, with these rows;
+  // then n_reply tokens are decoded one by one.
   KvCacheEntry turn(TokenSpan ids, size_t n_rows, size_t n_reply) {
     KvCacheEntry entry(pool_);
     const size_t n_prompt = ids.size() - n_reply;
@@ -67,7 +67,7 @@ TEST_F(FileTierStates, KeptStatesAreFoundByTheNextProcess) {
 
 TEST_F(FileTierStates, RowsFromTheBeginningNeedNoState) {
   const TokenSpan ids = TokenSpan(ids_).first(70);
-  write(*open(), "", turn(ids, 60, 10));  // the whole prompt is one short pass
+  write(*open(), "", turn(ids, 60, 10));  // the whole prompt is one pass, short enough to keep its rows
   const auto tier = open();
   EXPECT_EQ(found(*tier, "", ids), 70u);
   EXPECT_EQ(found(*tier, "", ids.first(45)), 45u);
@@ -97,7 +97,7 @@ TEST_F(FileTierStates, AGrowingConversationWritesEachStateOnce) {
     write(*tier, "", entry);
     EXPECT_EQ(tier->stats().states_written - n_written, 2u) << "the end of the prompt and of the completion";
     n_written = tier->stats().states_written;
-    // The end of the previous turn is the start of this turn's rows.
+    // The state at the end of the previous turn is the one before this turn's rows, so it is written once.
     EXPECT_EQ(tier->stats().states, n / 60 + 1);
     write(*tier, "", entry);
     EXPECT_EQ(tier->stats().states_written, n_written) << "stored records are not written again";
@@ -149,14 +149,15 @@ TEST_F(FileTierStates, AnyFlippedBitIsAMissAndNeverAWrongState) {
     ASSERT_TRUE(feed(entry, ids.first(77)).ok());
     ASSERT_TRUE(feed(entry, ids.subspan(77)).ok());
     entry.state().keep_last_pass(80);
-    entry.slice_to_length(79);  // only the rows remain: one record
+    entry.slice_to_length(79);  // now only the rows reach the end, so there is one record
     write(*open(), "", entry);
   }
   ASSERT_EQ(state_files().size(), 1u);
   const std::string name = state_files()[0];
   const std::string sound = read_file_of(name);
   size_t n_quarantined = 0;
-  // kv_state_file_test.cc flips every bit of a record; this flips those of the fixed header, and every ninth.
+  // kv_state_file_test.cc flips every bit of a record. This test flips every bit of the fixed header and every ninth
+  // after it.
   size_t n_flipped = 0;
   for (size_t bit = 0; bit < 8 * sound.size(); bit += bit < 8 * kKvRecordFixedBytes ? 1 : 9, ++n_flipped) {
     std::string bytes = sound;
@@ -214,7 +215,7 @@ TEST_F(FileTierStates, CollidingNamesAreMissesAndNeverWrongStates) {
 }
 
 TEST_F(FileTierStates, StatesUseHalfOfTheBudgetAndTheOldestIsEvictedFirst) {
-  FileTierOptions wanted = options(24);  // ten pages, and fewer states than are kept
+  FileTierOptions wanted = options(24);  // space for ten pages, and for fewer states than the sequence keeps
   const Tokens ids = random_tokens(30, 600);
   const auto tier = open(wanted);
   KvCacheEntry entry(pool_);
@@ -243,7 +244,7 @@ TEST_F(FileTierStates, AStateLargerThanHalfTheBudgetIsNotWritten) {
   EXPECT_EQ(tier->stats().states, 0u);
 }
 
-// The records of two sequences are evicted one by one: each remaining state has the pages that it needs.
+// Evicts the records of two sequences one by one. Each remaining state must have the pages that it needs.
 TEST_F(FileTierStates, StatesAreEvictedBeforeThePagesTheyNeed) {
   const Tokens a = random_tokens(31, 130), b = random_tokens(32, 130);
   FileTierOptions wanted = options();
@@ -292,7 +293,7 @@ TEST_F(FileTierStates, ClearRemovesStates) {
   EXPECT_EQ(state_files().size(), 2u);
 }
 
-// Random conversations with shared prefixes and restarts: everything found equals a cold pass.
+// Random conversations share prefixes and are restarted. Everything found must equal a cold pass.
 TEST_F(FileTierStates, AnySequenceOfTurnsAndRestartsIsExact) {
   std::mt19937_64 rng(7);
   size_t n_found = 0;

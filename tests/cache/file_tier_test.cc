@@ -52,7 +52,7 @@ TEST_P(FileTierLaws, FindsTheRestExactlyForEveryKnownLength) {
     EXPECT_EQ(found(*tier, "", ids, known), ids.size() - known) << known;
   }
   EXPECT_EQ(found(*tier, "", ids, ids.size()), 0u);
-  // Shorter prompts, and prompts that diverge, at various distances from page boundaries.
+  // Look up shorter prompts, and prompts that diverge, at various distances from page boundaries.
   for (const size_t same : {0, 1, 15, 16, 63, 64, 65, 127, 128, 150}) {
     EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(same)), same) << same;
     EXPECT_EQ(found(*tier, "", concat(TokenSpan(ids).first(same), random_tokens(77, 100))), same) << same;
@@ -64,7 +64,7 @@ TEST_P(FileTierLaws, AnExtendedEntryContinuesLikeAComputedOne) {
   const auto tier = open();
   write(*tier, "", TokenSpan(ids).first(150));
   KvCacheEntry entry = fed(TokenSpan(ids).first(70));
-  ASSERT_TRUE(entry.reserve(500).ok());  // reserved pages are dropped
+  ASSERT_TRUE(entry.reserve(500).ok());  // extend() drops reserved pages
   ASSERT_EQ(tier->extend("", TokenSpan(ids).first(199), entry), 80u);
   ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(150)).ok());
   EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
@@ -138,7 +138,7 @@ TEST_F(FileTierTest, NamespacesAndFingerprintsAreSeparate) {
   other.fingerprint = fingerprint_of("another model");
   {
     const auto tier = open(other);
-    EXPECT_EQ(tier->stats().pages, 5u);  // they count towards the budget, and are evicted first
+    EXPECT_EQ(tier->stats().pages, 5u);  // unused records count towards the budget, and are evicted first
     EXPECT_EQ(found(*tier, "alice", ids), 0u);
     write(*tier, "alice", TokenSpan(ids).first(80));
     EXPECT_EQ(found(*tier, "alice", ids), 80u);
@@ -153,7 +153,7 @@ TEST_F(FileTierTest, FilesOfAnotherLayoutAreMissesAndStay) {
   write(*open(), "", ids);
   KvPagePool other_pool(tiny_layout(KvDType::kF16), size_t{1} << 20);
   {
-    // The engine's fingerprint contains the KV type; this holds even if it did not.
+    // The engine's fingerprint contains the KV type. Even if it did not, records of another type must not be used.
     const auto tier = *FileTier::open(options(), other_pool, *files_, *clock_);
     KvCacheEntry entry(other_pool);
     EXPECT_EQ(tier->extend("", ids, entry), 0u);
@@ -177,8 +177,8 @@ TEST_F(FileTierTest, ClearRemovesANamespaceAndTheQuarantine) {
   EXPECT_EQ(found(*tier, "alice", ids), 64u);
 }
 
-// A clear() in progress, and a second one for a namespace whose pages are queued meanwhile: when both have returned,
-// none of the pages appears.
+// Two clear() calls run at once, the second for a namespace whose pages are queued. When both have returned, none of
+// the pages may appear.
 TEST_F(FileTierTest, ClearCancelsQueuedAndRunningWrites) {
   const KvCacheEntry entry = fed(random_tokens(40, 250));
   for (int round = 0; round < 10; ++round) {
@@ -207,7 +207,7 @@ TEST_F(FileTierTest, ClearCancelsQueuedAndRunningWrites) {
   }
 }
 
-// A name of so few bits that different texts share it.
+// Returns a name of so few bits that different texts get the same name.
 template <unsigned kBits>
 PageName few_bits(const Sha256Digest& hash) {
   PageName name;
@@ -215,7 +215,7 @@ PageName few_bits(const Sha256Digest& hash) {
   return name;
 }
 
-// File names have only a few values: names find candidates, tokens decide.
+// With only a few different file names, names yield wrong candidates, and the comparison of tokens must reject them.
 TEST_F(FileTierTest, CollidingNamesAreMissesAndNeverWrongRows) {
   for (const PageNameRule rule : {few_bits<0>, few_bits<1>, few_bits<3>, few_bits<6>}) {
     const TempDir fresh;
@@ -224,7 +224,8 @@ TEST_F(FileTierTest, CollidingNamesAreMissesAndNeverWrongRows) {
     const auto tier = open(few, rule);
     size_t total = 0;
     for (uint64_t seed = 0; seed < 40; ++seed) {
-      const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // three token values, for long common prefixes
+      const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // three token values, so that sequences have
+                                                                         // long common prefixes
       tier->write_behind(seed % 2 == 0 ? "alice" : "bob", fed(ids));
       ASSERT_TRUE(tier->flush().ok());
       for (uint64_t other = 0; other <= seed; ++other) {
@@ -304,7 +305,7 @@ TEST_F(FileTierTest, QueueIsBoundedAndTheNextCallQueuesTheRest) {
   EXPECT_EQ(found(*tier, "", ids), ids.size());
 }
 
-// Queued pages cannot starve a session: with the whole pool queued, every page can be allocated.
+// With the whole pool queued for writing, a session can still allocate every page.
 TEST_F(FileTierTest, PoolReclaimsQueuedWrites) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   FileTierOptions wide = options();

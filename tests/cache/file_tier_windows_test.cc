@@ -1,5 +1,5 @@
-// Pages without their window part in the cold tier: the first part is written, and the whole page once its window was
-// computed again. Reading needs memory for one window only.
+// Pages without their window part in the cold tier: the first part is written, and later the whole page, once a
+// sequence has computed the window part again. Reading needs memory for one window only.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,13 +26,13 @@ class FileTierWindows : public TierTest {
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // Writes the sequence with the passed window parts evicted: its first four pages have the first part only.
+  // Writes the sequence after its passed window parts were evicted, so its first four pages have only the first part.
   void write_without(FileTier& tier, TokenSpan ids) {
     const KvCacheEntry entry = fed_in_passes(ids);
     lose_windows(pool_, entry);
     write(tier, entry);
   }
-  // A file with a first part only.
+  // Returns a file that has only a first part.
   std::string file_of_first_part() {
     for (const std::string& name : page_files()) {
       const std::string bytes = read_whole_file(directory_ + "/" + name);
@@ -70,14 +70,14 @@ TEST_F(FileTierWindows, AWholePageReplacesAFirstPart) {
     EXPECT_EQ(tier->stats().bytes, bytes_before + 4 * (kv_page_record_bytes(layout_, 64) -
                                                        kv_page_record_bytes(layout_, 64, KvPageParts::kFirst)));
     EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u) << "a sequence can resume there again";
-    // Writing fewer parts changes nothing.
+    // Writing a page again with fewer parts changes nothing.
     write_without(*tier, ids);
     EXPECT_EQ(tier->stats().pages_written, another_process ? 4u : 12u);
     EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u);
   }
 }
 
-// The larger page needs space, but does not evict the pages that continue it.
+// The page with both parts needs more space, but writing it must not evict the pages that continue it.
 TEST_F(FileTierWindows, RewritingDoesNotEvictTheEndOfTheSequence) {
   const Tokens ids = random_tokens(5, 640), other = random_tokens(6, 320);
   const auto tier = open(options(13));
@@ -136,7 +136,7 @@ TEST_F(FileTierWindows, ReadingNeedsMemoryForOneWindow) {
     ASSERT_TRUE(feed_in_passes(entry, ids, 200).ok());
     write(*open(), entry);
   }
-  // Memory for all first parts (the window layer has a third of a page's bytes) and eight window parts.
+  // Memory for all first parts (the window layer has a third of a page's bytes) and for eight window parts.
   KvPagePool small(layout_, KvLayout::pages_for(ids.size()) * layout_.part_bytes(PagePart::kAll) +
                                 8 * layout_.part_bytes(PagePart::kWindow));
   ASSERT_LT(small.budget_pages(), KvLayout::pages_for(ids.size()) * 2 / 3);
@@ -147,7 +147,7 @@ TEST_F(FileTierWindows, ReadingNeedsMemoryForOneWindow) {
   EXPECT_EQ(read_rows(entry), fresh_rows(layout_, ids));
 }
 
-// Writing does not count as a use: passed window parts are evicted in the order in which they were passed.
+// Writing a page is not a use of it: passed window parts are evicted in the order in which sequences passed them.
 TEST_F(FileTierWindows, WritingDoesNotChangeTheEvictionOrderOfWindows) {
   KvPagePool pool(layout_, 16 * layout_.page_bytes());
   const auto tier = FileTier::open(options(), pool, *files_, *clock_);

@@ -10,13 +10,14 @@
 namespace ibid {
 namespace {
 
-// Position of an FP32 or FP16 number in a page.
+// An FP32 or FP16 number in a page.
 struct Number {
   size_t offset;
   size_t bytes;
 };
 
-// The floating-point numbers of a page: all, or only the scales if the part is quantised (any code is finite).
+// Returns the floating-point numbers of a page: all, or only the scales if the part is quantised, because any code is
+// finite.
 std::vector<Number> numbers(const KvLayout& layout) {
   std::vector<Number> found;
   const auto add = [&](KvNumberFormat part, size_t begin, size_t scales, size_t end) {

@@ -72,7 +72,8 @@ TEST_P(KvCacheEntryLaws, TeamsOfAnySizeStoreTheSame) {
   }
 }
 
-// append + slice + append equals never appended, at every pair of lengths around group and page boundaries.
+// append, slice and append again give the same rows as never appending the sliced ones, for every pair of lengths
+// around group and page boundaries.
 TEST_P(KvCacheEntryLaws, SliceThenAppendEqualsNeverAppended) {
   const Tokens kept = random_tokens(4, 130);
   const Tokens dropped = random_tokens(5, 70);
@@ -202,7 +203,7 @@ TEST_P(KvCacheEntryLaws, RandomScriptsMatchTheReference) {
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
-// The pool is exhausted at the n-th page, for every n: the failing call changes nothing.
+// For every n the pool is exhausted at the n-th page. The failing call must change nothing.
 TEST_P(KvCacheEntryLaws, FailingReserveChangesNothing) {
   const Tokens tokens = random_tokens(18, 100);
   for (size_t n_pages = 2; n_pages <= 6; ++n_pages) {
@@ -213,7 +214,7 @@ TEST_P(KvCacheEntryLaws, FailingReserveChangesNothing) {
     const std::vector<float> rows = read_rows(b);
     const std::vector<const std::byte*> pages(b.page_data(), b.page_data() + b.pages().size());
     const size_t capacity = b.capacity();
-    // 5 pages are needed: the shared one, a's second, b's copy of it and 2 more.
+    // Together they need 5 pages: the shared one, a's second, b's copy of the shared one and 2 more.
     const Status status = b.reserve(100);
     EXPECT_EQ(status.ok(), n_pages >= 5) << n_pages;
     if (!status.ok()) {

@@ -1,5 +1,5 @@
-// Caller errors, and memory that runs out in the middle: one test per case. A mistake of the caller fails a CHECK; an
-// error from outside is typed and changes nothing.
+// One test per caller error, and per case of memory that runs out in the middle. A caller error fails a CHECK. An error
+// from outside is typed and changes nothing.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,7 +104,7 @@ TEST_F(KvMisuseTest, BudgetBelowOneEntry) {
 }
 
 TEST_F(KvMisuseTest, AThousandSessionsExceedTheBudget) {
-  LruKvCacheStore store(pool_, size_t{1} << 30);  // the pool is the limit
+  LruKvCacheStore store(pool_, size_t{1} << 30);  // a large budget, so that only the pool limits the store
   std::vector<KvCacheEntry> live;
   size_t refused = 0;
   for (uint64_t i = 0; i < 1000; ++i) {
@@ -115,7 +115,7 @@ TEST_F(KvMisuseTest, AThousandSessionsExceedTheBudget) {
       ++refused;
       ASSERT_EQ(fed.code(), ErrorCode::kOutOfMemory);
       ASSERT_EQ(entry.length(), 0u);
-      live.erase(live.begin(), live.begin() + 5);  // the sessions end, so that others can start
+      live.erase(live.begin(), live.begin() + 5);  // end some sessions, so that others can start
       continue;
     }
     ASSERT_TRUE(store.insert(kAlice, entry).ok());
@@ -128,7 +128,7 @@ TEST_F(KvMisuseTest, AThousandSessionsExceedTheBudget) {
   EXPECT_LE(pool_.peak_bytes(), pool_.budget_bytes());
 }
 
-// append() and commit() do not allocate; reserve(), before them, changes nothing if it fails.
+// append() and commit() do not allocate. reserve(), which comes before them, changes nothing if it fails.
 TEST_F(KvMisuseTest, AllocationFailureInTheMiddleOfAPass) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());

@@ -30,11 +30,12 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
     bytes.insert(bytes.end(), page, page + layout_.page_bytes());
     return bytes;
   }
-  // Returns the code of decoding. On failure, the page must be unchanged, else equal to the entry's.
+  // Decodes the bytes and returns the error code. On failure the page must be unchanged; otherwise it must equal the
+  // entry's.
   ErrorCode decoded(std::span<const std::byte> bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
     const Bytes untouched(layout_.page_bytes(), std::byte{0x5a});
     Bytes page = untouched;
-    // A copy of exactly these bytes, so that a sanitizer detects reads beyond them.
+    // A copy of exactly this length, so that a sanitizer detects reads beyond the bytes.
     const Bytes exact(bytes.begin(), bytes.end());
     const Result<DecodedPage> read = decode_kv_page(exact, layout_, identity, ids, page.data());
     if (read.ok()) {
@@ -129,7 +130,8 @@ TEST_P(KvPageFileLaws, EveryChangedHeaderByteIsDetected) {
   }
 }
 
-// If blocks differ in size, the record is still bound to the layout: the same bytes in another order are refused.
+// Even if all layers have different sizes, a record is bound to its layout: the same bytes in another order are
+// refused.
 TEST_P(KvPageFileLaws, UnequalLayersAreBoundToTheLayout) {
   const KvRowShape shapes[] = {{1, 8}, {2, 24}, {3, 8}}, swapped[] = {{3, 8}, {2, 24}, {1, 8}};
   const KvLayout layout = KvLayout::make(shapes, GetParam()), other = KvLayout::make(swapped, GetParam());
@@ -151,7 +153,7 @@ TEST_P(KvPageFileLaws, UnequalLayersAreBoundToTheLayout) {
   EXPECT_EQ(decode_kv_page(bytes, layout, kAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
 }
 
-// Overflowing counts must be detected before anything is computed from them, whatever the checksums are.
+// Counts that overflow must be detected before anything is computed from them, even if the checksums are right.
 TEST_P(KvPageFileLaws, OverflowingCountsAreTypedErrors) {
   const Tokens ids = random_tokens(7, 70);
   const Bytes sound = record(ids);
@@ -175,13 +177,14 @@ TEST_P(KvPageFileLaws, OverflowingCountsAreTypedErrors) {
   expect_code({{kBlocks, 0xffffffff}}, ErrorCode::kBadHeader);
   expect_code({{kBlocks, 0xffffffff}, {kBlockBytes, uint64_t{1} << 40}}, ErrorCode::kOverflow);
   expect_code({{kBlockBytes, most}}, ErrorCode::kOverflow);
-  expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // of a layout with unequal blocks, but with another header
+  expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // 0 is the value for layouts with unequal blocks, but the rest
+                                                         // of the header is not of such a layout
   expect_code({{kBlockBytes, 0}, {kRecordBytes, 425}}, ErrorCode::kBadHeader);
   expect_code({{kBlockBytes, 0}, {kRecordBytes, most}}, ErrorCode::kOverflow);
   expect_code({{kHeaderBytes, 0}}, ErrorCode::kBadHeader);
   expect_code({{kHeaderBytes, most}}, ErrorCode::kBadHeader);
   expect_code({{kRecordBytes, 0}}, ErrorCode::kBadHeader);
-  // Consistent with each other, but far beyond the available bytes.
+  // These numbers agree with each other, but exceed the available bytes by far.
   const uint64_t n_blocks = 1'000'000, header = kKvRecordFixedBytes + 280 + 8 * n_blocks;
   expect_code({{kBlocks, n_blocks}, {kHeaderBytes, header}, {kBlockBytes, 1}, {kRecordBytes, header + n_blocks}},
               ErrorCode::kTruncated);
@@ -191,7 +194,7 @@ TEST_P(KvPageFileLaws, OverflowingCountsAreTypedErrors) {
   expect_code({{8, uint64_t{0x0403020100000003}}}, ErrorCode::kUnsupportedVersion);
 }
 
-// A valid block of another layer, position or text.
+// A valid block of another layer, position or text is refused.
 TEST_P(KvPageFileLaws, BlocksAreBoundToTheirRecord) {
   const Tokens ids = random_tokens(8, 64), other_ids = random_tokens(9, 64);
   const Bytes other = record(other_ids);
@@ -206,7 +209,7 @@ TEST_P(KvPageFileLaws, BlocksAreBoundToTheirRecord) {
   EXPECT_EQ(decoded(foreign, ids), ErrorCode::kCorrupt);
 }
 
-// Equal bytes have different checksums in each layer, at each position, in each text and namespace.
+// Blocks of equal bytes have different checksums in each layer, at each position, in each text and namespace.
 TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
   const Bytes page(layout_.page_bytes());
   const Tokens ids = random_tokens(10, 128);

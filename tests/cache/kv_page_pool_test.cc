@@ -85,7 +85,7 @@ TEST(KvPagePool, FreedPagesAreZeroedAtOnceAndHeldOnesStay) {
   for (const KvPage& page : pages) std::memset(page.data(), 0xab, kLayout.page_bytes());
   const std::byte* freed = pages[1].data();
   pages.erase(pages.begin() + 1);
-  allow_memory(freed, kLayout.page_bytes());  // only this test accesses a freed page
+  allow_memory(freed, kLayout.page_bytes());  // AddressSanitizer must allow this test to read a freed page
   EXPECT_TRUE(std::all_of(freed, freed + kLayout.page_bytes(), [](std::byte b) { return b == std::byte{0}; }));
   EXPECT_TRUE(all_bytes_are(pages[0], std::byte{0xab}));
   EXPECT_TRUE(all_bytes_are(pages[1], std::byte{0xab}));
@@ -152,7 +152,8 @@ TEST(KvPagePool, ReclaimsOnlyTheMissingBytes) {
 }
 
 TEST(KvPagePool, GrowsSlabBySlab) {
-  const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // about 30 MB per page: two of them fill a slab
+  const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // about 30 MB per page, so that two pages fill a
+                                                                     // slab
   KvPagePool pool(large, 7 * large.page_bytes());
   const KvPage first = pool.allocate().value();
   const size_t slab = pool.reserved_bytes();

@@ -1,4 +1,4 @@
-// Records of recurrent states: they round-trip bit for bit, and anything else is refused.
+// Records of recurrent states keep every bit when written and read, and anything else is refused.
 #include "cache/tier/kv_state_file.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ const KvPageIdentity kAlice = {fingerprint_of("model"), digest_of_namespace("ali
 
 class KvStateFileTest : public testing::Test {
  protected:
-  // Returns the record after the first ids.size() - n_rows tokens, with the last n_rows as rows.
+  // Returns the record of the state after the first ids.size() - n_rows tokens, with the last n_rows tokens as rows.
   Bytes record(TokenSpan ids, size_t n_rows, const KvPageIdentity& identity = kAlice) {
     KvCacheEntry entry(pool_);
     if (n_rows < ids.size()) {

@@ -1,5 +1,5 @@
-// The laws of KvTier (cache/tier/kv_tier.h), for every implementation and every KV type. A new tier adds a TierPlace
-// and a line to kPlaces.
+// The laws of KvTier (cache/tier/kv_tier.h), tested for every implementation and every KV type. To test a new tier, add
+// a TierPlace and a line to kPlaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,14 +41,14 @@ class WatchedClock : public Clock {
   std::function<void()> looked_;
 };
 
-// Storage of one kind of tier: outlives the tiers, as a directory outlives processes.
+// Storage of one kind of tier. It outlives the tiers, as a directory outlives processes.
 class TierPlace {
  public:
   virtual ~TierPlace() = default;
   virtual std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) = 0;
-  // Flips a bit in the blocks of the stored pages that start at this position.
+  // Flips a bit in the blocks of the stored pages that begin at this position.
   virtual void damage(size_t first_position) = 0;
-  // Makes every later call to the storage fail, or stops that.
+  // Makes every later call to the storage fail (true), or work again (false).
   virtual void set_failing(bool fails) = 0;
 };
 
@@ -100,7 +100,7 @@ const PlaceMaker kPlaces[] = {
 
 Fingerprint fingerprint_of(std::string_view what) { return FingerprintBuilder().add("test", what).finish(); }
 
-// Every KV type, and layers of another kind.
+// Layouts of every KV type, and layouts whose layers differ.
 struct LayoutMaker {
   const char* name;
   KvDType dtype;
@@ -125,7 +125,8 @@ class KvTierLaws : public testing::TestWithParam<std::tuple<PlaceMaker, LayoutMa
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // Number of `ids` found after the first `known`; checks that keys, values and states are those of the tokens.
+  // Returns how many of `ids` extend() finds after the first `known`; checks that keys, values and states are those of
+  // the tokens.
   size_t found(KvTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0,
                const ReadLimits& limits = {}) {
     KvCacheEntry entry = fed(ids.first(known));
@@ -150,7 +151,8 @@ std::string name_of(const testing::TestParamInfo<std::tuple<PlaceMaker, LayoutMa
 INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierLaws,
                          testing::Combine(testing::ValuesIn(kPlaces), testing::ValuesIn(kLayouts)), name_of);
 
-// Recurrent models resume only at kept states, so the exact laws do not hold for them: concurrent calls only.
+// Recurrent models resume only at kept states, so the laws about exact lengths do not apply to them. Only the tests
+// with concurrent calls use them.
 class KvTierThreads : public KvTierLaws {};
 INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierThreads,
                          testing::Combine(testing::ValuesIn(kPlaces),
@@ -231,7 +233,7 @@ TEST_P(KvTierLaws, StopRequestStopsReadingAfterAWholePage) {
   const Tokens ids = random_tokens(5, 64 * 6 + 9);
   const auto tier = open();
   write(*tier, "", ids);
-  constexpr int64_t kFar = int64_t{1} << 60;  // a deadline, so that the clock is read
+  constexpr int64_t kFar = int64_t{1} << 60;  // a deadline far away, so that the tier reads the clock
   size_t n_partial = 0;
   for (int at = 1; at <= 5; ++at) {
     std::stop_source source;
@@ -355,7 +357,7 @@ TEST_P(KvTierThreads, AllCallsMayRunConcurrently) {
         const std::string name_space = (t + i) % 2 == 0 ? "alice" : "bob";
         static_cast<void>(found(*tier, name_space, ids));
         KvCacheEntry entry = fed(ids);
-        if (i % 2 == 0) {  // the window part is evicted
+        if (i % 2 == 0) {  // evict the window part of every other page
           EXPECT_TRUE(feed_in_passes(entry, random_tokens(1, 120), 20).ok());
           lose_windows(pool_, entry);
         }

@@ -1,5 +1,5 @@
-// Fails every heap allocation of every call, once or from there on: the call reports it (or finds nothing), the store
-// is valid, and nothing has changed.
+// Makes every heap allocation of every call fail, once or from then on. The call must report it (or find nothing), the
+// store must be valid, and nothing may have changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,8 +48,8 @@ class StoreMemoryTest : public testing::TestWithParam<bool> {
     KvCacheEntry entry;
   };
 
-  // For each n until no allocation fails: runs `call` in a world newly made by `prepare`, with the n-th allocation
-  // failing. `call` returns its error code.
+  // Runs `call` in a world newly made by `prepare`, first with allocation 0 failing, then 1 and so on, until no
+  // allocation fails. `call` returns its error code.
   void fail_everywhere(size_t budget_pages, const std::function<void(World&)>& prepare,
                        const std::function<ErrorCode(World&)>& call) {
     size_t n = 0;

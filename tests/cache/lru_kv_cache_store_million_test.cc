@@ -1,6 +1,6 @@
-// A million random calls on a small store, with the validator after each, in shards that run in parallel. Compares
-// lookups with an exhaustive search of the snapshot, which reflects evictions, and with a naive reference, which knows
-// all insertions.
+// A million random calls on a small store, in shards that run in parallel; the validator runs after each call. Compares
+// lookups with an exhaustive search of the snapshot, which takes evictions into account, and with a naive reference,
+// which has all insertions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using testing::IsEmpty;
 constexpr size_t kCallsPerShard = 62500;
 constexpr uint64_t kShards = 16;
 
-// The longest common prefix with any path of the tree, by exhaustive search.
+// Returns the longest common prefix with any path of the tree, by exhaustive search.
 size_t naive_longest_prefix(const StoreSnapshot& store, const std::string& name_space, TokenSpan ids) {
   uint64_t space = 0;
   for (const StoreSnapshot::Space& known : store.spaces) {
@@ -79,7 +79,7 @@ class Story {
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
   std::string any_space() { return std::string(1, static_cast<char>('a' + below(3))); }
 
-  // Two token values, so that sequences share prefixes; many end inside a page, some at its end.
+  // Uses two token values, so that sequences share prefixes. Many sequences end inside a page, some at its end.
   Tokens any_prompt() {
     Tokens prompt(base_.begin(), base_.begin() + static_cast<ptrdiff_t>(below(3) == 0 ? 64 * below(3) : below(170)));
     const size_t n = below(4);
@@ -127,7 +127,7 @@ class Story {
     return {static_cast<float>(ids.size()), sum};
   }
 
-  // Appends tokens without keys and values; other tests check the content of pages.
+  // Appends tokens without keys and values, because other tests check the contents of pages.
   Status append(KvCacheEntry& entry, TokenSpan ids) {
     TRY_ASSIGN(std::vector<KvPage> pages,
                pool_.allocate(KvLayout::pages_for(entry.length() + ids.size()) - entry.length() / kPagePositions));
@@ -153,7 +153,7 @@ class Story {
     if (++n_inserted_ % 64 == 0) forget();
   }
 
-  // The reference searches all insertions, so clear everything from time to time.
+  // Clears everything from time to time, because the reference searches all insertions and becomes slow.
   void forget() {
     pins_.clear();
     for (const char* name : {"a", "b", "c"}) store_.clear(name);

@@ -1,4 +1,4 @@
-// Random scripts: compares the store with a naive reference, with the validator after every operation; and threads that
+// Random scripts compare the store with a naive reference, with the validator after every operation. Also threads that
 // compete for the same memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ namespace {
 
 using testing::IsEmpty;
 
-// Conversations that share heads, diverge inside pages and return to earlier texts.
+// A script of conversations that share beginnings, diverge inside pages and return to earlier texts.
 class Script {
  public:
   Script(uint64_t seed, size_t budget_pages)
@@ -66,7 +66,7 @@ class Script {
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
   std::string any_space() { return std::string(1, static_cast<char>('a' + below(3))); }
 
-  // A prompt: the head of an earlier text, then some tokens of a tiny vocabulary.
+  // Returns a prompt: the beginning of an earlier text, then some tokens of a tiny vocabulary.
   Tokens any_prompt() {
     Tokens prompt;
     if (!said_.empty() && below(4) > 0) {
@@ -140,7 +140,8 @@ class Script {
     if (sessions_.empty()) return;
     Session& session = sessions_[below(sessions_.size())];
     const bool is_shared = below(6) == 0;
-    // Makes the entry own its last page: another text after its positions in a shared page would prevent sharing it.
+    // Copy the last page first: if the shared page continues with another text after these positions, it could not be
+    // shared.
     if (is_shared && !session.entry.reserve(1).ok()) return;
     const Status status =
         store_.insert(session.name_space, session.entry, is_shared ? Sharing::kShared : Sharing::kPrivate);
@@ -169,7 +170,7 @@ class Script {
     const Status status = store_.insert(session.name_space, session.entry, {.rest = &rest});
     if (status.ok()) twin_.insert(session.name_space, session.entry.tokens(), false);
     const Tokens ids(session.entry.tokens().begin(), session.entry.tokens().end());
-    // A last page with another text after these positions is not found again.
+    // Not idle: the last page, which continues with another text after these positions, would not be found again.
     if (!store_.make_idle(session.entry, rest)) {
       sessions_.push_back(std::move(session));
       return;
@@ -253,7 +254,7 @@ TEST(LruKvCacheStoreScripts, RowsAndBudgetAreRightUnderPressure) {
   EXPECT_GT(evicted, 100u) << "the store was never under pressure";
 }
 
-// Sessions on threads with one small pool. Keys and values are compared with the tokens at the end of every turn;
+// Sessions run on threads with one small pool. At the end of every turn keys and values are compared with the tokens;
 // sanitizers check the rest.
 TEST(LruKvCacheStoreThreads, SessionsShareOneSmallPool) {
   const KvLayout layout = KvLayout::make(1, 1, 4, KvDType::kF32);

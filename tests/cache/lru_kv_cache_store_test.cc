@@ -24,7 +24,7 @@ TEST_F(LruKvCacheStoreTest, FindsNothingInEmptyStoreOrForNoTokens) {
   EXPECT_EQ(find({}), 0u);
 }
 
-// Every stored length with every requested length around page boundaries: shorter, equal, longer.
+// Tests every stored length with every requested length around page boundaries: shorter, equal, longer.
 TEST_F(LruKvCacheStoreTest, FindsPrefixesAroundPageBoundaries) {
   const Tokens tokens = random_tokens(2, 200);
   const std::vector<size_t> lengths{1, 2, 63, 64, 65, 127, 128, 129};
@@ -64,8 +64,8 @@ TEST_F(LruKvCacheStoreTest, HitSharesPagesAndCopiesAtMostThePartialOne) {
   EXPECT_EQ(find(tokens), 200u) << "the stored sequence is unchanged";
 }
 
-// A turn after 4,000 stored tokens: the store only compares tokens and counts references, and the new entry copies one
-// partial page.
+// In a turn after 4,000 stored tokens, the store only compares tokens and counts references, and the new entry copies
+// one partial page.
 TEST(LruKvCacheStoreWarm, HitOfFourThousandTokensCopiesOnlyThePartialPage) {
   const KvLayout layout = tiny_layout(KvDType::kInt8);
   KvPagePool pool(layout, 200 * layout.page_bytes());
@@ -104,7 +104,7 @@ TEST_F(LruKvCacheStoreTest, LiveEntriesAreFoundAndUnchanged) {
   EXPECT_EQ(read_rows(hit.entry), fresh_rows(layout_, concat(tokens, other)));
 }
 
-// Tokens that weak or truncated hashes of a page confuse: permutations, equal sums and xors, equal ends.
+// Pages whose tokens a weak or truncated hash would confuse: permutations, equal sums and xors, equal ends.
 TEST_F(LruKvCacheStoreTest, LookalikePagesKeepTheirOwnRows) {
   Tokens page = random_tokens(8, 64);
   std::vector<Tokens> lookalikes{page};
@@ -210,9 +210,9 @@ TEST_F(LruKvCacheStoreTest, PressureEvictsTheLeastRecentlyUsedTailFirst) {
   const Tokens old = random_tokens(17, 10 * 64), young = random_tokens(18, 10 * 64);
   store(old);
   store(young);
-  EXPECT_EQ(find(old), 640u);  // the older sequence is now the most recently used
+  EXPECT_EQ(find(old), 640u);  // this lookup makes the older sequence the most recently used one
   {
-    const KvCacheEntry live = fed(random_tokens(19, 25 * 64));  // 5 more pages than are free
+    const KvCacheEntry live = fed(random_tokens(19, 25 * 64));  // needs 5 more pages than are free
     EXPECT_EQ(pool_.pages_in_use(), 40u);
   }
   EXPECT_EQ(store_.stats().evicted_pages, 5u);
@@ -320,7 +320,7 @@ TEST(LruKvCacheStoreBudget, InsertDoesNotEvictItsOwnPrefix) {
     ASSERT_TRUE(feed(head, TokenSpan(tokens).first(128)).ok());
     ASSERT_TRUE(store.insert(kAlice, head).ok());
   }
-  KvCacheEntry whole(pool);  // computed separately: holds no page of the store
+  KvCacheEntry whole(pool);  // computed separately, so it holds no page of the store
   ASSERT_TRUE(feed(whole, tokens).ok());
   EXPECT_EQ(store.insert(kAlice, whole).code(), ErrorCode::kOutOfMemory);
   EXPECT_EQ(store.find_longest_prefix(kAlice, tokens).length(), 128u);

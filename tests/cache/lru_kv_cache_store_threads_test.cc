@@ -1,5 +1,5 @@
-// Sixteen threads on one small store, with all calls of sessions at once and passes cancelled half-way: every thread
-// reads keys and values of its own tokens, the store is always valid, and sanitizers check the rest.
+// Sixteen threads use one small store, with all calls of sessions at once and passes cancelled half-way. Every thread
+// must read the keys and values of its own tokens, and the store must always be valid; sanitizers check the rest.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ class Talker {
   Talker(uint64_t seed, KvPagePool& pool, LruKvCacheStore& store, Counts& counts)
       : rng_(seed),
         name_space_(1, static_cast<char>('a' + seed % 4)),
-        // With windows: long enough that pages slide out of them.
+        // with windows so long that pages leave them
         n_system_(pool.layout().window() > 0 ? 330 : 70),
         pool_(pool),
         store_(store),

@@ -10,7 +10,8 @@ namespace ibid {
 
 namespace {
 
-// How many of n pages, the first with position `length`, have slid out of the window of a sequence at `end`.
+// Returns how many of n pages, the first of which begins at position `length`, are outside the window of a sequence
+// that ends at `end`.
 size_t n_behind(const KvLayout& layout, size_t end, size_t length, size_t n) {
   const size_t first = layout.first_window_page(end), begin = length / kPagePositions;
   return std::min(n, first - std::min(first, begin));
@@ -171,7 +172,7 @@ MemoryTier::Found MemoryTier::read_pages(const KvPageIdentity& identity, TokenSp
   return found;
 }
 
-// The state that reaches furthest within `ids`, and beyond the first `length` of them.
+// Returns the state that reaches furthest within `ids`, and beyond the first `length` of them.
 std::optional<StateSnapshot> MemoryTier::read_state(const KvPageIdentity& identity, TokenSpan ids, size_t length) {
   std::optional<StateSnapshot> best;
   PageNamer namer(first_half);

@@ -1,5 +1,5 @@
-// MemoryTier: a KvTier whose pages are records in a map, as on a server: the second implementation of the interface,
-// and a sketch of a remote one. Reads page by page; writes by WriteBehind.
+// MemoryTier: a KvTier whose pages are records in a map, as a server would have them. It is the second implementation
+// of the interface, and a model for a remote one. Reads page by page; writes through WriteBehind.
 #pragma once
 
 #include <atomic>
@@ -21,19 +21,20 @@ class RecordServer {
     Sha256Digest name_space{};
     Tokens page_ids;
     std::vector<std::byte> bytes;  // kv_record.h
-    size_t position = 0;           // of a state
+    size_t position = 0;           // position of a state
     KvPageParts parts = KvPageParts::kBoth;
   };
 
   std::atomic<bool> fails{false};  // simulates an unreachable server: every call of a tier fails
 
-  // Returns the record after `before` with the longest common prefix; kNotFound without one.
+  // Returns the record after `before` with the longest common prefix; kNotFound if there is no record.
   Result<Record> get(const PageName& before, TokenSpan page_ids) const;
-  // Adds a record; removes those after `before` whose tokens are a prefix of its own.
+  // Adds a record, and removes records after `before` whose tokens are a prefix of the new record's.
   Status put(const PageName& before, Record record);
   Status erase(const Sha256Digest& name_space);
   bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const;
-  // The same for states and their rows: all after `before` whose state is after a prefix of the tokens.
+  // states() and put_state() are for states with their rows. states() returns all after `before` whose state is after a
+  // prefix of the tokens.
   std::vector<Record> states(const PageName& before, TokenSpan page_ids) const;
   Status put_state(const PageName& before, Record record);
   bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const;
@@ -74,7 +75,7 @@ class MemoryTier : public KvTier, private PageSink {
 
   struct Found {
     std::vector<KvPage> pages;
-    size_t end = 0;  // of the tokens whose pages were read
+    size_t end = 0;  // end of the tokens whose pages were read
   };
   Found read_pages(const KvPageIdentity& identity, TokenSpan ids, size_t length, const ReadLimits& limits);
   std::optional<StateSnapshot> read_state(const KvPageIdentity& identity, TokenSpan ids, size_t length);
@@ -90,7 +91,7 @@ class MemoryTier : public KvTier, private PageSink {
   std::mutex pen_;
   std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_written_{0};
   std::atomic<size_t> n_states_read_{0}, n_failures_{0};
-  WriteBehind writing_;  // last: its thread uses the rest
+  WriteBehind writing_;  // last, because its thread uses the other members
 };
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// NanPagePool: allocates pages filled with 0xff (NaN as floats), so that reads of unwritten positions are detected. The
-// padding of heads whose size is not a multiple of 16 is not zero here, unlike in the pages of the product.
+// NanPagePool: allocates pages filled with 0xff (NaN as floats), so that tests detect reads of unwritten positions.
+// Unlike in real pages, the padding of heads whose size is not a multiple of 16 is not zero.
 #pragma once
 
 #include <cstring>

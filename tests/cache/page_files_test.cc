@@ -19,7 +19,7 @@ class PageFilesTest : public testing::Test {
                              .budget_bytes = budget_pages * kv_page_record_bytes(layout_, 640)},
                             layout_, files_, clock_);
   }
-  // Writes the pages of the sequence in order, and settles.
+  // Writes the pages of the sequence in order, and makes them durable.
   Status write(PageFiles& files, const Tokens& ids) {
     KvCacheEntry entry(pool_);
     EXPECT_TRUE(feed(entry, ids).ok());
@@ -85,7 +85,7 @@ TEST_F(PageFilesTest, SupersededPageIsRemovedOnSettle) {
   EXPECT_TRUE(files->has(PageNamer(first_half).first(identity_), ids, KvPageParts::kBoth));
 }
 
-// Queued twice, and the pool evicted the window part before the second write.
+// The page was queued twice, and the pool evicted its window part before the second write.
 TEST(PageFilesOfWindows, FirstPartDoesNotReplaceAWholePage) {
   const KvLayout layout = tiny_layout(TinyKind::kWindowed);
   const KvPageIdentity identity{FingerprintBuilder().add("test", "model").finish(), digest_of_namespace("")};
@@ -125,7 +125,7 @@ TEST_F(PageFilesTest, OnlyDamagedFilesAreQuarantined) {
   EXPECT_EQ(stats(*files).quarantined, 1u) << "quarantined only once";
 }
 
-// The page was rewritten after the reader missed the file and before it reported that.
+// The page was written again after the reader missed the file, and before the reader reported that.
 TEST_F(PageFilesTest, ARewrittenFileStays) {
   const Tokens ids = random_tokens(7, 64);
   const auto files = open();

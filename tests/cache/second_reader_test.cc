@@ -24,7 +24,7 @@ TEST(SecondReader, TwoThreadsShareOneReadAndBothReturn) {
       const std::lock_guard lock(mutex);
       readers.insert(std::this_thread::get_id());
     }
-    both.arrive_and_wait();  // neither returns before the other has arrived
+    both.arrive_and_wait();  // neither call returns before both have arrived
     --inside;
   });
   EXPECT_EQ(inside, 0);

@@ -1,5 +1,5 @@
-// An entry resumes from the state that a cold pass over its tokens gives, whatever happened before: passes of any
-// length, cancelled passes, slices, forks, and kept states.
+// Whatever happened to an entry (passes of any length, cancelled passes, slices, forks, kept states), it resumes from
+// the state that a cold pass over its tokens gives.
 #include "cache/pages/sequence_state.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ TEST_F(SequenceStateLaws, KeptStatesCanBeResumed) {
   ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
   entry.state().keep_here(entry.length());
   ASSERT_TRUE(feed(entry, random_tokens(2, 10)).ok());
-  entry.state().keep_last_pass(entry.length());  // the state at 100, and ten rows
+  entry.state().keep_last_pass(entry.length());  // keeps the state at 100 with ten rows
   ASSERT_TRUE(feed(entry, random_tokens(3, 200)).ok());
   EXPECT_EQ(entry.resumable_length(309), 110u);
   EXPECT_EQ(entry.resumable_length(107), 107u);
@@ -80,7 +80,7 @@ TEST_F(SequenceStateLaws, KeptStatesCanBeResumed) {
   expect_exact(entry);
 }
 
-// Drops the cheapest snapshot to recompute, and no more than necessary.
+// If the pool is short, reserve() drops the snapshot that is cheapest to recompute, and no more than necessary.
 TEST_F(SequenceStateLaws, KeptStatesAreDroppedForAPass) {
   KvCacheEntry entry(pool_);
   for (const size_t n : {100, 80, 120}) {
@@ -88,7 +88,7 @@ TEST_F(SequenceStateLaws, KeptStatesAreDroppedForAPass) {
     entry.state().keep_here(entry.length());
   }
   ASSERT_EQ(entry.resumable_length(299), 180u);
-  ASSERT_TRUE(entry.reserve(141).ok());  // the pages, so that only states are short
+  ASSERT_TRUE(entry.reserve(141).ok());  // has pages for these positions, so that only states are short
   std::vector<KvPage> others;
   for (;;) {
     Result<std::vector<KvPage>> state = pool_.allocate_states(1);
@@ -134,7 +134,7 @@ TEST_F(SequenceStateLaws, DecodedTokensCanBeRolledBack) {
   }
 }
 
-// Log rows that are part of a snapshot are never overwritten.
+// Rows of a log that are part of a snapshot must never be overwritten.
 TEST_F(SequenceStateLaws, SnapshotsOfALogStayUnchanged) {
   KvCacheEntry entry(pool_);
   const Tokens tokens = random_tokens(1, 140);
@@ -155,7 +155,7 @@ TEST_F(SequenceStateLaws, LogsAreDroppedBeforeAPassFails) {
   KvPagePool small(layout_, 4 * layout_.page_bytes() + 3 * layout_.state_bytes());
   KvCacheEntry entry(small);
   ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
-  ASSERT_TRUE(entry.reserve(4 * kPagePositions - 100).ok());  // exactly three states remain
+  ASSERT_TRUE(entry.reserve(4 * kPagePositions - 100).ok());  // now there is memory for exactly three states
   for (size_t i = 0; i < 120; ++i) {
     ASSERT_TRUE(feed(entry, random_tokens(i, 1)).ok()) << i;
     if (i % 10 == 9) entry.slice_to_length(entry.length() - 1);

@@ -1,5 +1,5 @@
-// Compares the index of recurrent states with a list of all insertions; and checks that lookups of a store with states
-// equal a cold pass.
+// Compares the index of recurrent states with a list of all insertions, and lookups of a store with states with a cold
+// pass.
 #include "cache/store/state_index.h"
 
 #include <gmock/gmock.h>
@@ -69,9 +69,9 @@ TEST_F(StateIndexTest, EvictsTheCheapestStateToRecomputeFirst) {
   const Tokens ids = random_tokens(1, 2000);
   for (const size_t position : {1000u, 1010u, 1500u}) insert(kSharedSpace, ids, position, 0);
   StateIndex::Removed removed;
-  ASSERT_TRUE(index_.evict(removed));  // 10 tokens to recompute
+  ASSERT_TRUE(index_.evict(removed));  // this one takes 10 tokens to recompute
   EXPECT_EQ(deepest_of(kSharedSpace, TokenSpan(ids).first(1200)), 1000u);
-  ASSERT_TRUE(index_.evict(removed));  // 500 tokens to recompute
+  ASSERT_TRUE(index_.evict(removed));  // this one takes 500 tokens to recompute
   EXPECT_EQ(deepest_of(kSharedSpace, ids), 1000u);
 }
 
@@ -106,7 +106,7 @@ TEST_F(StateIndexTest, StaysWithinItsLimit) {
   }
 }
 
-// Random states of random branches of a few texts: lookups equal an exhaustive search.
+// Inserts random states of random branches of a few texts. Lookups must equal an exhaustive search.
 TEST_F(StateIndexTest, AgreesWithAnExhaustiveSearch) {
   std::mt19937_64 random(1);
   struct Put {
@@ -129,7 +129,7 @@ TEST_F(StateIndexTest, AgreesWithAnExhaustiveSearch) {
         all.push_back({space, ids, position});
       }
     }
-    size_t best = 0;  // without tails, some of which may have been replaced
+    size_t best = 0;  // not counting tails, some of which may have been replaced
     for (const Put& put : all) {
       const size_t same = common_prefix_length(put.ids, ids);
       if (put.space == space && same >= put.position) best = std::max(best, put.position);
@@ -160,7 +160,7 @@ TEST(StoreStatesTest, LookupsEqualAColdPass) {
       ASSERT_EQ(read_states(hit.entry), fresh_states(kLayout, hit.entry.tokens()));
       ASSERT_EQ(read_rows(hit.entry), fresh_rows(kLayout, hit.entry.tokens()));
       ASSERT_EQ(common_prefix_length(hit.entry.tokens(), wanted), hit.length());
-      // Continues in passes of any length, and inserts the result.
+      // Continue in passes of any length, and insert the result.
       while (hit.length() < wanted.size()) {
         const size_t n = std::min<size_t>(wanted.size() - hit.length(), 1 + random() % 90);
         if (!feed(hit.entry, wanted.subspan(hit.length(), n)).ok()) break;

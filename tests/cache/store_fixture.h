@@ -29,7 +29,7 @@ class LruKvCacheStoreTest : public testing::Test {
     return entry;
   }
 
-  // Inserts a conversation that has ended: only the store holds its pages.
+  // Inserts a conversation that then ends, so that only the store holds its pages.
   void store(TokenSpan tokens, const char* name_space = kAlice, Sharing sharing = Sharing::kPrivate) {
     KvCacheEntry entry = fed(tokens);
     const Status status = store_.insert(name_space, entry, sharing);

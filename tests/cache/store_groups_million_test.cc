@@ -1,7 +1,8 @@
 // Random calls on a small store whose model has layers of every kind: full attention, windows, recurrent. The validator
-// runs after each call. Compares lookups with an exhaustive search of the snapshot, which reflects evictions of pages
-// and window parts, and with a naive reference, which knows all insertions. KV and states of hits equal a cold pass. In
-// one shard of four the pool is never short: there everything inserted must be found, by an independent list.
+// runs after each call. Compares lookups with an exhaustive search of the snapshot, which takes evictions of pages and
+// window parts into account, and with a naive reference, which has all insertions. KV and states of hits must equal a
+// cold pass. In one shard of four the pool is never short; there, everything in an independent list of insertions must
+// be found.
 //
 // IBID_STORE_CALLS sets the number of calls in all shards together; the seeds are fixed.
 #include <gmock/gmock.h>
@@ -38,7 +39,7 @@ size_t calls_in_all() {
   return value != nullptr && *value != '\0' ? std::strtoull(value, nullptr, 10) : kCallsInAll;
 }
 
-// 0: windows; 1: recurrent layers; 2: both.
+// kind: 0: windows; 1: recurrent layers; 2: both.
 KvLayout layout_with(uint64_t kind) {
   std::vector<KvRowShape> rows = {{1, 2, 0}};
   if (kind != 1) rows.insert(rows.begin(), KvRowShape{1, 2, 70});
@@ -46,8 +47,8 @@ KvLayout layout_with(uint64_t kind) {
   return KvLayout::make(rows, KvDType::kF32, std::span(states).first(kind == 0 ? 0 : 2));
 }
 
-// Possible results of a lookup, by exhaustive search. If several paths share the maximum number of tokens with the
-// wanted ones, any of them may be returned.
+// Returns the possible results of a lookup, by exhaustive search. If several paths share the maximum number of tokens
+// with the wanted ones, a lookup may return any of them.
 class NaiveSearch {
  public:
   NaiveSearch(const StoreSnapshot& store, const KvLayout& layout, const std::string& name_space, TokenSpan ids)
@@ -93,7 +94,7 @@ class NaiveSearch {
     }
     return n;
   }
-  // The last position up to n that the states and window parts of the path allow.
+  // Returns the last position up to n at which states and window parts of the path allow resuming.
   size_t reach(const Path& path, size_t n) const {
     for (; n > 0; --n) {
       if (has_state(n) && has_windows(path, n)) return n;
@@ -154,7 +155,7 @@ class GroupStory {
 
   const LruKvCacheStore& store() const { return store_; }
   size_t n_shortened = 0;  // hits shortened by a missing state or window part
-  size_t n_retained = 0;   // hits that the roomy store had to find
+  size_t n_retained = 0;   // hits that the store with enough memory had to find
 
  private:
   struct Session {
@@ -164,13 +165,13 @@ class GroupStory {
   struct Resting {
     std::string name_space;
     IdleSequence rest;
-    bool is_cleared = false;  // its mark was removed with its namespace, so the store cannot resume it
+    bool is_cleared = false;  // true if its mark was removed with its namespace, so that the store cannot resume it
   };
 
   size_t below(size_t n) { return static_cast<size_t>(rng_() % n); }
   std::string any_space() { return std::string(1, static_cast<char>('a' + below(2))); }
 
-  // Texts with common prefixes; some end at a page boundary.
+  // Returns a text that shares a prefix with others; some end at a page boundary.
   Tokens any_prompt() {
     const size_t n = below(4) == 0 ? 64 * below(9) : below(560);
     Tokens prompt(base_.begin(), base_.begin() + static_cast<ptrdiff_t>(n));
@@ -230,7 +231,7 @@ class GroupStory {
     for (size_t n_passes = 1 + below(3); n_passes > 0; --n_passes) {
       const size_t n = 1 + below(below(3) == 0 ? 150 : 12);
       const size_t at = entry.length();
-      // Mostly the common text.
+      // Most tokens are those of the common text.
       Tokens ids = random_tokens(rng_(), n, 2);
       if (below(4) > 0 && at + n <= base_.size()) {
         std::copy_n(base_.begin() + static_cast<ptrdiff_t>(at), n, ids.begin());
@@ -321,7 +322,7 @@ class GroupStory {
     if (below(24) == 0) {
       store_.clear_shared();
       if (!is_roomy_) return;
-      // A page is in one node only: of two namespaces that found a shared last page, only one can insert it again.
+      // A page is in one node only, so if two namespaces found the same shared last page, only one can insert it again.
       at_rest_.clear();
       sessions_.clear();
       return retained_.clear_shared();
@@ -337,7 +338,7 @@ class GroupStory {
     }
   }
 
-  // The reference searches all insertions, so clear everything from time to time.
+  // Clears everything from time to time, because the reference searches all insertions and becomes slow.
   void forget() {
     at_rest_.clear();
     sessions_.clear();

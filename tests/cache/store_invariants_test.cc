@@ -12,8 +12,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// root - 1 (shared, full) - 2 (namespace 1, full) - 4 (namespace 1, 3 tokens)
-// \ 3 (namespace 1, 2 tokens)
+// A valid store with this tree: root - 1 (shared, full) - 2 (namespace 1, full) - 4 (namespace 1, 3 tokens)
+//                                           \ 3 (namespace 1, 2 tokens)
 StoreSnapshot sound() {
   static const char pages[5] = {};
   StoreSnapshot store;

@@ -1,5 +1,4 @@
-// Idle sequences: they hold no pages, are evicted last, and what remains of them is found by a mark, without comparing
-// tokens.
+// Idle sequences hold no pages and are evicted last; what remains of them is found by a mark, without comparing tokens.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +34,7 @@ struct World {
     return rest;
   }
   void insert(TokenSpan tokens) { const IdleSequence gone = rest(tokens); }
-  // Number of stored positions; checks their keys and values.
+  // Returns the number of stored positions, and checks their keys and values.
   size_t there(const IdleSequence& rest) {
     const KvCacheEntry entry = store.look_at(rest).value();
     EXPECT_TRUE(std::equal(entry.tokens().begin(), entry.tokens().end(), rest.tokens().begin()));
@@ -94,7 +93,7 @@ TEST(StoreRest, AMarkResumesTheSequenceAfterARollback) {
   entry.slice_to_length(200);
   ASSERT_TRUE(world.store.make_idle(entry, rest));
   EXPECT_EQ(world.there(rest), 200u);
-  // Slice to the middle of a page.
+  // Slice the sequence to the middle of a page.
   ASSERT_TRUE(world.store.wake(rest, entry).ok());
   entry.slice_to_length(100);
   ASSERT_TRUE(world.store.make_idle(entry, rest));
@@ -111,7 +110,7 @@ TEST(StoreRest, OtherPagesAreEvictedFirst) {
   World world(12);
   const IdleSequence first = world.rest(random_tokens(1, 150));
   const IdleSequence second = world.rest(random_tokens(2, 150));
-  // Used last and reused, but without a mark of an idle sequence.
+  // These pages are used last and reused, but no idle sequence marks them.
   const Tokens others = random_tokens(3, 320);
   world.insert(others);
   EXPECT_EQ(world.store.find_longest_prefix(kAlice, others).length(), others.size());
@@ -226,7 +225,7 @@ TEST(StoreRest, AFailedInsertMarksNothing) {
   EXPECT_EQ(entry.length(), 100u);
 }
 
-// Every page of the pool can be stored; logits and index memory are extra.
+// Every page of the pool can be stored, because logits and index memory are not taken from the pool.
 TEST(StoreRest, EveryPageOfThePoolCanBeIdle) {
   World world(16);
   std::vector<IdleSequence> all;

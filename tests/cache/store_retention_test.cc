@@ -23,7 +23,7 @@ struct World {
     ASSERT_THAT(validate_store(store.snapshot()), IsEmpty());
   }
   size_t find(TokenSpan ids) { return store.find_longest_prefix(kAlice, ids).length(); }
-  // Number of stored tokens of `ids`, without marking them as used.
+  // Returns how many of `ids` are stored, without marking their pages as used.
   size_t stored(TokenSpan ids) {
     size_t n = 0;
     for (const StoreSnapshot::Node& node : store.snapshot().nodes) {

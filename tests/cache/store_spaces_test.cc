@@ -1,5 +1,5 @@
-// Visibility: pins keep a prefix for all namespaces that can read it, namespaces are separate, and shared prefixes
-// serve all of them.
+// Visibility: a pinned prefix stays for all namespaces that can read it, namespaces are separate, and shared prefixes
+// serve all namespaces.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -66,7 +66,7 @@ TEST_F(LruKvCacheStoreTest, ClearingVoidsPins) {
 
 // --- namespaces
 
-// An attacker would time an identical prompt: in another namespace it costs as much as a miss.
+// An attacker would measure the time of an identical prompt. In another namespace it must cost as much as a miss.
 TEST_F(LruKvCacheStoreTest, IdenticalPromptsOfOtherNamespacesAreMisses) {
   const Tokens prompt = random_tokens(71, 640), unknown = random_tokens(72, 640);
   store(prompt, kAlice);
@@ -180,7 +180,7 @@ TEST_F(LruKvCacheStoreTest, SharingALeafReplacesItsSharedPrefix) {
   KvCacheEntry entry = fed(TokenSpan(tokens).first(10));
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
   EXPECT_EQ(store_.stats(kAlice).pages, 0u) << "the shared leaf covers it";
-  // Alice's own leaf is longer; then it is shared too.
+  // Alice's own leaf is longer than the shared one. After this insertion it is shared too.
   KvCacheEntry longer = fed(TokenSpan(tokens).first(40));
   ASSERT_TRUE(store_.insert(kAlice, longer).ok());
   EXPECT_EQ(store_.stats().pages, 2u);

@@ -1,4 +1,4 @@
-// Recurrent states in the store: they stay as long as a sequence can resume from them.
+// Recurrent states in the store: they stay as long as a sequence can resume at them.
 #include <random>
 
 #include "tests/cache/store_fixture.h"
@@ -10,7 +10,7 @@ class ReachedStatesTest : public testing::Test {
  protected:
   void TearDown() override { EXPECT_THAT(validate_store(store_.snapshot()), testing::IsEmpty()); }
 
-  // Stores the tokens, with the states after n_kept of them and after all.
+  // Stores the tokens, with the states after n_kept of them and after all of them.
   void store(TokenSpan ids, size_t n_kept, const char* name_space = kAlice, Sharing sharing = Sharing::kPrivate) {
     KvCacheEntry entry(pool_);
     ASSERT_TRUE(feed(entry, ids.first(n_kept)).ok());
@@ -60,7 +60,7 @@ TEST_F(ReachedStatesTest, AStateStaysIfAnotherPageHasItsTokens) {
   store(ids, 75);
   store(other, 75);
   ASSERT_EQ(store_.n_states(), 3u);
-  ASSERT_EQ(store_.evict(1), 1u);  // the tail of the first
+  ASSERT_EQ(store_.evict(1), 1u);  // evicts the tail of the first sequence
   EXPECT_EQ(store_.n_states(), 2u);
   EXPECT_EQ(find(ids), 75u);
   EXPECT_EQ(find(other), 100u);
@@ -96,12 +96,13 @@ TEST_F(ReachedStatesTest, ContinuationsOfSharedPagesAreRemovedWithThem) {
 // rolls back.
 TEST(StatesAtWorkTest, WorkBytesAreEnoughForOneSequence) {
   constexpr size_t kMost = 600;
-  // All pages together are smaller than a state, so that no state fits into pages that are not needed yet.
+  // All pages together are smaller than one state, so that no state fits into pages that are not needed yet.
   const StateShape states[] = {{160, 3}, {330, 1}};
   const KvLayout layout = KvLayout::make({}, KvDType::kF32, states);
   ASSERT_LT(KvLayout::pages_for(kMost) * layout.page_bytes(), layout.state_bytes());
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    KvPagePool pool(layout, layout.work_bytes(kMost) + layout.page_bytes());  // for the copy of a shared page
+    KvPagePool pool(layout, layout.work_bytes(kMost) + layout.page_bytes());  // one page more, for the copy of a shared
+                                                                              // page
     LruKvCacheStore store(pool);
     std::mt19937_64 random(seed);
     KvCacheEntry entry(pool);

@@ -1,5 +1,5 @@
-// Fixture for the tests of the cold tier: small sequences, a directory, and the law of lookups: they add exactly what
-// would have been computed.
+// Fixture for the tests of the cold tier: small sequences, a directory, and a check of lookups, which must add exactly
+// what a pass would have computed.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ class TierTest : public testing::Test {
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // Number of `ids` found after the first `known`; checks that KV and states are those of the tokens.
+  // Returns how many of `ids` are found after the first `known`; checks that KV and states are those of the tokens.
   size_t found(FileTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0) {
     KvCacheEntry entry = fed(ids.first(known));
     const size_t n = tier.extend(name_space, ids, entry);
@@ -79,7 +79,7 @@ class TierTest : public testing::Test {
   FileOps* files_ = &system_file_ops();
   ManualClock manual_clock_{1'700'000'000'000'000'000};
   Clock* clock_ = &manual_clock_;
-  // At least as large as any page in these tests, and smaller than two.
+  // At least the size of any page in these tests, and less than that of two.
   const uint64_t record_bytes_ = kv_page_record_bytes(layout_, 640);
 };
 

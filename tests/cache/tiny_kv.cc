@@ -37,7 +37,8 @@ float element(uint64_t hash, size_t layer, size_t dim, uint64_t salt) {
   return static_cast<float>(static_cast<int64_t>(bits % 2001) - 1000) / 500.0f;
 }
 
-// Contribution of a position to a state, and the next state. States are integers below 2^20.
+// Computes what a position adds to a state (its row), and the next state. States are integers below 2^20, exact in
+// floats.
 void give_row(TokenId id, size_t layer, const StateShape& shape, float* row) {
   for (size_t i = 0; i < shape.row_floats; ++i) row[i] = static_cast<float>(static_cast<size_t>(id) + layer + i);
 }
@@ -126,7 +127,7 @@ std::vector<float> read_rows(const KvCacheEntry& entry) {
   for (const KvLayer& layer : layout.layers()) {
     std::vector<float> k(layer.row.head_dim + 16), v(layer.row.head_dim + 16);
     for (size_t head = 0; head < layer.row.n_kv_heads; ++head) {
-      // The positions that the next one reads.
+      // Only the positions that the next one reads.
       const size_t window = layer.row.window == 0 ? entry.length() : std::min(layer.row.window - 1, entry.length());
       for (size_t position = entry.length() - window; position < entry.length(); ++position) {
         const std::byte* block = entry.parts(position / kPagePositions).head(layer, head);

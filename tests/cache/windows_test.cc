@@ -1,5 +1,5 @@
-// Layers with a window: a sequence needs only the window parts of its last positions, and the pool may evict the
-// others. After any eviction, an entry equals a cold pass.
+// Layers with a window: a sequence needs only the window parts of its last pages, and the pool may evict the others.
+// After any eviction, an entry must equal a cold pass.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +42,7 @@ TEST(KvWindows, PartsAreSeparateInMemoryAndConsecutiveInFiles) {
 }
 
 TEST(KvWindows, LongSequencesNeedWindowPartsForTheirWindowOnly) {
-  // Like a model with a window of 1,024 positions in five of six layers, at 32k.
+  // As in a model with a window of 1,024 positions in five of six layers, at 32k.
   const KvLayout layout = windowed_layout(5, 1024);
   constexpr size_t kPositions = 32768;
   const size_t all = KvLayout::pages_for(kPositions) * layout.page_bytes();
@@ -73,7 +73,8 @@ TEST(KvWindows, OldestPassedPartsAreEvictedFirstAndTheEndStays) {
   KvCacheEntry entry(pool);
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 30 * kPagePositions), 64).ok());
   EXPECT_EQ(entry.resumable_length(20 * kPagePositions), 20 * kPagePositions);
-  std::vector<KvPage> others = pool.allocate(14).value();  // 10 pages are free; six window parts make four more
+  std::vector<KvPage> others = pool.allocate(14).value();  // 10 pages are free; evicting six window parts yields four
+                                                           // more
   EXPECT_FALSE(pool.has_window(entry.pages()[0]));
   EXPECT_TRUE(pool.has_window(entry.pages()[29]));
   EXPECT_LT(entry.resumable_length(8 * kPagePositions), 8 * kPagePositions);
@@ -106,10 +107,10 @@ TEST(KvWindows, MoveAssignmentEndsLeasesBeforeFreeingPages) {
   KvCacheEntry entry(pool), other(pool);
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 1000), 100).ok());
   ASSERT_TRUE(feed_in_passes(other, random_tokens(2, 70), 70).ok());
-  entry = std::move(other);  // its old pages have no other holder
+  entry = std::move(other);  // this drops the last handles on its old pages
   EXPECT_EQ(pool.pages_in_use(), 2u);
   expect_exact(entry);
-  // Pages found elsewhere replace a partial last page.
+  // Pages that were found elsewhere replace a partial last page.
   KvCacheEntry longer(pool);
   const Tokens tokens = random_tokens(2, 200);
   ASSERT_TRUE(feed(longer, tokens).ok());
@@ -138,7 +139,7 @@ TEST(KvWindows, ForksAndIdleSequencesResumeExactly) {
   expect_exact(entry);
 }
 
-// Bytes of an idle sequence of that length, with the window parts that it resumes with.
+// Returns the bytes of an idle sequence of that length, with the window parts that it needs to resume.
 size_t bytes_at_rest(const KvLayout& layout, size_t positions) {
   const size_t n_pages = KvLayout::pages_for(positions);
   return n_pages * layout.part_bytes(PagePart::kAll) +
@@ -148,7 +149,8 @@ size_t bytes_at_rest(const KvLayout& layout, size_t positions) {
 struct Chats {
   explicit Chats(size_t budget_bytes) : pool(layout, budget_bytes), store(pool) {}
 
-  // One turn of a chat: resumes it, prefills `more`, makes it idle. Returns the position at which it resumed.
+  // Runs one turn of a chat: resumes the sequence, prefills `more`, makes it idle. Returns the position at which it
+  // resumed.
   size_t turn(IdleSequence& rest, TokenSpan more, const char* name_space = "a") {
     const Tokens before(rest.tokens().begin(), rest.tokens().end());
     KvCacheEntry entry(pool);
@@ -172,7 +174,7 @@ struct Chats {
 TEST(KvWindows, EndOfAnIdleChatStaysWhileAnotherPrefills) {
   const KvLayout layout = windowed_layout();
   constexpr size_t kA = 1000, kB = 5000, kTurn = 50, kTurns = 6;
-  // Memory for both with their windows, and for a pass of B beside its previous end.
+  // Memory for both sequences with their windows, and for a pass of B while its previous end is kept.
   const size_t budget =
       bytes_at_rest(layout, kA + kTurns * kTurn) + bytes_at_rest(layout, kB + kTurns * kTurn) + 8 * layout.page_bytes();
   Chats chats(budget);
@@ -201,7 +203,7 @@ TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeTheEndOfAnIdleOne) {
   EXPECT_EQ(chats.turn(a, random_tokens(9, 10)), 1000u);
 }
 
-// C resumes at A's end too, so it must stay when A continues.
+// Sequence C also resumes at A's end, so that end must stay when A continues.
 TEST(KvWindows, AnEndOfTwoSequencesStaysWhenOneContinues) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 960) + bytes_at_rest(layout, 6000) + 8 * layout.page_bytes());
@@ -254,7 +256,8 @@ TEST(KvWindows, AMarkedResumePointIsEvictedLastHoweverItsLeaseEnded) {
   for (const KvPage& page : pages) pool.lease_window(page).end_as(WindowClass::kPassed);
   pool.mark_resume_point(pages[0], true);
   {
-    const std::vector<KvPage> others = pool.allocate(4).value();  // two are free; three window parts make the others
+    const std::vector<KvPage> others = pool.allocate(4).value();  // two pages are free; evicting three window parts
+                                                                  // yields the others
     EXPECT_TRUE(pool.has_window(pages[0]));
     for (size_t i = 1; i < 4; ++i) EXPECT_FALSE(pool.has_window(pages[i])) << i;
     EXPECT_TRUE(pool.has_window(pages[4]));
@@ -290,7 +293,7 @@ TEST(KvWindows, RecomputedWindowPartsAreStoredAgain) {
     const Result<PrefixPin> pin = chats.store.pin("a", ids);
     ASSERT_TRUE(pin.ok());
     {
-      // With everything pinned the store cannot free pages, so the pool evicts ends at last.
+      // Everything is pinned, so the store cannot free pages, and the pool must evict window parts at ends.
       const size_t n_free = chats.pool.budget_pages() - KvLayout::pages_for(length);
       const size_t n_more = KvLayout::pages_for(length) * layout.part_bytes(PagePart::kWindow) / layout.page_bytes();
       const std::vector<KvPage> all = chats.pool.allocate(n_free + n_more).value();

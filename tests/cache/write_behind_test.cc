@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// Stores what it is given, and fails on request.
+// Stores what it receives, and fails on request.
 class FakeSink : public PageSink {
  public:
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen); }
@@ -115,7 +115,7 @@ TEST_F(WriteBehindTest, StoredOrQueuedPagesAreNotQueuedAgain) {
   const Tokens ids = random_tokens(2, 150);
   const auto writing = make();
   writing->hand_over(identity(), fed(TokenSpan(ids).first(140)));
-  writing->hand_over(identity(), fed(ids));  // the last page replaces the shorter queued version
+  writing->hand_over(identity(), fed(ids));  // the last page replaces its shorter version, which is still queued
   EXPECT_EQ(stats(*writing).waiting, 3u);
   ASSERT_TRUE(writing->flush(KvTier::kNoLimit).ok());
   EXPECT_THAT(sink_.ends, ElementsAre(64, 128, 150));

@@ -1,4 +1,4 @@
-// Arguments of calls in other notations than a JSON object: what a schema accepts in each.
+// compile_arguments(): which arguments each notation accepts for a schema.
 #include "grammar/grammar.h"
 
 #include <gtest/gtest.h>
@@ -117,9 +117,9 @@ TEST(ArgumentNotationTest, UnsupportedSchemaIsReported) {
                   kBare)
                 .find("values nested this deeply"),
             std::string::npos);
-  // Bounded for any schema.
+  // The cost of compiling is bounded for any schema.
   std::string wide = R"({"properties": {"a": {"allOf": [)";
-  for (int i = 0; i < 40; ++i) {  // all different
+  for (int i = 0; i < 40; ++i) {  // all of them are different, so no result can be reused
     wide += (i == 0 ? "" : ",") + (R"({"anyOf": [{"minimum": )" + std::to_string(i) + R"(}, {"maximum": 99}]})");
   }
   EXPECT_NE(error((wide + "]}}}").c_str(), kXml).find("choices"), std::string::npos);

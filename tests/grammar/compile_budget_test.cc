@@ -1,5 +1,5 @@
-// The cost of hostile schemas: written out, each of these would take minutes or exceed the memory. They end in an error
-// with a place, and the work and memory up to it are counted.
+// The cost of hostile schemas. Written out as rules, each of them would take minutes or exceed the memory. They must
+// end in an error with a place; the tests count the work and memory up to the error.
 #include <gtest/gtest.h>
 
 #include <stop_token>
@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// Between two checks of the budget.
+// Upper bound of the work between two checks of the budget.
 constexpr uint64_t kWorkOfOneStep = 5'000'000;
 
 void expect_refused(const Json& schema, ErrorCode code = ErrorCode::kLimitExceeded) {
@@ -122,7 +122,7 @@ TEST(CompileBudgetTest, LongListsOfValuesAreComparedByNumber) {
 }
 
 TEST(CompileBudgetTest, RecursionThroughManyCombinationsEnds) {
-  // Kids of kind i are of all kinds but some: the sets of merged schemas are subsets of these.
+  // The children of kind i are of all kinds except some. Merged schemas are sets of such kinds, so there could be many.
   Json schema = {{"$ref", "#/$defs/n0"}};
   for (int i = 0; i < 24; ++i) {
     Json node = {{"type", "object"}, {"properties", Json::object()}};

@@ -1,5 +1,5 @@
-// Masks found by walking the vocabulary's trie equal those of the reference, which reads every token byte by byte; and
-// they do not depend on earlier calls.
+// Masks found by walking the vocabulary's trie equal those of the reference, which reads every token byte by byte, and
+// do not depend on earlier calls.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -43,7 +43,7 @@ std::vector<TokenId> allowed_by_twin(const ReferenceMatcher& twin, const TokenTe
   return out;
 }
 
-// Grammar without the check that some text matches it, which the reference does not make.
+// Compiles a grammar even if no text matches it, because the reference accepts such grammars too.
 std::optional<Grammar> compiled(const GrammarRules& rules) {
   Result<Grammar> grammar = make_grammar(rules, "random");
   if (!grammar.ok()) return std::nullopt;
@@ -56,7 +56,7 @@ TEST(GrammarMasksTest, MasksMatchReference) {
     SCOPED_TRACE(seed);
     RandomGrammar random(seed);
     const std::optional<Grammar> grammar = compiled(random.rules());
-    if (!grammar) continue;  // left-recursive after a rule that may be empty
+    if (!grammar) continue;  // left-recursive, because a rule before it may be empty
     ++n_grammars;
     const auto vocabulary = std::make_shared<const TokenTexts>(random.vocabulary());
     const auto prototype = make_constraint(*grammar, vocabulary);
@@ -96,7 +96,7 @@ TEST(GrammarMasksTest, NoStateIsADeadEnd) {
   }
 }
 
-// The configurations are dropped again and again without any effect.
+// With little memory all configurations are dropped again and again; the masks must stay the same.
 TEST(GrammarMasksTest, LowMemoryDoesNotChangeMasks) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -154,7 +154,7 @@ TEST(GrammarMasksTest, NothingIsAllowedAfterAForbiddenToken) {
   EXPECT_FALSE(constraint->may_end());
 }
 
-// A rule's part of a mask is cached for all callers: a second string costs only the tokens beyond its end.
+// A rule's part of a mask is cached for all callers, so a second string costs only the tokens that extend beyond it.
 TEST(GrammarMasksTest, TheInsideOfStringsIsWalkedOnce) {
   std::vector<std::string> words;
   for (char a = 'a'; a <= 'z'; ++a) {

@@ -98,7 +98,7 @@ TEST(RegexGrammarTest, ErrorsNameTheMistake) {
                   });
 }
 
-// Counts cost neither time nor memory: they are tracked along the text, not unrolled.
+// Repetition counts cost neither time nor memory, because blocks do not write them out.
 TEST(RegexGrammarTest, LargeCountsAreCheap) {
   EXPECT_TRUE(accepts(compile_regex("(ab){1000000}|a{5}"), "aaaaa"));
   EXPECT_FALSE(accepts(compile_regex("(ab){1000000}|a{5}"), "abab"));
@@ -224,7 +224,8 @@ TEST(CallGrammarTest, ReasoningMayPrecedeAndMustEnd) {
   EXPECT_FALSE(accepts(opening, "1"));
 }
 
-// Markers come from a model file's template, and are searched for with and without surrounding white space.
+// Reasoning markers come from a model file's template, and are searched for with and without surrounding white space,
+// so long markers count twice or more.
 TEST(CallGrammarTest, OverlongReasoningMarkersAreRejected) {
   for (const size_t n : {1u, 4'000u, 6'000u, 9'998u, 12'000u}) {
     for (const char* front : {"", "\n", " "}) {
@@ -289,7 +290,7 @@ TEST(CallGrammarTest, ReasoningBeforeATextIsFreeAndMayBeCutOff) {
   }
 }
 
-// Calls without a marker are recognised by the beginning of the text.
+// Calls that have no marker are recognised at the beginning of the text only.
 TEST(CallGrammarTest, InFrontWordBeginsACallOnlyAtTheBeginning) {
   CallsInText text;
   text.begins = {{.word = "{\"name\"", .in_front = true, .ends = true, .rest = {{{.words = ": f}"}}}},

@@ -30,7 +30,7 @@ bool ReferenceMatcher::read(uint8_t byte) {
   return may_end_ || !stacks_.empty();
 }
 
-// The rest of a text or character after a byte. done: nothing is left.
+// Returns what remains of a text or character after a byte. done: nothing remains.
 std::vector<ReferenceMatcher::Frame> ReferenceMatcher::after(Frame frame, uint8_t byte, bool& done) const {
   const Expr& expr = rules_.expr(frame.expr);
   if (expr.kind == Expr::Kind::kByteRange) {

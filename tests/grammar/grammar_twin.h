@@ -1,5 +1,6 @@
-// The reference for ByteAutomaton, Configurations and TokenMasks: a set of unshared stacks of expressions still to be
-// matched; a token is allowed if its bytes can be read one by one. Memory is unbounded; REQUIRES: no left recursion.
+// The reference for ByteAutomaton, Configurations and TokenMasks. Its state is a set of stacks, not shared, of
+// expressions that are still to be matched. A token is allowed if its bytes can be read one by one. Memory is
+// unbounded. REQUIRES: no left recursion.
 #pragma once
 
 #include <compare>
@@ -17,16 +18,16 @@ class ReferenceMatcher {
  public:
   explicit ReferenceMatcher(const GrammarRules& rules);
 
-  // Reads a byte. Returns false if no text continues like that.
+  // Reads a byte. Returns false if no text continues with it.
   bool read(uint8_t byte);
   bool read(std::string_view bytes);
-  // The text read so far is complete.
+  // True if the text read so far is complete.
   bool may_end() const { return may_end_; }
   size_t n_stacks() const { return stacks_.size(); }
 
  private:
-  // An expression, and how much of it was matched: bytes of a text, parts of a sequence, repetitions, the state of a
-  // graph; for a character, its first bytes (0: none; else 1 and the bytes).
+  // An expression, and how much of it was matched: for a text its bytes, for a sequence its parts, for a repetition its
+  // count, for a graph its state; for a character its first bytes (0: none; else 1 followed by the bytes).
   struct Frame {
     ExprId expr;
     uint32_t matched;
@@ -34,17 +35,17 @@ class ReferenceMatcher {
   };
   using Stack = std::vector<Frame>;
 
-  // Expands `stack` into all stacks that read a byte next.
+  // Replaces `stack` by all stacks that can result and whose last frame reads a byte.
   void open(const Stack& stack);
   void open_part(const Stack& rest, ExprId part);
   std::vector<Frame> after(Frame frame, uint8_t byte, bool& done) const;
   const std::vector<std::string>& spellings(const Expr& expr) const;
 
   const GrammarRules& rules_;
-  std::set<Stack> stacks_;  // the last frame reads a byte
+  std::set<Stack> stacks_;  // in each stack the last frame reads a byte
   std::set<Stack> met_;
   bool may_end_ = false;
-  mutable std::vector<std::vector<std::string>> spellings_;  // by set
+  mutable std::vector<std::vector<std::string>> spellings_;  // indexed by set: the spellings of its characters
 };
 
 }  // namespace ibid

@@ -58,7 +58,7 @@ TEST(JsonSchemaGrammarTest, ReferencesMayBeCyclic) {
   const auto endless = compile_json_schema(
       R"({"$ref":"#/$defs/a","$defs":{"a":{"type":"object","properties":{"a":{"$ref":"#/$defs/a"}},"required":["a"]}}})");
   EXPECT_EQ(endless.status().message(), "schema: no text satisfies it");
-  // Both schemas constrain a kid, and its kids alike: the same merged schemas again, no new ones.
+  // Both schemas constrain a node and, in the same way, its children. Merging must find the same merged schemas again.
   const auto both = compile_json_schema(
       R"({"$ref":"#/$defs/node","$defs":{
           "base":{"type":"object","properties":{"kids":{"type":"array","items":{"$ref":"#/$defs/base"}}}},
@@ -194,7 +194,7 @@ std::string decimal_text(const Decimal& value) {
   return (value.negative ? "-" : "") + value.whole + (value.fraction.empty() ? "" : "." + value.fraction);
 }
 
-// Numbers with few digits around random bounds, by grammar and by comparison.
+// Compares, for all numbers with few digits near random bounds, the grammar with arithmetic.
 TEST(NumberRangeTest, AcceptsExactlyTheNumbersInRange) {
   std::mt19937 random(5);
   const auto pick = [&](int low, int high) { return std::uniform_int_distribution(low, high)(random); };
@@ -221,7 +221,7 @@ TEST(NumberRangeTest, AcceptsExactlyTheNumbersInRange) {
   }
 }
 
-// Programs parse numbers as doubles: larger ones would not be numbers.
+// Programs parse numbers as doubles, so a number beyond their range must not be allowed.
 TEST(NumberRangeTest, NumbersFitIntoADouble) {
   for (const char* text : {R"({"type":"integer"})", R"({"type":"number"})", R"({"type":"integer","minimum":12})",
                            R"({"type":"number","exclusiveMinimum":-0.5})", R"({"type":"number","maximum":1e300})"}) {
@@ -249,9 +249,9 @@ TEST(NumberRangeTest, NothingIsRounded) {
   EXPECT_FALSE(accepts_json(tenths, "0.31"));
 }
 
-// Written out, each would exceed time or memory.
+// Written out as rules, each of these schemas would exceed time or memory.
 TEST(JsonSchemaGrammarTest, HostileSchemasAreRefusedOrCheap) {
-  Json doubled = Json::object();  // 2^100 branches, if they were counted
+  Json doubled = Json::object();  // would have 2^100 branches if they were counted
   doubled["$ref"] = "#/$defs/d0";
   for (int i = 0; i < 100; ++i) {
     const std::string next = "#/$defs/d" + std::to_string(i + 1);
@@ -261,7 +261,7 @@ TEST(JsonSchemaGrammarTest, HostileSchemasAreRefusedOrCheap) {
   doubled["$defs"]["d100"] = {{"type", "null"}};
   const auto shared = compile_parsed_json_schema(doubled);
   EXPECT_TRUE(accepts_json(shared, "null"));
-  Json merged = Json::object();  // 2^30 branches, if they were multiplied
+  Json merged = Json::object();  // would have 2^30 branches if they were multiplied
   for (int i = 0; i < 30; ++i) {
     Json part = {{"anyOf", Json::array({{{"minLength", i}}, {{"maxLength", 100 - i}}})}};
     merged["allOf"].push_back(part);

@@ -1,6 +1,6 @@
-// The cases of JSON-Schema-Test-Suite: a JSON text is accepted if and only if the suite calls it valid, or the schema
-// is rejected. Rejected schemas, and differences, are listed by name beside the cases (refused.txt and differing.txt of
-// tests/golden/json_schema).
+// The cases of JSON-Schema-Test-Suite. Either the schema is refused, or a JSON text is accepted if and only if the
+// suite calls it valid. Refused schemas, and differences from the suite, are listed by name in refused.txt and
+// differing.txt of tests/golden/json_schema.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ibid {
 namespace {
 
-// The value with its objects' properties in every order: grammars accept only one order.
+// Returns the value with the properties of its objects in every order, because grammars accept only one order.
 std::vector<Json> orders_of(const Json& value) {
   if (!value.is_structured()) return {value};
   std::vector<Json> out = {value.is_array() ? Json::array() : Json::object()};
@@ -63,7 +63,7 @@ Json read_json(const std::string& path) {
   return json.ok() ? *json : Json();
 }
 
-// A list of names beside the cases, one per line; lines that begin with # are comments.
+// Returns the names in a list file, one per line; lines that begin with # are comments.
 std::set<std::string> lines_of(const std::string& name) {
   std::ifstream in(golden_dir() + "/json_schema/" + name);
   EXPECT_TRUE(in.good()) << name;
@@ -75,7 +75,7 @@ std::set<std::string> lines_of(const std::string& name) {
   return lines;
 }
 
-// The differences between two lists; empty if they are the same.
+// Returns a text with the differences between two lists; empty if they are equal.
 std::string difference(const std::set<std::string>& found, const std::set<std::string>& expected) {
   std::string out;
   for (const std::string& name : found) out += expected.contains(name) ? "" : "+ " + name + "\n";

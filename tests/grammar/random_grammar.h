@@ -1,4 +1,4 @@
-// Random grammars over few characters, in which every rule matches a text and none is left-recursive; and random
+// Random grammars over few characters, in which every rule matches a text and no rule is left-recursive; and random
 // vocabularies of these characters.
 #pragma once
 
@@ -11,14 +11,15 @@
 
 namespace ibid {
 
-// Rule i may call any rule after reading a byte, before that only later ones: so none is left-recursive.
+// Rule i may call any rule after it has read a byte, but before that only later rules. So no rule is left-recursive.
 class RandomGrammar {
  public:
   explicit RandomGrammar(uint64_t seed) : random_(seed) {
     const size_t n = 1 + pick(4);
     for (size_t i = 0; i < n; ++i) rules_.add_rule("r" + std::to_string(i));
     for (size_t i = 0; i < n; ++i) {
-      const ExprId way_out = rules_.bytes(std::string(1, letter()));  // so that every rule matches something
+      const ExprId way_out = rules_.bytes(std::string(1, letter()));  // an alternative that matches, so that every rule
+                                                                      // matches a text
       rules_.define(static_cast<RuleId>(i), rules_.choice({way_out, expr(i, 3, false)}));
     }
   }
@@ -42,7 +43,7 @@ class RandomGrammar {
  private:
   char letter() { return "ab\""[pick(3)]; }
 
-  // behind: a byte was read before it.
+  // behind: a byte was read before this expression.
   ExprId expr(size_t rule, size_t depth, bool behind) {
     switch (pick(depth == 0 ? 3 : 9)) {
       case 0: return rules_.bytes(pick(2) == 0 ? std::string(1, letter()) : std::string{letter(), letter()});
@@ -62,7 +63,7 @@ class RandomGrammar {
       }
       case 7: {
         ExprGraph graph;
-        graph.n_states = 3;  // each leads to the last, because the reference does not detect dead ends
+        graph.n_states = 3;  // every state leads to the last one, because the reference does not detect dead ends
         graph.add_edge(0, expr(rule, depth - 1, behind), 1);
         graph.add_edge(1, expr(rule, depth - 1, behind), 2);
         graph.add_edge(static_cast<uint32_t>(pick(3)), expr(rule, depth - 1, behind), static_cast<uint32_t>(pick(3)));

@@ -1,4 +1,4 @@
-// Penalties against formulas evaluated over the whole history, and the history that they use.
+// Compares penalties with formulas evaluated over the whole history, and tests the history that penalties use.
 #include "sampling/sampler.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ std::vector<float> applied(const SamplerOptions& o, const TokenHistory& history,
   return row;
 }
 
-// Sets the history to what a sampler keeps for its options.
+// Makes the history keep what a sampler with these options keeps.
 void keep_for(const SamplerOptions& o, TokenHistory& history) {
   history.keep(o.repetition_penalty == 1 ? 0 : o.repetition_window.value_or(TokenHistory::kEverything),
                o.dry_multiplier != 0);
@@ -47,7 +47,7 @@ std::vector<float> applied(const SamplerOptions& o, const Story& story, const st
   return applied(o, history, row);
 }
 
-// As in DRY's source: every earlier occurrence of the last token, extended backwards.
+// DRY as its authors wrote it: takes every earlier occurrence of the last token and extends it backwards.
 double naive_dry(const SamplerOptions& o, const Tokens& all, TokenId id) {
   const size_t window = o.dry_window.value_or(all.size());
   const Tokens ids(all.end() - static_cast<std::ptrdiff_t>(std::min(window, all.size())), all.end());
@@ -148,7 +148,7 @@ TEST(PenaltiesTest, MatchValuesComputedByHand) {
 }
 
 TEST(PenaltiesTest, DryMatchesValuesComputedByHand) {
-  // 4 followed "1 2 3", 5 followed "2 3".
+  // Token 4 followed "1 2 3", and token 5 followed "2 3".
   const Story story{{1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3}, {}};
   const std::vector<float> row(10, 0.0f);
   SamplerOptions o{.dry_multiplier = 1, .dry_base = 2};
@@ -192,7 +192,7 @@ TEST(PenaltiesTest, OnlyBiasesForbidTokens) {
   EXPECT_TRUE(std::isfinite(applied({.repetition_penalty = 1e-3}, story, row)[1]));
 }
 
-// A history that was truncated, extended, reconfigured and copied equals one built at once.
+// A history that was truncated, extended, reconfigured and copied must equal one that was built at once.
 TEST(TokenHistoryTest, EditedHistoryEqualsOneBuiltAtOnce) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);

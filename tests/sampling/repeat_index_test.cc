@@ -1,4 +1,5 @@
-// The index against an exhaustive search, over texts of all kinds that grow and are truncated; and its cost.
+// Compares the index with an exhaustive search, over texts of all kinds that grow and are truncated; and tests its
+// cost.
 #include "sampling/token_history.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +47,7 @@ void expect_agrees(const RepeatIndex& index, const Tokens& ids, std::mt19937& ra
       << "length " << ids.size() << ", min " << min_length << ", max " << max_length << ", window " << window;
 }
 
-// The next token of a text: from a small or large alphabet, periodic, or copied from earlier with errors.
+// Returns the next token of a text: from a small or large alphabet, periodic, or copied from earlier text with errors.
 TokenId next_id(const Tokens& ids, int kind, std::mt19937& random) {
   switch (kind) {
     case 0: return static_cast<TokenId>(random() % 2);
@@ -110,7 +111,7 @@ TEST(RepeatIndexTest, CopiesAreIndependent) {
   for (int i = 0; i < 20; ++i) expect_agrees(b, other, random);
 }
 
-// Steps per token over the last tenth of a long text equal those of the first, for append, find and truncate.
+// In every tenth of a long text append, find and truncate take as many steps per token as in the first.
 TEST(RepeatIndexTest, WorkDoesNotGrowWithTheText) {
   constexpr size_t kLength = 40'000;
   for (int kind = 0; kind < 5; ++kind) {
@@ -128,7 +129,7 @@ TEST(RepeatIndexTest, WorkDoesNotGrowWithTheText) {
         index.find(2, RepeatIndex::kMaxMatch, SIZE_MAX, repeats);
       }
       const size_t steps = (index.n_steps() - before) / (kLength / 10);
-      // Each of 50 matches can have an edge for each token; an append walks up to 51 states.
+      // Each of 50 matches may have an edge for each token; an append visits up to 51 states.
       EXPECT_LT(steps, 250u) << "tenth " << tenth;
       most = std::max(most, steps);
     }

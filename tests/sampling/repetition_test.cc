@@ -1,5 +1,5 @@
-// The detector against a count for every period, over texts of all kinds; its cost; and texts that must never end an
-// answer.
+// Compares the detector with one that counts every period, over texts of all kinds; tests its cost, and texts that must
+// never end an answer.
 #include "sampling/repetition.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kTimes = RepetitionDetector::kTimes;
 constexpr size_t kMinTokens = RepetitionDetector::kMinTokens;
 
-// Counts, for every period, how many tokens have had it without interruption.
+// Counts for every period how many tokens at the end have it without interruption.
 class NaiveDetector {
  public:
   // Returns the smallest period that is repeated often enough, or 0.
@@ -38,7 +38,7 @@ class NaiveDetector {
   std::vector<size_t> n_equal_;  // [period - 1]: tokens at the end that equal the one a period before them
 };
 
-// Returns how many tokens of the text complete a repetition.
+// Returns the number of tokens of the text that complete a repetition.
 size_t expect_agrees(const std::string& name, const Tokens& text) {
   RepetitionDetector detector;
   NaiveDetector naive;
@@ -62,7 +62,7 @@ Tokens random_ids(size_t n, TokenId n_letters, std::mt19937& random) {
   return out;
 }
 
-// n tokens of `span`, repeated.
+// Returns n tokens: `span`, repeated.
 Tokens repeated(const Tokens& span, size_t n) {
   Tokens out;
   for (size_t i = 0; i < n; ++i) out.push_back(span[i % span.size()]);
@@ -114,7 +114,8 @@ TEST(RepetitionTest, MatchesCountsOnTextsOfEveryKind) {
 }
 
 TEST(RepetitionTest, MatchesCountsOnNestedRepetitions) {
-  // A span seven times and a comma, all of that repeated: only the outer repetition counts, and late.
+  // A span is repeated seven times, then a comma follows, and all of that is repeated. Only the outer repetition
+  // counts, and it is complete later.
   for (const size_t inner : {1, 5, 33}) {
     Tokens span;
     for (size_t i = 0; i < inner; ++i) span.push_back(static_cast<TokenId>(i));

@@ -28,12 +28,12 @@ std::vector<float> random_logits(size_t n, uint64_t seed, bool coarse) {
   std::vector<float> out(n);
   for (size_t i = 0; i < n; ++i) {
     const float x = static_cast<float>(random_bits(seed, i) >> 40) * 0x1p-24f * 12.0f - 6.0f;
-    out[i] = coarse ? std::round(x) : x;  // coarse: many equal logits
+    out[i] = coarse ? std::round(x) : x;  // if `coarse`, many logits are equal
   }
   return out;
 }
 
-// The reference: sort, cut, renormalise, in doubles. Returns the probability of each token.
+// The reference sampler in doubles: sorts, cuts, renormalises. Returns the probability of each token.
 std::vector<double> naive_distribution(const std::vector<float>& logits, const SamplerOptions& o) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -110,7 +110,7 @@ TEST(SamplerTest, EqualSeedsGiveEqualTokensAndCopiesReplay) {
   EXPECT_EQ(copy.n_draws(), 51u);
 }
 
-// Golden: these values must not change with compiler, machine or release.
+// These values must not change with the compiler, the machine or the release.
 TEST(SamplerTest, RandomBitsMatchSplitMix64) {
   EXPECT_EQ(random_bits(0, 0), 0xE220A8397B1DCDAFu);  // SplitMix64's published first outputs for seed 0
   EXPECT_EQ(random_bits(0, 1), 0x6E789E6AA1B965F4u);
@@ -147,7 +147,7 @@ TEST(SamplerTest, MissingSeedIsChosenAndReported) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(*a.sample(logits), *again.sample(logits));
 }
 
-// Every possible token is drawn, no other is, and with the reference's frequency.
+// Expects that every possible token is drawn with the reference's frequency, and no other token.
 void expect_distribution(const std::vector<float>& logits, SamplerOptions o) {
   const std::vector<double> expected = naive_distribution(logits, o);
   Sampler sampler = make(o);
@@ -191,7 +191,7 @@ TEST(SamplerTest, DistributionMatchesReference) {
   }
 }
 
-// The exact surviving set over many random cases: errors are likeliest at the boundary.
+// Compares the exact set of remaining tokens in many random cases, because errors are likeliest at its boundary.
 TEST(SamplerTest, SurvivingSetMatchesReference) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const size_t n = 1 + random_bits(seed, 100) % 40;
@@ -294,7 +294,7 @@ TEST(SamplerTest, CopyWithHistoryReplays) {
   }
 }
 
-// Penalties apply before the cuts: bias, penalty and cut affect one token.
+// Bias, penalty and cut affect one token, and the cut must be the last of them.
 TEST(SamplerTest, CutsApplyAfterPenalties) {
   const std::vector<float> logits = {5, 4, 3.5, 3};
   SamplerOptions o = options(1, 1, 1, 0);

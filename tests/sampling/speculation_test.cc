@@ -1,4 +1,4 @@
-// The decision to draft, and the drafts: the hit rates of DraftPolicy, and the drafts made from them.
+// Tests whether and how much is drafted: the hit rates of DraftPolicy, and the drafts made from them.
 #include "sampling/speculation.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ TEST(DraftPolicyTest, DraftGrowsWithHitsUpToTheMaximum) {
   EXPECT_EQ(policy.n_drafts(kMinMatch, 0), 0u);
 }
 
-// Text with one hit in twelve predictions costs hardly any extra row.
+// In a text with one hit in twelve predictions, drafting adds hardly any row.
 TEST(DraftPolicyTest, LowHitRateDraftsAlmostNothing) {
   DraftPolicy policy;
   size_t n_drafted = 0;

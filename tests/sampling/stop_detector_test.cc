@@ -21,7 +21,7 @@ struct Outcome {
   std::string found;
 };
 
-// The reference: for each byte, does the text so far end with a stop string? The longest wins.
+// The reference: after each byte, checks whether the text so far ends with a stop string; the longest one wins.
 Outcome naive(const std::vector<std::string>& strings, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::string best;
@@ -33,7 +33,8 @@ Outcome naive(const std::vector<std::string>& strings, const std::string& text) 
   return {text, ""};
 }
 
-// The longest safe prefix of `text`: without its longest suffix that is a prefix of a stop string.
+// Returns the longest part of `text` that is safe to emit: without its longest suffix that is a prefix of a stop
+// string.
 std::string naive_safe(const std::vector<std::string>& strings, const std::string& text) {
   size_t held = 0;
   for (const std::string& s : strings) {
@@ -91,7 +92,7 @@ TEST(StopDetectorTest, CopiesAreIndependent) {
   EXPECT_EQ(b.push("ay").text, "stay");
 }
 
-// Small alphabets make overlaps likely; pieces of every size; the outcome and every step against the reference.
+// Small alphabets make overlaps likely. Compares outcome and every step with the reference, for pieces of every size.
 TEST(StopDetectorTest, MatchesReferenceOnRandomTexts) {
   size_t n_stopped = 0;
   for (uint64_t seed = 0; seed < 3000; ++seed) {

@@ -13,7 +13,7 @@ using Match = SuffixIndex::Match;
 
 constexpr size_t kIndexMinMatch = SuffixIndex::kMinMatch;
 
-// The definition, by exhaustive search.
+// Returns the match by definition, found by exhaustive search.
 Match find_naively(const Tokens& ids) {
   Match best;
   size_t n_candidates = 0;
@@ -81,7 +81,7 @@ TEST(SuffixIndexTest, ContinuationRepeatsAPeriod) {
   EXPECT_EQ(next, "ababa");
 }
 
-// Tokens from small and large alphabets, with copies of earlier text, truncated at any position.
+// Tokens come from small and large alphabets, with copies of earlier text; the index is truncated at any position.
 TEST(SuffixIndexTest, RandomScriptsMatchExhaustiveSearch) {
   for (uint32_t seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -127,7 +127,7 @@ TEST(SuffixIndexTest, CopiesAreIndependent) {
 // The cost of a token does not depend on the number or kind of earlier ones.
 TEST(SuffixIndexTest, CostOfATokenDoesNotGrowWithLength) {
   constexpr size_t kIds = 40'000;
-  // Rehashing inserts every token again: 2 steps each in total.
+  // Rehashing inserts every token again, which adds 2 steps per token in total.
   constexpr size_t kMost = 2 + SuffixIndex::kMaxCandidates * (SuffixIndex::kMaxMatch - kIndexMinMatch + 1);
   for (const uint32_t alphabet : {1u, 2u, 40u, 100'000u}) {
     std::mt19937 random(alphabet);
@@ -159,7 +159,7 @@ TEST(SuffixIndexTest, CollisionsCostNoMoreThanTheBound) {
   index.append(ids);
   EXPECT_LE(index.n_steps(), 2 * kIds * SuffixIndex::kMaxProbes);
   const size_t n_steps = index.n_steps();
-  // Trigrams without a slot have no match; those with one have a true match, and truncation removes all of it.
+  // Trigrams without a slot are never found. Those with a slot are found correctly, and truncation removes all of them.
   Tokens grown = ids;
   grown.insert(grown.end(), ids.begin(), ids.begin() + 300);
   for (size_t i = ids.size(); i < grown.size(); ++i) {

@@ -60,20 +60,21 @@ class MadeTensors : public testing::Test {
   TempDir dir_;
 };
 
-// All values, read in another order than the file's.
+// Reads all values of the tensor, in another order than that of the file.
 std::vector<float> values_of(const TensorView& view) {
   const uint64_t n_cols = view.shape[view.shape.rank - 1], n_rows = view.shape.elements() / n_cols;
   std::vector<float> values(view.shape.elements());
   std::vector<std::byte> row(view.row_bytes());
   for (uint64_t i = 0; i < n_rows; ++i) {
-    const uint64_t index = (i * 7 + 3) % n_rows;  // 7 and the numbers of rows in these tests are coprime
+    const uint64_t index = (i * 7 + 3) % n_rows;  // visits every row: 7 and the numbers of rows in these tests are
+                                                  // coprime
     view.source->read_rows({&index, 1}, row.data());
     dequantize_row(view.dtype, row, std::span(values).subspan(index * n_cols, n_cols));
   }
   return values;
 }
 
-// A matrix of 4-bit integers with scales and zero points per group, and the values that it encodes.
+// A matrix of 4-bit integers with a scale and a zero point per group, and the values that it encodes.
 struct Int4Matrix {
   Int4Matrix(size_t n_out, size_t n_in, size_t group_size, bool with_zeros, unsigned seed = 1)
       : out(n_out), in(n_in), group(group_size), q(n_out * n_in), z(n_out * (n_in / group), 8), s(z.size()) {
@@ -94,7 +95,7 @@ struct Int4Matrix {
     }
     return all;
   }
-  // [groups, out], the layout of scales in GPTQ and AWQ.
+  // Scales as [groups, out], the layout of GPTQ and AWQ.
   std::vector<float> turned_scales() const {
     std::vector<float> turned;
     for (size_t g = 0; g < groups(); ++g) {
@@ -109,7 +110,7 @@ struct Int4Matrix {
   std::vector<int32_t> group_of;
 };
 
-// Words of eight integers; at(word, i) returns the integer at bits 4 i of a word.
+// Returns words of eight integers each; at(word, i) is the integer at bits 4 i of a word.
 std::string words_of(size_t n, const std::function<int(size_t, size_t)>& at) {
   std::vector<uint32_t> words(n, 0);
   for (size_t w = 0; w < n; ++w) {
@@ -247,7 +248,7 @@ std::vector<uint8_t> finite_e4m3(size_t n) {
 }
 
 TEST_F(MadeTensors, OneByteFloatsDecodeExactly) {
-  // By definition: sign, 4-bit exponent with a bias of 7, 3-bit mantissa.
+  // The definition: sign, 4-bit exponent with a bias of 7, 3-bit mantissa.
   for (int byte = 0; byte < 256; ++byte) {
     const int exponent = byte >> 3 & 15, mantissa = byte & 7;
     double value = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);

@@ -15,7 +15,7 @@
 namespace ibid {
 namespace {
 
-// Bytes of tests/golden/blocks/NAME (made by tests/golden/make_block_goldens.py).
+// Returns the bytes of tests/golden/blocks/NAME, which make_block_goldens.py wrote.
 std::vector<std::byte> golden(const std::string& name) {
   std::ifstream in(golden_dir() + "/blocks/" + name, std::ios::binary);
   EXPECT_TRUE(in) << name;
@@ -94,7 +94,7 @@ TEST_P(Quantised, CodesFillTheirDocumentedRange) {
   std::vector<float> scales(n / layout.group_size), mins(layout.has_mins ? scales.size() : 0);
   unpack_row(GetParam(), golden_blocks(GetParam()), codes, scales, mins);
   const auto [low, high] = std::minmax_element(codes.begin(), codes.end());
-  // The golden codes are random bytes: a range of at most 64 codes is reached at both ends.
+  // The codes in the golden files are random, so with at most 64 codes both ends of the range occur.
   if (GetParam() != DType::kQ8_0) {
     EXPECT_EQ(*low, layout.min_code);
     EXPECT_EQ(*high, layout.max_code);
@@ -159,7 +159,7 @@ TEST(BlockFormats, F32IsCopiedBitForBit) {
 }
 
 TEST(BlockFormats, InfiniteScalesGiveInfiniteValues) {
-  // A hostile scale must reach the loader's check for finite values unchanged.
+  // The decoder must not change a hostile scale, so that the loader's check for finite values sees it.
   std::vector<std::byte> block(dtype_block(DType::kQ8_0).bytes, std::byte{1});
   block[0] = std::byte{0x00};
   block[1] = std::byte{0x7C};

@@ -18,7 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// The split keys of one part, and its tensors, each a vector of four elements equal to `value`.
+// One part: its split keys, and its tensors, each a vector of four elements equal to `value`.
 struct Part {
   uint16_t number, count;
   std::optional<int32_t> tensors_of_all;
@@ -98,7 +98,7 @@ TEST_F(GgufSplitFiles, RefusesMissingAndInconsistentParts) {
   write("n-00002-of-00002.gguf", {1, 2, 2, {{"a", 1}}});
   expect_refused("n-00001-of-00002.gguf", ErrorCode::kDuplicate, "tensor 'a' is in two parts");
   write("n-00002-of-00002.gguf", {1, 2, 3, {{"b", 1}}});
-  EXPECT_TRUE(open("n-00002-of-00002.gguf").ok());  // only the count of the first part is checked
+  EXPECT_TRUE(open("n-00002-of-00002.gguf").ok());  // only the first part's count of tensors is checked
   write("n-00001-of-00002.gguf", {0, 2, 3, {{"a", 1}}});
   expect_refused("n-00002-of-00002.gguf", ErrorCode::kTruncated, "'split.tensors.count' is 3, the parts have 2");
   write("n-00001-of-00002.gguf", {0, 3, 2, {{"a", 1}}});

@@ -51,7 +51,7 @@ TEST(GgufStream, FailureAtAnyCallKeepsTheOldFile) {
   const int before = files.calls();
   ASSERT_TRUE(write(files, count_dir.file("m.gguf")).ok());
   const int n_calls = files.calls() - before;
-  for (int nth = 0; nth + 1 < n_calls; ++nth) {  // the last call makes the rename durable
+  for (int nth = 0; nth + 1 < n_calls; ++nth) {  // all calls except the last, which makes the rename durable
     const TempDir dir;
     dir.write("m.gguf", "old");
     files.fail_call(nth, ENOSPC);

@@ -15,7 +15,7 @@ using testing::StartsWith;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The parsed text, printed; or the error message.
+// Returns the parsed text, printed again; or the error message.
 std::string read(std::string_view text, const JsonLimits& limits = {}) {
   const Result<Json> json = parse_model_json(text, "config.json", limits);
   return json.ok() ? json_to_string(*json) : json.status().message();
@@ -112,7 +112,7 @@ TEST(ModelJson, ReadsFloatsFromBothForms) {
   for (const char* key : {"two", "other", "number"}) {
     EXPECT_EQ(values.get_float(key).status().code(), ErrorCode::kBadType) << key;
   }
-  // Only floats can be infinite.
+  // Integers cannot be infinite.
   EXPECT_EQ(values.get_int("low").status().code(), ErrorCode::kBadType);
   EXPECT_EQ(values.get_ints("new").status().code(), ErrorCode::kBadType);
   EXPECT_EQ(values.get_string("odd").status().code(), ErrorCode::kBadType);

@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// A file with the header `json`, unchanged, followed by `data`.
+// Returns a file whose header is `json`, followed by `data`.
 inline std::string safetensors_bytes(std::string_view json, std::string_view data) {
   const uint64_t length = json.size();
   std::string out(reinterpret_cast<const char*>(&length), sizeof(length));
@@ -22,7 +22,7 @@ struct SafetensorsPart {
   std::string data;
 };
 
-// A valid file of `parts`, in order.
+// Returns a valid file of `parts`, in order.
 inline std::string safetensors_bytes(const std::vector<SafetensorsPart>& parts) {
   std::string json = R"({"__metadata__": {"format": "pt"})";
   std::string data;

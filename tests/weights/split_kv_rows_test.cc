@@ -1,4 +1,4 @@
-// attn_k_b and attn_v_b of a GGUF file, presented as one matrix.
+// The GGUF tensors attn_k_b and attn_v_b, presented as one matrix.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::vector<float> numbers(size_t n, float first) {
   return all;
 }
 
-// `values` after encoding to blocks and decoding.
+// Returns `values` after encoding them to blocks and decoding these.
 std::vector<float> rounded(DType dtype, const std::vector<float>& values) {
   std::vector<std::byte> blocks(values.size() / dtype_block(dtype).values * dtype_block(dtype).bytes);
   quantize_row(dtype, values, blocks);
@@ -64,7 +64,7 @@ TEST_F(SplitKvRows, JoinsRowsOfKeysAndValuesByHead) {
     EXPECT_EQ(both->dtype, alike ? of_keys : DType::kF32);
     EXPECT_EQ(both->shape, (Shape{{kHeads * kOfHead, kRank}, 2}));
     const std::vector<float> k = rounded(of_keys, keys), v = rounded(of_values, values);
-    // In an order with jumps: between heads, from keys to values, within and across blocks.
+    // Read rows in an order that jumps between heads, from keys to values, and within and across blocks.
     std::vector<uint64_t> rows;
     for (uint64_t i = 0; i < kHeads * kOfHead; ++i) rows.push_back(i * 37 % (kHeads * kOfHead));
     for (uint64_t i = 0; i < kHeads * kOfHead; ++i) rows.push_back(i);
@@ -111,7 +111,7 @@ TEST_F(SplitKvRows, RefusesInconsistentShapes) {
     EXPECT_EQ(file.status().code(), ErrorCode::kBadShape) << file.status().to_string();
     EXPECT_THAT(file.status().message(), HasSubstr(kKeys));
   }
-  // One of the two alone is ignored, and a stored tensor takes precedence over an assembled one.
+  // If a file has only one of the two, it is ignored. A stored attn_kv_b is used instead of an assembled one.
   GgufWriter alone, stored;
   add_tensor_of(alone, kKeys, DType::kF32, {{1, 2, 2}, 3}, numbers(4, 0));
   EXPECT_EQ((*open(alone))->find_tensor(kBoth), nullptr);
