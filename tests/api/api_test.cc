@@ -32,7 +32,7 @@ TEST_F(ApiTest, EngineLoadErrorsAreReported) {
   EXPECT_EQ(wrong.status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST_F(ApiTest, EngineAccessors) {
+TEST_F(ApiTest, EngineAccessorsReturnPropertiesOfTheModel) {
   EXPECT_EQ(engine->name(), "model");
   EXPECT_EQ(engine->max_seq_len(), engine->state().model().max_seq_len());
   EXPECT_TRUE(engine->has_chat_template());
@@ -73,7 +73,7 @@ TEST_F(ApiTest, TurnsChangeTheSession) {
   EXPECT_EQ(chat.n_messages(), 1u);
 }
 
-TEST_F(ApiTest, CallFromOwnCallbackIsBusy) {
+TEST_F(ApiTest, CallFromTheTurnsOwnCallbackReturnsBusy) {
   Status inside;
   must(chat.send("first", greedy(), [&](const TurnEvent&) { inside = chat.append({"user", "second"}); }));
   EXPECT_EQ(inside.code(), ErrorCode::kBusy);
@@ -121,7 +121,7 @@ TEST_F(ApiTest, LoadRestoresSavedMessages) {
   EXPECT_EQ(ChatSession::load(engine, directory.file("none")).status().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(ApiTest, StreamsShareABell) {
+TEST_F(ApiTest, SharedWakerWakesForEveryStream) {
   ChatSession second = session_of(engine);
   const auto bell = std::make_shared<Waker>();
   TurnStream one(chat, "first", greedy(), bell);

@@ -55,7 +55,7 @@ struct RealModelSessionExamplesTest : testing::Test {
   std::string before;
 };
 
-TEST_F(RealModelSessionExamplesTest, AFirstConversation) {
+TEST_F(RealModelSessionExamplesTest, FirstConversationExampleWorks) {
   // BEGIN docs/sessions.md
   const auto engine = Engine::load("model.gguf");
   if (!engine.ok()) {
@@ -71,7 +71,7 @@ TEST_F(RealModelSessionExamplesTest, AFirstConversation) {
   EXPECT_LT(second->usage.n_prefilled, second->usage.n_cached);
 }
 
-TEST_F(RealModelSessionExamplesTest, AnEngineWithOptions) {
+TEST_F(RealModelSessionExamplesTest, EngineOptionsExampleWorks) {
   // BEGIN docs/sessions.md
   auto engine = Engine::load("model.gguf", {.kv_dtype = KvDType::kK8V4,
                                             .n_threads = 2,
@@ -88,7 +88,7 @@ TEST_F(RealModelSessionExamplesTest, AnEngineWithOptions) {
   EXPECT_TRUE((*engine)->flush_cache_directory().ok());
 }
 
-TEST_F(SessionExamplesTest, Streaming) {
+TEST_F(SessionExamplesTest, StreamingExampleWorks) {
   fixture.say({fixture.tokenizer->sampled({"Hello", " ", "the"})});
   testing::internal::CaptureStdout();
   // BEGIN docs/sessions.md
@@ -110,7 +110,7 @@ TEST_F(SessionExamplesTest, Streaming) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "Hello the\n");
 }
 
-TEST_F(SessionExamplesTest, PullingAnAnswer) {
+TEST_F(SessionExamplesTest, PullingExampleWorks) {
   say_little();
   testing::internal::CaptureStdout();
   // BEGIN docs/sessions.md
@@ -123,7 +123,7 @@ TEST_F(SessionExamplesTest, PullingAnAnswer) {
   EXPECT_EQ(turn->text, "theing");
 }
 
-TEST_F(SessionExamplesTest, TurnReportsUsageAndLogprobs) {
+TEST_F(SessionExamplesTest, UsageAndLogprobsExampleWorks) {
   say_little();
   testing::internal::CaptureStdout();
   // BEGIN docs/sessions.md
@@ -142,7 +142,7 @@ TEST_F(SessionExamplesTest, TurnReportsUsageAndLogprobs) {
   EXPECT_EQ(turn->logprobs[0].top.size(), 2u);
 }
 
-TEST_F(SessionExamplesTest, Cancelling) {
+TEST_F(SessionExamplesTest, CancellingExampleWorks) {
   const Tokens story =
       fixture.tokenizer->sampled({"Hello", " wor", "lo", "the", "ing", "abc", "Hello", "the", "ing", "abc"});
   fixture.say({story, story});
@@ -167,7 +167,7 @@ TEST_F(SessionExamplesTest, Cancelling) {
   expect_replays(chat);
 }
 
-TEST_F(SessionExamplesTest, Branches) {
+TEST_F(SessionExamplesTest, BranchesExampleWorks) {
   say_little();
   must(chat.send("first", greedy()));
   // BEGIN docs/sessions.md
@@ -190,7 +190,7 @@ TEST_F(SessionExamplesTest, Branches) {
   expect_replays(chat);
 }
 
-TEST_F(SessionExamplesTest, AheadOfTime) {
+TEST_F(SessionExamplesTest, PrefillAheadExampleWorks) {
   say_little();
   // BEGIN docs/sessions.md
   Result<Usage> read = chat.prefill();  // the system message, and what the template writes around it
@@ -204,7 +204,7 @@ TEST_F(SessionExamplesTest, AheadOfTime) {
   EXPECT_EQ(turn->usage.n_prefilled, 0u);
 }
 
-TEST_F(SessionExamplesTest, HistoriesOfTheProgram) {
+TEST_F(SessionExamplesTest, HistoriesExampleWorks) {
   say_little();
   // BEGIN docs/sessions.md
   std::vector<Message> history = {{"system", "You are brief."}, {"user", "Name a river."}};
@@ -221,7 +221,7 @@ TEST_F(SessionExamplesTest, HistoriesOfTheProgram) {
   EXPECT_FALSE(turn->lost_prefix);
 }
 
-TEST_F(SessionExamplesTest, Namespaces) {
+TEST_F(SessionExamplesTest, NamespacesExampleWorks) {
   say_little();
   // BEGIN docs/sessions.md
   const SessionOptions of_alice{.system = "You are brief.", .cache_namespace = "alice"};
@@ -235,7 +235,7 @@ TEST_F(SessionExamplesTest, Namespaces) {
   EXPECT_EQ(bobs->usage.n_cached, 0u);
 }
 
-TEST(SessionExamplesFullContextTest, WhenFull) {
+TEST(SessionExamplesFullContextTest, FullContextExampleWorks) {
   ChatFixture fixture(kChatMl, {.max_seq_len = 160});
   const std::shared_ptr<Engine> engine = fixture.engine;
   fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"})));
@@ -252,7 +252,7 @@ TEST(SessionExamplesFullContextTest, WhenFull) {
   EXPECT_EQ(chat->message(0).content, "My name is Ada.");
 }
 
-TEST(SessionExamplesManyTest, ManySessions) {
+TEST(SessionExamplesManyTest, ManySessionsExampleWorks) {
   ChatFixture fixture;
   const std::shared_ptr<Engine> engine = fixture.engine;
   fixture.say(std::vector<Tokens>(1, fixture.tokenizer->sampled({"the", "ing"})));
@@ -273,7 +273,7 @@ TEST(SessionExamplesManyTest, ManySessions) {
   EXPECT_LE(stats.n_shared_passes, stats.n_passes);
 }
 
-TEST_F(SessionExamplesTest, Saving) {
+TEST_F(SessionExamplesTest, SavingExampleWorks) {
   say_little();
   must(chat.send("Hello!", greedy()));
   // BEGIN docs/sessions.md
@@ -292,7 +292,7 @@ TEST_F(SessionExamplesTest, Saving) {
   EXPECT_TRUE(kept.ok() && !kept->load_warnings().any());
 }
 
-TEST_F(SessionExamplesTest, Errors) {
+TEST_F(SessionExamplesTest, ErrorsExampleWorks) {
   say_little();
   const std::vector<Message> messages = chat.messages();
   testing::internal::CaptureStderr();
@@ -337,7 +337,7 @@ class OneOf : public TokenConstraint {
 };
 // END
 
-TEST_F(SessionExamplesTest, Constraints) {
+TEST_F(SessionExamplesTest, ConstraintsExampleWorks) {
   // BEGIN docs/sessions.md
   std::vector<Tokens> choices;
   for (const char* text : {"yes", "no", "not sure"}) {

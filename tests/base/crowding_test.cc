@@ -47,7 +47,7 @@ TEST(Oversubscription, PunctualThreadsAreAllUsed) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), 4);
 }
 
-TEST(Oversubscription, SingleWaitsChangeNothing) {
+TEST(Oversubscription, SingleShortWaitsChangeNothing) {
   Regions regions(2);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(regions.run(33, 30), 2);

@@ -121,7 +121,7 @@ TEST(FileOps, NewDirectoriesArePrivate) {
 }
 
 // Whichever call fails, the file has its old or its new content, and no temporary file remains.
-TEST(WriteFileAtomically, AFaultAtAnyCallLeavesOldOrNewContent) {
+TEST(WriteFileAtomically, FailureOfAnyCallLeavesOldOrNewContent) {
   FaultyFileOps counted;
   {
     const TempDir dir;

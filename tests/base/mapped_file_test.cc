@@ -199,7 +199,7 @@ TEST(MappedFile, TruncatedPartReadsAsZeros) {
   EXPECT_EQ(status.message(), path + ": had 100000 bytes when it was opened, now has 10");
 }
 
-TEST(MappedFile, ReplacedByRenameKeepsTheOldBytes) {
+TEST(MappedFile, MappingKeepsTheOldBytesAfterARename) {
   const TempDir dir;
   const std::string path = dir.write("f", "old");
   const Result<MappedFile> file = MappedFile::open(path);

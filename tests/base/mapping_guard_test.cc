@@ -74,7 +74,7 @@ TEST(MappingGuardTest, LossIsReportedPerMapping) {
   EXPECT_FALSE(moved.lost());  // NOLINT(bugprone-use-after-move): a moved-from guard guards nothing
 }
 
-TEST(MappingGuardTest, AReusedSlotStartsClean) {
+TEST(MappingGuardTest, ReusedSlotReportsNoEarlierLoss) {
   {
     Mapping mapping(2);
     const MappingGuard guard = mapping.guard();

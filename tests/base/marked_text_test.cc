@@ -57,7 +57,7 @@ TEST(MarkedText, SubstringsKeepTheirOrigins) {
   EXPECT_EQ(spelled(beyond), "[e]f");
 }
 
-TEST(MarkedText, AnEmptiedTextTakesTheNextOrigin) {
+TEST(MarkedText, EmptiedTextGetsTheOriginOfTheNextAppend) {
   MarkedText text("ab", TextOrigin::kInput);
   text.remove_prefix(2);
   EXPECT_EQ(text.runs().size(), 0u);

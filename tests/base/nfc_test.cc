@@ -31,7 +31,7 @@ TEST(Nfc, ComposesHangul) {
   EXPECT_EQ(nfc("\u1100\u1161\u0301"), "\uAC00\u0301");
 }
 
-TEST(Nfc, CharactersYoungerThanTheTablesAreUnchanged) {
+TEST(Nfc, CharactersNewerThanUnicode9AreUnchanged) {
   EXPECT_EQ(nfc("a\u0301\U0001E4EC\u0323"), "\u00E1\U0001E4EC\u0323");  // this mark has class 232 only since Unicode
                                                                         // 15, so it is not reordered
 }
@@ -52,7 +52,7 @@ TEST(Nfc, TextAfterAnInvalidByteIsNormalised) {
             "1");
 }
 
-TEST(Nfc, DecomposedForms) {
+TEST(Nfc, TextIsDecomposedInFormsDAndKd) {
   EXPECT_EQ(NfcText("\u00E9\uAC01\uFB01", NormalForm::kD).text(), "e\u0301\u1100\u1161\u11A8\uFB01");
   EXPECT_EQ(NfcText("q\u0307\u0323\u2460", NormalForm::kKd).text(),
             "q\u0323\u0307"

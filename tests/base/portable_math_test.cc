@@ -26,7 +26,7 @@ TEST(PortableMath, ExpIsWithinOneUlp) {
   EXPECT_LT(worst, 1.2e-7);
 }
 
-TEST(PortableMath, ExpAtAndBeyondItsLimits) {
+TEST(PortableMath, ExpIsCappedBeyondItsLimits) {
   EXPECT_EQ(portable_exp(0.0f), 1.0f);
   EXPECT_EQ(portable_exp(-0.0f), 1.0f);
   EXPECT_EQ(portable_exp(-kInfinity), 0.0f);
@@ -61,7 +61,7 @@ TEST(PortableMath, ErfIsOddAndMatchesLibm) {
   EXPECT_EQ(portable_erf(0.0f), 0.0f);
 }
 
-TEST(PortableMath, SinCosAgainstLibm) {
+TEST(PortableMath, SinCosMatchesLibm) {
   FloatSequence sequence(1);
   double worst = 0;
   for (int i = 0; i < 200000; ++i) {
@@ -72,7 +72,7 @@ TEST(PortableMath, SinCosAgainstLibm) {
   EXPECT_LT(worst, 4e-16);
 }
 
-TEST(PortableMath, SinCosNearMultiplesOfAQuarterTurn) {
+TEST(PortableMath, SinCosMatchesLibmNearMultiplesOfAQuarterTurn) {
   for (int k = 1; k < 600000; k += 977) {
     const double x = k * 1.5707963267948966;
     const SinCos got = portable_sin_cos(x);
@@ -81,7 +81,7 @@ TEST(PortableMath, SinCosNearMultiplesOfAQuarterTurn) {
   }
 }
 
-TEST(PortableMath, LogExpPowInDouble) {
+TEST(PortableMath, DoubleLogExpAndPowMatchLibm) {
   FloatSequence sequence(2);
   for (int i = 0; i < 20000; ++i) {
     const double x = std::ldexp(1.0 + double{sequence.next(0, 1)}, i % 1000 - 500);

@@ -15,7 +15,7 @@ TEST(Text, TrimsBothEndsOnly) {
   EXPECT_EQ(trimmed("\na ", " "), "\na");
 }
 
-TEST(Text, CaseOfAsciiLettersOnly) {
+TEST(Text, CaseChangesAsciiLettersOnly) {
   EXPECT_EQ(lower_ascii("AZ@[\xC3\x84z"), "az@[\xC3\x84z");
   EXPECT_EQ(upper_ascii('z'), 'Z');
   EXPECT_EQ(upper_ascii('{'), '{');

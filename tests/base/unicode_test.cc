@@ -44,7 +44,7 @@ TEST(Unicode, WordCharactersIncludeMarksDigitsConnectorsAndJoiners) {
   EXPECT_FALSE(is_word(0x00B2));
 }
 
-TEST(Unicode, HandlesTheEdgesOfTheCodeSpace) {
+TEST(Unicode, CodePointsAtTheLimitsHaveCategories) {
   EXPECT_EQ(general_category(0), GeneralCategory::Cc);
   EXPECT_EQ(general_category(0xD800), GeneralCategory::Cs);
   EXPECT_EQ(general_category(0x10FFFD), GeneralCategory::Co);

@@ -104,7 +104,7 @@ TEST_F(PrefixEndingsTest, PromptLogitsOutliveTheirAnswer) {
   EXPECT_EQ(find(prompt), 5);
 }
 
-TEST_F(PrefixEndingsTest, AGrowingPageKeepsItsEndings) {
+TEST_F(PrefixEndingsTest, GrowingPageKeepsItsLogits) {
   const Tokens tokens = random_tokens(4, 200);
   store(TokenSpan(tokens).first(20));
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1), ErrorCode::kOk);
@@ -112,7 +112,7 @@ TEST_F(PrefixEndingsTest, AGrowingPageKeepsItsEndings) {
   EXPECT_EQ(find(TokenSpan(tokens).first(20)), 1);
 }
 
-TEST_F(PrefixEndingsTest, APageHasFourEndingsAndReplacesTheLru) {
+TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLruOne) {
   const Tokens tokens = random_tokens(5, 64);
   store(tokens);
   for (size_t n = 1; n <= 4; ++n) {
@@ -125,7 +125,7 @@ TEST_F(PrefixEndingsTest, APageHasFourEndingsAndReplacesTheLru) {
   EXPECT_EQ(find(TokenSpan(tokens).first(5)), 5);
 }
 
-TEST_F(PrefixEndingsTest, LogitsAreVisibleWithTheirTokens) {
+TEST_F(PrefixEndingsTest, NamespacesThatSeeTheTokensSeeTheLogits) {
   const Tokens tokens = random_tokens(6, 100), system = random_tokens(7, 80);
   store(tokens, kAlice);
   store(tokens, kBob);
@@ -145,7 +145,7 @@ TEST_F(PrefixEndingsTest, LogitsAreVisibleWithTheirTokens) {
   EXPECT_EQ(find(system, kAlice), 2);
 }
 
-TEST_F(PrefixEndingsTest, SharingALeafSharesItsEndings) {
+TEST_F(PrefixEndingsTest, SharingALeafSharesItsLogits) {
   const Tokens tokens = random_tokens(9, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1, kBob), ErrorCode::kOk);
@@ -158,7 +158,7 @@ TEST_F(PrefixEndingsTest, SharingALeafSharesItsEndings) {
   EXPECT_EQ(store_.shared_stats().bytes, store_.charge_bytes());
 }
 
-TEST_F(PrefixEndingsTest, LogitsUseASixteenthOfTheBudgetAndReplaceTheLru) {
+TEST_F(PrefixEndingsTest, LogitsUseASixteenthOfTheBudgetAndReplaceLruLogits) {
   const size_t page = store_.page_charge_bytes();
   LruKvCacheStore small(pool_, 48 * page);  // budget for the logits of 3 pages
   const std::vector<float> logits(page / sizeof(float) - 64, 1.0f), too_many(4 * page / sizeof(float));

@@ -184,7 +184,7 @@ TEST_F(FileTierFaults, UnwritableDirectoryIsATypedError) {
   }
 }
 
-TEST_F(FileTierFaults, FullDiskDropsTheWriteAndIsRetriedAfter30Seconds) {
+TEST_F(FileTierFaults, WriteToAFullDiskIsDroppedAndRetriedAfter30Seconds) {
   FaultyFileOps faulty;
   files_ = &faulty;
   const Tokens a = random_tokens(10, 100), b = random_tokens(11, 200);

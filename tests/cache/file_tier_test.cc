@@ -237,7 +237,7 @@ TEST_F(FileTierTest, CollidingNamesAreMissesAndNeverWrongRows) {
   }
 }
 
-TEST_F(FileTierTest, BudgetHoldsAndTailsAreEvictedBeforeHeads) {
+TEST_F(FileTierTest, BudgetIsKeptAndTailsAreEvictedBeforeHeads) {
   const Tokens a = random_tokens(13, 256), b = random_tokens(14, 256), c = random_tokens(15, 128);
   const auto tier = open(options(8));
   write(*tier, "", a);

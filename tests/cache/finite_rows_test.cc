@@ -62,13 +62,13 @@ TEST(FiniteRows, AnyNonFiniteNumberIsFound) {
   for (const KvDType dtype : kEveryKvDType) expect_all_found(tiny_layout(dtype));
 }
 
-TEST(FiniteRows, FindsThemInLayersWithTheirOwnFormats) {
+TEST(FiniteRows, NonFiniteNumbersAreFoundInLayersOfOtherFormats) {
   const KvRowShape mixed[] = {{2, 8, 0, 0, KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8)},
                               {1, 8, 0, 0, KvRowFormat(KvNumberFormat::kInt4, KvNumberFormat::kF16)}};
   expect_all_found(KvLayout::make(mixed, KvDType::kInt8));
 }
 
-TEST(FiniteRows, FindsThemInLatentRows) {
+TEST(FiniteRows, NonFiniteNumbersAreFoundInLatentRows) {
   const KvRowShape latent{1, 96, 0, 64};
   for (const KvDType dtype : kEveryKvDType) expect_all_found(KvLayout::make({&latent, 1}, dtype));
 }

@@ -27,7 +27,7 @@ class KvCacheEntryLaws : public testing::TestWithParam<KvDType> {
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, KvCacheEntryLaws, testing::ValuesIn(kEveryKvDType));
 
-TEST_P(KvCacheEntryLaws, EmptyEntry) {
+TEST_P(KvCacheEntryLaws, EmptyEntryHasNoPositions) {
   KvCacheEntry entry(pool_);
   EXPECT_EQ(entry.length(), 0u);
   EXPECT_EQ(entry.capacity(), 0u);
@@ -258,7 +258,7 @@ TEST_P(KvCacheEntryLaws, DecodingReallocatesGeometrically) {
   EXPECT_LE(moves, 12u);
 }
 
-TEST_P(KvCacheEntryLaws, SharePageKeepsTheRows) {
+TEST_P(KvCacheEntryLaws, SharingAPageDoesNotChangeItsRows) {
   const Tokens tokens = random_tokens(20, 140);
   KvCacheEntry a(pool_), b(pool_);
   ASSERT_TRUE(feed(a, tokens).ok());

@@ -26,7 +26,7 @@ class KvMisuseTest : public testing::Test {
 };
 using KvMisuseDeathTest = KvMisuseTest;
 
-TEST_F(KvMisuseDeathTest, AppendBeyondCapacity) {
+TEST_F(KvMisuseDeathTest, AppendBeyondCapacityFailsACheck) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
   ASSERT_EQ(entry.capacity(), 128u);
@@ -37,14 +37,14 @@ TEST_F(KvMisuseDeathTest, AppendBeyondCapacity) {
                "append without reserve");
 }
 
-TEST_F(KvMisuseDeathTest, SlicePastTheEnd) {
+TEST_F(KvMisuseDeathTest, SlicePastTheEndFailsACheck) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
   EXPECT_DEATH(entry.slice_to_length(101), "101 vs 100");
   EXPECT_DEATH(entry.slice_to_length(static_cast<size_t>(-1)), "vs 100");
 }
 
-TEST_F(KvMisuseDeathTest, CommitTwice) {
+TEST_F(KvMisuseDeathTest, CommitTwiceFailsACheck) {
   KvCacheEntry entry(pool_);
   EXPECT_DEATH(entry.commit(tokens_), "commit without reserve");
   ASSERT_TRUE(feed(entry, tokens_).ok());
@@ -52,7 +52,7 @@ TEST_F(KvMisuseDeathTest, CommitTwice) {
 }
 
 // Eviction removes pages from the store, never from an entry.
-TEST_F(KvMisuseTest, UseAfterEvict) {
+TEST_F(KvMisuseTest, EntryStaysUsableAfterItsPagesLeaveTheStore) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
@@ -65,7 +65,7 @@ TEST_F(KvMisuseTest, UseAfterEvict) {
   EXPECT_EQ(read_rows(hit.entry), fresh_rows(layout_, concat(tokens_, random_tokens(3, 50))));
 }
 
-TEST_F(KvMisuseTest, EntryOfAnotherModel) {
+TEST_F(KvMisuseTest, EntryOfAnotherModelIsRefused) {
   const KvLayout other = KvLayout::make(3, 1, 16, KvDType::kF16);
   KvPagePool other_pool(other, 10 * other.page_bytes()), same_shape(layout_, 10 * layout_.page_bytes());
   for (KvPagePool* pool : {&other_pool, &same_shape}) {
@@ -77,7 +77,7 @@ TEST_F(KvMisuseTest, EntryOfAnotherModel) {
   EXPECT_EQ(store_.stats().pages, 0u);
 }
 
-TEST_F(KvMisuseTest, BudgetOfZero) {
+TEST_F(KvMisuseTest, StoreWithoutBudgetRefusesEverything) {
   LruKvCacheStore store(pool_, 0);
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
@@ -92,7 +92,7 @@ TEST_F(KvMisuseTest, BudgetOfZero) {
   EXPECT_EQ(homeless.length(), 0u);
 }
 
-TEST_F(KvMisuseTest, BudgetBelowOneEntry) {
+TEST_F(KvMisuseTest, EntryLargerThanTheBudgetIsRefusedWhole) {
   LruKvCacheStore store(pool_, 2 * store_.page_charge_bytes() - 1);
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
@@ -103,7 +103,7 @@ TEST_F(KvMisuseTest, BudgetBelowOneEntry) {
   EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());
 }
 
-TEST_F(KvMisuseTest, AThousandSessionsExceedTheBudget) {
+TEST_F(KvMisuseTest, AThousandSessionsStayWithinThePoolBudget) {
   LruKvCacheStore store(pool_, size_t{1} << 30);  // a large budget, so that only the pool limits the store
   std::vector<KvCacheEntry> live;
   size_t refused = 0;
@@ -129,7 +129,7 @@ TEST_F(KvMisuseTest, AThousandSessionsExceedTheBudget) {
 }
 
 // append() and commit() do not allocate. reserve(), which comes before them, changes nothing if it fails.
-TEST_F(KvMisuseTest, AllocationFailureInTheMiddleOfAPass) {
+TEST_F(KvMisuseTest, FailedAllocationChangesNothing) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
   const std::vector<float> rows = read_rows(entry);

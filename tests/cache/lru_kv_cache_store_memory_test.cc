@@ -85,13 +85,13 @@ class StoreMemoryTest : public testing::TestWithParam<bool> {
 
 INSTANTIATE_TEST_SUITE_P(OnceAndLasting, StoreMemoryTest, testing::Bool());
 
-TEST_P(StoreMemoryTest, Reserve) {
+TEST_P(StoreMemoryTest, FailedReserveChangesNothing) {
   fail_everywhere(
       20, [&](World& world) { ASSERT_TRUE(feed(world.entry, TokenSpan(tokens_).first(100)).ok()); },
       [&](World& world) { return world.entry.reserve(500).code(); });
 }
 
-TEST_P(StoreMemoryTest, ReserveThatEvictsAndCopies) {
+TEST_P(StoreMemoryTest, FailedReserveThatWouldEvictAndCopyChangesNothing) {
   fail_everywhere(
       6,
       [&](World& world) {
@@ -105,19 +105,19 @@ TEST_P(StoreMemoryTest, ReserveThatEvictsAndCopies) {
       });
 }
 
-TEST_P(StoreMemoryTest, Fork) {
+TEST_P(StoreMemoryTest, FailedForkChangesNothing) {
   fail_everywhere(
       20, [&](World& world) { ASSERT_TRUE(feed(world.entry, tokens_).ok()); },
       [&](World& world) { return world.entry.fork().status().code(); });
 }
 
-TEST_P(StoreMemoryTest, InsertOfANewNamespace) {
+TEST_P(StoreMemoryTest, FailedInsertOfANewNamespaceChangesNothing) {
   fail_everywhere(
       20, [&](World& world) { ASSERT_TRUE(feed(world.entry, tokens_).ok()); },
       [&](World& world) { return world.store.insert(kAlice, world.entry).code(); });
 }
 
-TEST_P(StoreMemoryTest, InsertThatGrowsALeafAndTakesOthersPages) {
+TEST_P(StoreMemoryTest, FailedInsertThatWouldGrowALeafChangesNothing) {
   fail_everywhere(
       20,
       [&](World& world) {
@@ -127,7 +127,7 @@ TEST_P(StoreMemoryTest, InsertThatGrowsALeafAndTakesOthersPages) {
       [&](World& world) { return world.store.insert(kAlice, world.entry).code(); });
 }
 
-TEST_P(StoreMemoryTest, InsertThatEvicts) {
+TEST_P(StoreMemoryTest, FailedInsertThatWouldEvictChangesNothing) {
   KvPagePool pool(layout_, 0);
   store_budget_bytes_ = 6 * LruKvCacheStore(pool).page_charge_bytes();
   fail_everywhere(
@@ -139,7 +139,7 @@ TEST_P(StoreMemoryTest, InsertThatEvicts) {
       [&](World& world) { return world.store.insert(kAlice, world.entry).code(); });
 }
 
-TEST_P(StoreMemoryTest, InsertThatSharesAndDeclares) {
+TEST_P(StoreMemoryTest, FailedInsertThatWouldShareAndDeclareChangesNothing) {
   fail_everywhere(
       20,
       [&](World& world) {
@@ -153,13 +153,13 @@ TEST_P(StoreMemoryTest, InsertThatSharesAndDeclares) {
       });
 }
 
-TEST_P(StoreMemoryTest, Pin) {
+TEST_P(StoreMemoryTest, FailedPinChangesNothing) {
   fail_everywhere(
       20, [&](World& world) { insert_into(world, tokens_); },
       [&](World& world) { return world.store.pin(kAlice, tokens_).status().code(); });
 }
 
-TEST_P(StoreMemoryTest, RememberLogits) {
+TEST_P(StoreMemoryTest, FailedRememberLogitsChangesNothing) {
   const std::vector<float> logits(100, 1.0f);
   fail_everywhere(
       20, [&](World& world) { insert_into(world, tokens_); },
@@ -198,7 +198,7 @@ TEST_P(StoreMemoryTest, ErrorsNeedNoMemory) {
   }
 }
 
-TEST(StoreNeedsNoMemory, ToEvictUnpinClearAppendCommitAndSlice) {
+TEST(StoreNeedsNoMemory, EvictUnpinClearAppendCommitAndSliceDoNotAllocate) {
   const KvLayout layout = tiny_layout(KvDType::kInt8);
   KvPagePool pool(layout, 40 * layout.page_bytes());
   LruKvCacheStore store(pool);

@@ -41,7 +41,7 @@ TEST_F(LruKvCacheStoreTest, FindsPrefixesAroundPageBoundaries) {
   }
 }
 
-TEST_F(LruKvCacheStoreTest, FindsAllTokensButTheLast) {
+TEST_F(LruKvCacheStoreTest, PrefixOneTokenShorterThanAPageIsFound) {
   const Tokens tokens = random_tokens(3, 64);
   store(tokens);
   EXPECT_EQ(find(TokenSpan(tokens).first(63)), 63u) << "one token is left to feed for logits";
@@ -329,7 +329,7 @@ TEST(LruKvCacheStoreBudget, InsertDoesNotEvictItsOwnPrefix) {
 
 // --- reports
 
-TEST_F(LruKvCacheStoreTest, StatsAddUp) {
+TEST_F(LruKvCacheStoreTest, NamespaceStatsAddUpToTotalStats) {
   const Tokens tokens = random_tokens(53, 100);
   store(tokens, kAlice);
   store(random_tokens(54, 64), kBob);

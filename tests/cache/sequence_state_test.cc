@@ -81,7 +81,7 @@ TEST_F(SequenceStateLaws, KeptStatesCanBeResumed) {
 }
 
 // If the pool is short, reserve() drops the snapshot that is cheapest to recompute, and no more than necessary.
-TEST_F(SequenceStateLaws, KeptStatesAreDroppedForAPass) {
+TEST_F(SequenceStateLaws, PassDropsKeptStatesIfThePoolIsShort) {
   KvCacheEntry entry(pool_);
   for (const size_t n : {100, 80, 120}) {
     ASSERT_TRUE(feed(entry, random_tokens(n, n)).ok());
@@ -135,7 +135,7 @@ TEST_F(SequenceStateLaws, DecodedTokensCanBeRolledBack) {
 }
 
 // Rows of a log that are part of a snapshot must never be overwritten.
-TEST_F(SequenceStateLaws, SnapshotsOfALogStayUnchanged) {
+TEST_F(SequenceStateLaws, SnapshotsThatShareALogStayUnchanged) {
   KvCacheEntry entry(pool_);
   const Tokens tokens = random_tokens(1, 140);
   ASSERT_TRUE(feed(entry, TokenSpan(tokens).first(100)).ok());

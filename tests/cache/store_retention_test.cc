@@ -104,7 +104,7 @@ TEST(StoreRetention, HeldLeavesDoNotHideIdleOnes) {
   EXPECT_THAT(validate_store(world.store.snapshot()), IsEmpty());
 }
 
-TEST(StoreExtent, FullPagesExtentLeavesThePartialPageToItsWriter) {
+TEST(StoreExtent, FullPagesExtentDoesNotStoreThePartialPage) {
   World world;
   KvCacheEntry session(world.pool);
   const Tokens first = random_tokens(9, 100), second = random_tokens(10, 60);

@@ -34,7 +34,7 @@ TEST_F(LruKvCacheStoreTest, APinStaysWhenItsPageGrows) {
   EXPECT_EQ(store_.evict(100), 0u);
 }
 
-TEST_F(LruKvCacheStoreTest, PinsMoveAndCount) {
+TEST_F(LruKvCacheStoreTest, MovedPinsKeepTheirPrefixAndAreCounted) {
   const Tokens tokens = random_tokens(38, 64);
   store(tokens);
   std::optional<PrefixPin> a = store_.pin(kAlice, tokens).value();
@@ -97,7 +97,7 @@ TEST_F(LruKvCacheStoreTest, NamespacesAreSeparate) {
   EXPECT_EQ(find(tokens, kBob), 100u);
 }
 
-TEST_F(LruKvCacheStoreTest, ClearLeavesLiveEntriesAndZeroesTheRest) {
+TEST_F(LruKvCacheStoreTest, ClearKeepsLiveEntriesAndZeroesOtherPages) {
   const Tokens tokens = random_tokens(42, 128);
   store(random_tokens(43, 64));
   const auto* gone = static_cast<const std::byte*>(store_.snapshot().nodes.at(0).page);

@@ -204,7 +204,7 @@ TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeTheEndOfAnIdleOne) {
 }
 
 // Sequence C also resumes at A's end, so that end must stay when A continues.
-TEST(KvWindows, AnEndOfTwoSequencesStaysWhenOneContinues) {
+TEST(KvWindows, SharedEndStaysWhenOneOfTwoSequencesContinues) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 960) + bytes_at_rest(layout, 6000) + 8 * layout.page_bytes());
   IdleSequence a;

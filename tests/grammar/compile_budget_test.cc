@@ -44,7 +44,7 @@ TEST(CompileBudgetTest, BranchesAreMergedOneAtATime) {
   }
 }
 
-TEST(CompileBudgetTest, ComparedBranchesAreCharged) {
+TEST(CompileBudgetTest, ComparingBranchesCountsAgainstTheBudget) {
   Json schema = Json::object();
   Json big = wide_object(5000);
   big["required"] = Json::array();
@@ -88,7 +88,7 @@ TEST(CompileBudgetTest, NamesAreMatchedWithCachedPatterns) {
   EXPECT_LT(budget.n_work(), 10'000'000u);
 }
 
-TEST(CompileBudgetTest, ProductsOfPatternsAreCharged) {
+TEST(CompileBudgetTest, ProductsOfPatternsCountAgainstTheBudget) {
   Json schema = {{"type", "object"}};
   for (int i = 0; i < 20; ++i) {
     const std::string n = std::to_string(i + 1);

@@ -164,7 +164,7 @@ TEST(ChoicesTest, AcceptExactlyTheTexts) {
   EXPECT_EQ(compile_choices({}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(CallGrammarTest, CallsBeginAtOnceAndFollowEachOther) {
+TEST(CallGrammarTest, CallsBeginImmediatelyAndFollowEachOther) {
   const Grammar digits = *compile_regex("[0-9]+");
   RequiredCalls demanded;
   demanded.lead.opening = "[";
@@ -205,7 +205,7 @@ TEST(CallGrammarTest, AnswerMayEndAfterABlankSeparator) {
   }
 }
 
-TEST(CallGrammarTest, ReasoningMayPrecedeAndMustEnd) {
+TEST(CallGrammarTest, ReasoningMayPrecedeCallsAndMustEnd) {
   const Grammar digits = *compile_regex("[0-9]+");
   const Result<Grammar> may = compile_after({.begin = "<t>", .end = "</t>"}, digits);
   for (const char* text : {"12", "<t></t>12", "<t>any < </ </u> 7</t>\n\n12", "<t>a<t>b</t> 1", "<t>\xFF</t</t</t>1"}) {

@@ -33,7 +33,7 @@ TEST(JsonSchemaGrammarTest, PropertiesKeepTheirOrder) {
   EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"\u0062":true})")) << "the same name, written with an escape";
 }
 
-TEST(JsonSchemaGrammarTest, WhiteSpaceIsAllowedInUsualPlaces) {
+TEST(JsonSchemaGrammarTest, WhiteSpaceIsAllowedBetweenJsonTokens) {
   const std::string text = R"({"properties":{"a":{"items":{"type":"integer"}}},"required":["a"],"type":"object"})";
   const auto schema = compile_json_schema(text);
   EXPECT_TRUE(accepts_json(schema, R"({"a":[1,2]})"));

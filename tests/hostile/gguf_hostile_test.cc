@@ -302,7 +302,7 @@ TEST(HostileGguf, Case042TenGigabytesAfterTheLastTensor) {
 }
 
 // Missing and inconsistent parts: see tests/weights/gguf_split_test.cc.
-TEST(HostileGguf, OnePartOfASplitModel) {
+TEST(HostileGguf, PartOfASplitModelWithoutTheOthersIsRefused) {
   GgufWriter writer;
   writer.add_u16("split.count", 3);
   writer.add_u16("split.no", 0);

@@ -84,7 +84,7 @@ TEST(HostileSafetensors, Case049DeepJson) {
   expect_path_refused(dir.path() + "/", config.size(), ErrorCode::kLimitExceeded, "config.json");
 }
 
-TEST(HostileSafetensors, ConfigWithTooManyInfinities) {
+TEST(HostileSafetensors, ConfigWithTooManyInfinitiesIsRefused) {
   const TempDir dir;
   std::string config = "{\"a\": [NaN";
   while (config.size() < 1'000'000) config += ",-Infinity";
@@ -102,7 +102,7 @@ TEST(HostileSafetensors, Case050DimensionsAreNotIntegers) {
   expect_header_refused("{" + tensor("w", "[1e400]", "[0,1]") + "}", "x", ErrorCode::kBadNumber, "range of double");
 }
 
-TEST(HostileSafetensors, ShapesThatDoNotMatchTheirBytes) {
+TEST(HostileSafetensors, ShapesThatDoNotMatchTheirBytesAreRefused) {
   expect_header_refused("{" + tensor("w", "[3]", "[0,2]") + "}", "xy", ErrorCode::kBadShape, "needs 3 bytes");
   expect_header_refused("{" + tensor("w", "[4294967296,4294967296]", "[0,0]") + "}", "", ErrorCode::kOverflow,
                         "tensor 'w'");
@@ -111,7 +111,7 @@ TEST(HostileSafetensors, ShapesThatDoNotMatchTheirBytes) {
   expect_header_refused("{" + tensor("w", "[1,1,1,1,1,1]", "[0,1]") + "}", "x", ErrorCode::kBadShape, "6 numbers");
 }
 
-TEST(HostileSafetensors, UnsupportedTypes) {
+TEST(HostileSafetensors, UnsupportedTypesAreRefused) {
   const auto of = [](const std::string& dtype) {
     return "{\"w\":{\"dtype\":" + dtype + R"(,"shape":[1],"data_offsets":[0,1]}})";
   };
@@ -120,7 +120,7 @@ TEST(HostileSafetensors, UnsupportedTypes) {
   expect_header_refused(of("7"), "x", ErrorCode::kBadHeader, "has no dtype");
 }
 
-TEST(HostileSafetensors, InvalidNames) {
+TEST(HostileSafetensors, InvalidNamesAreRefused) {
   expect_header_refused("{" + tensor("", "[1]", "[0,1]") + "}", "x", ErrorCode::kBadString, "is empty");
   expect_header_refused("{" + tensor("a\\u0000b", "[1]", "[0,1]") + "}", "x", ErrorCode::kBadString, "NUL");
   expect_header_refused("{" + tensor("a\xff", "[1]", "[0,1]") + "}", "x", ErrorCode::kBadHeader, "header");
@@ -166,7 +166,7 @@ TEST_F(HostileShards, Case053PathsOutOfTheDirectory) {
   EXPECT_TRUE(open_model_file(dir_.path()).ok());
 }
 
-TEST_F(HostileShards, InvalidShardIndexes) {
+TEST_F(HostileShards, InvalidShardIndexesAreRefused) {
   const auto write = [&](const std::string& text) { dir_.write("model.safetensors.index.json", text); };
   write("{}");
   expect(ErrorCode::kBadHeader, "has no object 'weight_map'");
@@ -180,7 +180,7 @@ TEST_F(HostileShards, InvalidShardIndexes) {
   expect(ErrorCode::kBadHeader, "model.safetensors.index.json");
 }
 
-TEST_F(HostileShards, ShardsThatAreNotModelFiles) {
+TEST_F(HostileShards, ShardsThatAreNotModelFilesAreRefused) {
   std::filesystem::create_directory(dir_.file("folder"));
   index("folder");
   expect(ErrorCode::kNotRegularFile, "a directory");

@@ -70,7 +70,7 @@ class AttendTileTest : public ::testing::TestWithParam<std::tuple<Isa, KvRowForm
 };
 
 // Causal rows at the end of a block of every length; positions after the end are NaN.
-TEST_P(AttendTileTest, EveryBlockLength) {
+TEST_P(AttendTileTest, EveryBlockLengthMatchesRef) {
   for (size_t length = 1; length <= 256; ++length) {
     const StoredPages pages(ref(), format(), 1, 24, length, length);
     TileCase c;
@@ -84,7 +84,7 @@ TEST_P(AttendTileTest, EveryBlockLength) {
   }
 }
 
-TEST_P(AttendTileTest, EveryHeadDimAndRowCount) {
+TEST_P(AttendTileTest, EveryHeadDimAndRowCountMatchesRef) {
   for (size_t head_dim : {8u, 16u, 24u, 40u, 64u, 80u, 96u, 100u, 128u, 256u}) {
     const StoredPages pages(ref(), format(), 1, head_dim, 133, head_dim);
     TileCase c;
@@ -100,7 +100,7 @@ TEST_P(AttendTileTest, EveryHeadDimAndRowCount) {
 }
 
 // Rows with different ranges: windows, empty ranges, ranges beyond the block on both sides.
-TEST_P(AttendTileTest, EveryRowHasItsOwnRange) {
+TEST_P(AttendTileTest, RowsWithDifferentRangesMatchRef) {
   const StoredPages pages(ref(), format(), 1, 64, 700, 5);
   FloatSequence sequence(6);
   for (size_t round = 0; round < 40; ++round) {

@@ -113,7 +113,7 @@ TEST_P(AttentionTest, ChunksOfAnySizeGiveTheSameBits) {
   }
 }
 
-TEST_P(AttentionTest, EveryRowCountFromOneToSeventy) {
+TEST_P(AttentionTest, EveryRowCountFromOneToSeventyGivesTheSameBits) {
   const Layer layer(6, 2, 24);
   const size_t length = slow() ? 71 : 300;
   const StoredPages stored = pages(layer, length);
@@ -217,7 +217,7 @@ double largest_error(const Kernels& kernels, const Layer& layer, const StoredPag
 }
 
 // Values are uniform in [-2, 2); scores have a standard deviation of approximately 1.3.
-TEST_P(AttentionTest, AccuracyOfTheArithmetic) {
+TEST_P(AttentionTest, ArithmeticErrorIsBounded) {
   const bool rounded = is_coded(GetParam().keys) || is_coded(GetParam().values);  // queries, or weights
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);
@@ -226,7 +226,7 @@ TEST_P(AttentionTest, AccuracyOfTheArithmetic) {
   }
 }
 
-TEST_P(AttentionTest, AccuracyWithStorage) {
+TEST_P(AttentionTest, StorageErrorIsBounded) {
   // In 4 bits a step is approximately 0.3, the error of a value 0.09 (one standard deviation), of a score 0.1; a window
   // of 100 positions averages over effectively 18 of them, so each contributes an error of 0.02 to outputs; the largest
   // of a thousand errors is five times that.

@@ -18,7 +18,7 @@ TEST(Dispatch, RefIsAlwaysSupportedAndTheBestSetIsChosen) {
   EXPECT_EQ(*choose_isa(""), *best);
 }
 
-TEST(Dispatch, ForcedSetIsChosenOrAnError) {
+TEST(Dispatch, ForcedSetIsChosenOrReportedAsUnsupported) {
   for (Isa isa : kAllIsas) {
     const Result<Isa> chosen = choose_isa(isa_name(isa));
     ASSERT_EQ(chosen.ok(), isa_supported(isa));
@@ -38,7 +38,7 @@ TEST(Dispatch, UnknownSetIsAnErrorThatNamesIt) {
   EXPECT_NE(chosen.status().message().find("sse9"), std::string::npos);
 }
 
-TEST(Dispatch, EnvironmentTakesEffect) {
+TEST(Dispatch, EnvironmentVariableForcesTheSet) {
   const char* forced = std::getenv("IBID_FORCE_ISA");
   const Result<Isa> active = active_isa();
   const Result<Isa> wanted = choose_isa(forced);

@@ -36,7 +36,7 @@ class Elementwise : public ::testing::TestWithParam<Isa> {
   const Kernels& kernels() const { return kernels_for(GetParam()); }
 };
 
-TEST_P(Elementwise, RmsNorm) {
+TEST_P(Elementwise, RmsNormMatchesRef) {
   FloatSequence sequence(3);
   for (size_t n : lengths()) {
     for (size_t offset = 0; offset < 3; ++offset) {
@@ -75,7 +75,7 @@ std::vector<std::vector<float>> huge_rows(size_t n) {
   return rows;
 }
 
-TEST_P(Elementwise, NormsOfHugeRows) {
+TEST_P(Elementwise, NormsOfHugeRowsMatchRef) {
   for (size_t n : {1u, 16u, 37u, 576u, 4097u}) {
     const auto weight = padded(FloatSequence(12).vector(n, -2, 2), 0), bias = padded(FloatSequence(13).vector(n), 0);
     for (const std::vector<float>& row : huge_rows(n)) {
@@ -93,7 +93,7 @@ TEST_P(Elementwise, NormsOfHugeRows) {
   }
 }
 
-TEST_P(Elementwise, SiluMul) {
+TEST_P(Elementwise, SiluMulMatchesRef) {
   FloatSequence sequence(4);
   for (size_t n : lengths()) {
     for (float range : {3.0f, 200.0f}) {
@@ -111,7 +111,7 @@ TEST_P(Elementwise, SiluMul) {
   }
 }
 
-TEST_P(Elementwise, ClampedSwiglu) {
+TEST_P(Elementwise, ClampedSwigluMatchesRef) {
   FloatSequence sequence(9);
   for (size_t n : lengths()) {
     for (float range : {2.0f, 300.0f}) {
@@ -138,7 +138,7 @@ TEST_P(Elementwise, ClampedSwigluOfNanIsNan) {
   for (const float value : y) EXPECT_TRUE(std::isnan(value));
 }
 
-TEST_P(Elementwise, LayerNormWithAndWithoutBias) {
+TEST_P(Elementwise, LayerNormWithAndWithoutBiasMatchesRef) {
   FloatSequence sequence(9);
   for (size_t n : lengths()) {
     const auto x = padded(sequence.vector(n, -3, 5), 1);
@@ -163,7 +163,7 @@ const std::vector<Activation>& activations() {
   return all;
 }
 
-TEST_P(Elementwise, Activations) {
+TEST_P(Elementwise, ActivationsMatchRef) {
   FloatSequence sequence(10);
   for (const Activation& f : activations()) {
     for (size_t n : lengths()) {
@@ -182,7 +182,7 @@ TEST_P(Elementwise, Activations) {
   }
 }
 
-TEST_P(Elementwise, SoftcapAndMultiply) {
+TEST_P(Elementwise, SoftcapAndMultiplyMatchRef) {
   FloatSequence sequence(11);
   for (size_t n : lengths()) {
     const auto y = padded(sequence.vector(n), 2);
@@ -197,7 +197,7 @@ TEST_P(Elementwise, SoftcapAndMultiply) {
   }
 }
 
-TEST_P(Elementwise, AddAndScale) {
+TEST_P(Elementwise, AddAndScaleMatchRef) {
   FloatSequence sequence(5);
   for (size_t n : lengths()) {
     const auto y = padded(sequence.vector(n), 2);
@@ -296,7 +296,7 @@ TEST(ElementwiseReference, LayerNormAndActivationsAreCloseToTheMathematics) {
   }
 }
 
-TEST(ElementwiseReference, RopeAgainstDouble) {
+TEST(ElementwiseReference, RopeMatchesDouble) {
   FloatSequence sequence(8);
   const auto x = sequence.vector(64), angles = sequence.vector(64);
   auto y = x;

@@ -35,7 +35,7 @@ TEST(KvHeadBlock, PartsAreAlignedAndDoNotOverlap) {
   }
 }
 
-TEST(KvHeadBlock, SizesOfTheUsualShape) {
+TEST(KvHeadBlock, EveryKvTypeHasTheExpectedSize) {
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF32, 64).bytes, 2u * 64 * 64 * 4);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF16, 64).bytes, 2u * 64 * 64 * 2);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kInt8, 64).bytes, 2u * 64 * (64 + 4));
@@ -103,7 +103,7 @@ float half_step(KvNumberFormat part, const std::vector<float>& x, size_t d) {
   return largest / 253;
 }
 
-TEST(KvLoad, RoundTripWithinTheFormat) {
+TEST(KvLoad, RoundTripErrorIsAtMostHalfAStep) {
   const Kernels& ref = kernels_for(Isa::kRef);
   for (const KvRowFormat format : kKvFormats) {
     for (size_t head_dim : kHeadDims) {
@@ -141,7 +141,7 @@ TEST(KvLoad, StoringLoadedRowsChangesNothing) {
   EXPECT_EQ(std::memcmp(before.data(), pages.head(0, 0), block.bytes), 0);
 }
 
-TEST(KvStoreLimits, HalfPrecisionSaturates) {
+TEST(KvStoreLimits, ValuesBeyondHalfPrecisionSaturate) {
   const KvHeadBlock block = KvHeadBlock::make(KvDType::kF16, 16);
   AlignedBytes page(block.bytes);
   const std::vector<float> x(16, 1e6f), y(16, -1e6f);

@@ -59,7 +59,7 @@ TEST_P(QuantizedLinear, AllTablesAndRowCountsGiveTheSameBits) {
   }
 }
 
-TEST_P(QuantizedLinear, EveryNumberOfOutputs) {
+TEST_P(QuantizedLinear, EveryNumberOfOutputsGivesTheSameBits) {
   for (size_t n_rows = 1; n_rows <= 100; n_rows += n_rows < 40 ? 1 : 15) {
     SCOPED_TRACE(n_rows);
     expect_all_tables_agree(random_weights(GetParam(), n_rows, 64, 5), 17);
@@ -135,7 +135,7 @@ TEST_P(FloatLinear, AllTablesAndRowCountsGiveTheSameBits) {
   expect_all_tables_agree(random_weights(GetParam(), 20, 2050, 4), 5);  // more than one block of columns
 }
 
-TEST_P(FloatLinear, MoreRowsThanOneBlock) {
+TEST_P(FloatLinear, MoreRowsThanOneBlockGiveTheSameBits) {
   const TestWeights w = random_weights(GetParam(), 70, 20, 5);
   const TestInput in = case_input(kernels_for(Isa::kRef), 261, 20);
   const AlignedArray<float> expected = run_linear(kernels_for(Isa::kRef), w, in, {0, 5}, {0, 261});
@@ -145,7 +145,7 @@ TEST_P(FloatLinear, MoreRowsThanOneBlock) {
   }
 }
 
-TEST_P(FloatLinear, EveryNumberOfOutputs) {
+TEST_P(FloatLinear, EveryNumberOfOutputsGivesTheSameBits) {
   for (size_t n_rows = 1; n_rows <= 100; n_rows += n_rows < 40 ? 1 : 15) {
     expect_all_tables_agree(random_weights(GetParam(), n_rows, 18, 5), 6);
   }
@@ -168,7 +168,7 @@ INSTANTIATE_TEST_SUITE_P(Panels, F8Linear, testing::ValuesIn(kF8Panels),
                          [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
 
 // The oracle supports only kPF panels.
-TEST(ReferenceLinear, IsTheRoundedDoubleSum) {
+TEST(ReferenceLinear, ResultIsTheRoundedDoubleSum) {
   const size_t n_cols = 300;
   const TestWeights w = random_weights(PanelType::kPF, 24, n_cols, 8);
   const std::vector<float> x = random_floats(3 * n_cols, 9);

@@ -53,7 +53,7 @@ TEST(Linear, ThreadCountDoesNotChangeABit) {
   }
 }
 
-TEST(Linear, ReferenceUsesDoubleSums) {
+TEST(Linear, ReferenceNumericsSumInDouble) {
   const TestWeights w = random_weights(PanelType::kPF, 20, 300, 1);
   const TestInput in = make_input(reference_kernels(), 2, 300, random_floats(600, 2));
   const AlignedArray<float> y = run_team(2, reference_kernels(), Numerics::kReference, w, in);

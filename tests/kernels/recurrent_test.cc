@@ -34,7 +34,7 @@ class Aligned {
   size_t n_;
 };
 
-TEST_P(Recurrent, SoftplusAndDecay) {
+TEST_P(Recurrent, SoftplusAndDecayMatchRef) {
   FloatSequence sequence(1);
   for (const size_t n : {1u, 5u, 16u, 17u, 33u, 128u, 577u}) {
     for (const float range : {0.1f, 3.0f, 100.0f}) {
@@ -84,7 +84,7 @@ struct ConvData {
   ConvStep step;
 };
 
-TEST_P(Recurrent, ShortConv) {
+TEST_P(Recurrent, ShortConvMatchesRef) {
   for (const size_t n_channels : {1u, 16u, 23u, 80u}) {
     for (const ConvCase& c :
          {ConvCase{4, n_channels, 7, true, true, true}, ConvCase{3, n_channels, 1, false, true, false},
@@ -188,7 +188,7 @@ const std::vector<StateCase>& state_cases() {
   return cases;
 }
 
-TEST_P(Recurrent, UpdateState) {
+TEST_P(Recurrent, UpdateStateMatchesRef) {
   for (const StateCase& c : state_cases()) {
     StateData want(c, 3), got(c, 3);
     ref().update_state(want.step);
@@ -250,7 +250,7 @@ struct ScanData {
   ScanStep step;
 };
 
-TEST_P(Recurrent, SelectiveScan) {
+TEST_P(Recurrent, SelectiveScanMatchesRef) {
   for (const size_t n_channels : {1u, 16u, 37u, 128u}) {
     for (const size_t n_states : {1u, 8u, 16u}) {
       for (const bool fresh : {false, true}) {

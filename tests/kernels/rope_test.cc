@@ -41,7 +41,7 @@ TEST(Rope, AnglesMatchDoubleToTheLastFloatBitUpToAMillion) {
   }
 }
 
-TEST(Rope, MagnitudeScalesBoth) {
+TEST(Rope, MagnitudeScalesCosAndSin) {
   RopeTable table = make_rope_table(plain(10000.0, 8), 4096);
   table.magnitude = 1.5f;
   std::vector<float> cos_sin(8);
@@ -58,7 +58,7 @@ TEST(Rope, LinearDividesEveryFrequency) {
   for (size_t i = 0; i < 16; ++i) EXPECT_DOUBLE_EQ(stretched.inv_freq[i], base.inv_freq[i] / 4.0);
 }
 
-TEST(Rope, FrequencyFactorsDivideOneByOne) {
+TEST(Rope, EachFactorDividesItsFrequency) {
   RopeRule rule = plain(500000.0, 8);
   rule.frequency_factors = {1.0f, 1.0f, 2.0f, 8.0f};
   const RopeTable table = make_rope_table(rule, 4096);
@@ -80,7 +80,7 @@ double llama3_by_wavelength(const Llama3Rule& rule, double inv_freq) {
   return (1 - smooth) * inv_freq / rule.factor + smooth * inv_freq;
 }
 
-TEST(Rope, Llama3) {
+TEST(Rope, Llama3FactorsMatchTheRuleByWavelength) {
   RopeRule rule = plain(500000.0, 128);
   const Llama3Rule llama3{8.0, 1.0, 4.0, 8192};
   rule.frequency_factors = llama3_frequency_factors(llama3, 500000.0, 128);
@@ -106,7 +106,7 @@ TEST(Rope, Llama3) {
 }
 
 // The rule as in its paper (Peng et al. 2023, section 3.2), by turns within the original context.
-TEST(Rope, Yarn) {
+TEST(Rope, YarnMatchesItsPaper) {
   RopeRule rule = plain(1000000.0, 128);
   rule.kind = RopeRule::Kind::kYarn;
   rule.factor = 4.0;

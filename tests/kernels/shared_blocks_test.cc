@@ -219,7 +219,7 @@ TEST(SharedBlocks, SharedAndOwnBlocksAreReadOnce) {
   }
 }
 
-TEST(SharedBlocks, AreReadOnceAtEveryDepth) {
+TEST(SharedBlocks, SharedBlocksAreReadOnceAtEveryDepth) {
   const Layer& layer = kLayers[0];
   Family family(layer, KvDType::kF16);
   family.add(1100, 1);
@@ -233,7 +233,7 @@ TEST(SharedBlocks, AreReadOnceAtEveryDepth) {
 }
 
 // With three heads per group a tile has 64 tokens: more sequences read shared blocks once per tile, their own once.
-TEST(SharedBlocks, AreReadOncePerTile) {
+TEST(SharedBlocks, SharedBlocksAreReadOncePerTile) {
   const Layer& layer = kLayers[0];
   const Family family = decoding_family(layer, 65, 1);
   const auto together = reads(layer, family, true, 2);

@@ -187,7 +187,7 @@ void write_checkpoint(const Kept& kept, size_t n_layers, size_t dim, size_t ffn,
   dir.write("config.json", config + ", \"quantization_config\": " + kept.quantization + "}");
 }
 
-TEST(LoadMemory, CheckpointsInPartsStayWithinThePlan) {
+TEST(LoadMemory, CheckpointsWithSplitMatricesStayWithinThePlan) {
   for (const Kept& kept : every_way_to_keep()) {
     SCOPED_TRACE(kept.name);
     const TempDir dir;

@@ -41,28 +41,28 @@ void expect_weights(const Routed& routed, const std::vector<uint32_t>& experts, 
 // e^log(n) = n, so the softmax of these is a ratio of integers.
 const float kLog2 = std::log(2.0f), kLog3 = std::log(3.0f), kLog4 = std::log(4.0f);
 
-TEST(MoeRouter, SoftmaxOfAllWithoutNormalization) {
+TEST(MoeRouter, UnnormalizedSoftmaxMatchesHandComputation) {
   expect_weights(route_row({.n_experts = 4, .n_experts_active = 2}, {0, kLog4, kLog2, kLog3}), {1, 3}, {0.4, 0.3});
 }
 
-TEST(MoeRouter, SoftmaxOfAllNormalized) {
+TEST(MoeRouter, NormalizedSoftmaxMatchesHandComputation) {
   const RouterRule rule{.n_experts = 4, .n_experts_active = 2, .normalized = true};
   expect_weights(route_row(rule, {0, kLog4, kLog2, kLog3}), {1, 3}, {4.0 / 7, 3.0 / 7});
 }
 
-TEST(MoeRouter, SoftmaxOfTheChosen) {
+TEST(MoeRouter, SoftmaxOfTheChosenMatchesHandComputation) {
   const RouterRule rule{.scores = RouterScores::kSoftmaxOfChosen, .n_experts = 4, .n_experts_active = 2};
   expect_weights(route_row(rule, {5, 5 + kLog3, 4, -80}), {0, 1}, {0.25, 0.75});
 }
 
 // Even if all sigmoids round to 1, the logits still decide the choice.
-TEST(MoeRouter, SigmoidOfTheChosen) {
+TEST(MoeRouter, SigmoidOfTheChosenMatchesHandComputation) {
   const RouterRule rule{.scores = RouterScores::kSigmoidOfChosen, .n_experts = 4, .n_experts_active = 2};
   expect_weights(route_row(rule, {-kLog3, -80, 0, -9}), {0, 2}, {0.25, 0.5});
   expect_weights(route_row(rule, {40, 60, 50, 45}), {1, 2}, {1, 1});
 }
 
-TEST(MoeRouter, SigmoidScaled) {
+TEST(MoeRouter, ScaledSigmoidMatchesHandComputation) {
   const RouterRule rule{.scores = RouterScores::kSigmoid,
                         .n_experts = 3,
                         .n_experts_active = 2,

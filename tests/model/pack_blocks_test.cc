@@ -137,7 +137,7 @@ TEST(PackBlocksTypes, EightBitFloatsKeepTheirValues) {
   }
 }
 
-TEST(PackBlocksTypes, CoverAllTypesThatAreNotExpanded) {
+TEST(PackBlocksTypes, CasesCoverAllTypesThatAreNotExpanded) {
   for (size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     if (!can_dequantize(dtype)) continue;

@@ -167,7 +167,7 @@ class MadeFloats : public RowSource {
   std::vector<std::span<const std::byte>> parts() const override { return {}; }
 };
 
-TEST(BadScales, AreFoundInRowsOfARowSource) {
+TEST(BadScales, NonFiniteValuesAreFoundInRowsOfARowSource) {
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
   const MadeFloats rows;
   for (const size_t n_rows : {size_t{19}, size_t{20}}) {

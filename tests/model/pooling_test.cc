@@ -34,7 +34,7 @@ class PoolingOfGguf : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(PoolingOfGguf, IsReadFromPoolingType) {
+TEST_F(PoolingOfGguf, PoolingIsReadFromPoolingType) {
   const auto numbered = [&](uint32_t n) {
     return read([n](GgufWriter& writer) { writer.add_u32("llama.pooling_type", n); });
   };
@@ -95,7 +95,7 @@ class PoolingOfDirectory : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(PoolingOfDirectory, IsReadFromModules) {
+TEST_F(PoolingOfDirectory, PoolingIsReadFromModules) {
   EXPECT_EQ(*read("", ""), std::nullopt);
   EXPECT_EQ(*read(kModules, kLastToken), Pooling::kLast);
   EXPECT_EQ(*read(kModules, R"({"pooling_mode_mean_tokens": true})"), Pooling::kMean);

@@ -352,7 +352,7 @@ TEST(ReferenceLogits, SmallKvTypesAddLittleError) {
   EXPECT_LE(int8, 1e-3);
 }
 
-TEST(ReferenceLogits, FastModeIsCloseForFloatWeights) {
+TEST(ReferenceLogits, FastModeIsCloseToReferenceForFloatWeights) {
   EXPECT_LE(against_oracle({}, {.numerics = Numerics::kFast, .kv_dtype = KvDType::kF32}).max_dlogit, 1e-4);
 }
 

@@ -352,7 +352,7 @@ INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
 
 // As the type of the layers, not only of the head.
-TEST(SameBitsCases, CoverEveryPanelType) {
+TEST(SameBitsCases, CasesCoverEveryPanelType) {
   for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
     // GGUF has no 8-bit floats, so no tiny model has them; F8Linear tests the law for their kernels.
     if (panel_is_f8(static_cast<PanelType>(type))) continue;

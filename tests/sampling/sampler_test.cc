@@ -92,7 +92,7 @@ TEST(SamplerTest, GreedyTakesTheLowestIdOfTheLargestLogits) {
   EXPECT_EQ(sampler.n_draws(), 0u);
 }
 
-TEST(SamplerTest, EqualSeedsGiveEqualTokensAndCopiesReplay) {
+TEST(SamplerTest, EqualSeedsAndCopiesSampleTheSameTokens) {
   const std::vector<float> logits = random_logits(1000, 7, false);
   Sampler a = make(options(1, 0, 1, 0, 42));
   Sampler b = make(options(1, 0, 1, 0, 42));
@@ -272,7 +272,7 @@ SamplerOptions everything(uint64_t seed) {
           .logit_bias = {{1, 2.0}, {2, -3}}};
 }
 
-TEST(SamplerTest, CopyWithHistoryReplays) {
+TEST(SamplerTest, CopyWithHistorySamplesTheSameTokens) {
   TokenHistory prompt;
   prompt.append(Tokens{1, 2, 3, 1, 2, 3, 1});
   Sampler sampler = make(everything(4));
@@ -295,7 +295,7 @@ TEST(SamplerTest, CopyWithHistoryReplays) {
 }
 
 // Bias, penalty and cut affect one token, and the cut must be the last of them.
-TEST(SamplerTest, CutsApplyAfterPenalties) {
+TEST(SamplerTest, TopKAppliesAfterBiasesAndPenalties) {
   const std::vector<float> logits = {5, 4, 3.5, 3};
   SamplerOptions o = options(1, 1, 1, 0);
   EXPECT_EQ(*make(o).sample(logits), 0);
