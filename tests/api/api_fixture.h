@@ -11,7 +11,7 @@
 
 namespace ibid {
 
-// Disables idle work, so that the computed tokens are known.
+// Disables idle work, so that the number of computed tokens is known.
 inline ChatSession session_of(const std::shared_ptr<Engine>& engine) {
   Result<ChatSession> created = ChatSession::create(engine, {.repair_when_idle = false});
   EXPECT_TRUE(created.ok()) << created.status().message();

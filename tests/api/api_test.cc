@@ -1,4 +1,5 @@
-// The public classes forward to the runtime. The tests of runtime check the behaviour; these check that it is reached.
+// The public classes forward to the runtime, whose behaviour tests/runtime checks. These tests check only that every
+// call is forwarded.
 #include <gtest/gtest.h>
 
 #include <memory>

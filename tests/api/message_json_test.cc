@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-// JSON of a program's message, as the template sees it.
+// Returns the JSON of a program's message, as the template sees it.
 std::string seen(const Message& message) {
   const Result<Json> json = json_of(message);
   return json.ok() ? json_to_string(*json) : json.status().to_string();

@@ -29,7 +29,7 @@ struct SessionExamplesTest : testing::Test {
     parts.fingerprint = FingerprintBuilder().add("model", "of the examples").finish();
     return parts;
   }
-  // Answers of two tokens, so that the cost of every turn is known.
+  // Scripts answers of two tokens, so that the cost of every turn is known.
   void say_little() { fixture.say(std::vector<Tokens>(40, fixture.tokenizer->sampled({"the", "ing"}))); }
 
   TempDir directory;
@@ -39,7 +39,7 @@ struct SessionExamplesTest : testing::Test {
   ChatSession chat;
 };
 
-// The same with the default model, as model.gguf in the working directory.
+// The same fixture with the default model, as model.gguf in the working directory.
 struct RealModelSessionExamplesTest : testing::Test {
   void SetUp() override {
     IBID_NEED_REAL_MODEL(path);

@@ -1,4 +1,4 @@
-// What the cold tier contains after its process was killed, or after a power loss.
+// Tests the contents of the cold tier after its process was killed, or after a power loss.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -89,7 +89,7 @@ TEST_P(FileTierCrash, KillLeavesWholePagesAndAllFlushedOnes) {
       KvCacheEntry entry(pool_);
       ASSERT_EQ(tier->extend("", ids, entry), ids.size()) << "kill " << kill << ", turn " << turn;
     }
-    // Of the turn in progress, whatever was written must be right; and so must an earlier turn.
+    // Everything written of the turn in progress must be right; and so must an earlier turn.
     n_found += found(*tier, "", turn_ids(round, acknowledged)) > 0 ? 1 : 0;
     if (acknowledged > 0) static_cast<void>(found(*tier, "", turn_ids(round, rng() % acknowledged)));
     ASSERT_FALSE(HasFailure()) << kill;

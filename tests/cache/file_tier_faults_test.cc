@@ -209,7 +209,7 @@ TEST_F(FileTierFaults, WriteToAFullDiskIsDroppedAndRetriedAfter30Seconds) {
   EXPECT_TRUE(tier->stats().disabled_reason.empty());
 }
 
-// Writes, evicts, reads, clears and reopens. Whatever fails meanwhile, everything found afterwards must be right.
+// Writes, evicts, reads, clears and reopens. Any call may fail; all that is found later must be right.
 class FileTierScenario : public FileTierFaultsOfEvery {
  protected:
   // With windows, c_ is so long that pages leave the window.

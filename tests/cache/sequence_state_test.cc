@@ -1,5 +1,5 @@
-// Whatever happened to an entry (passes of any length, cancelled passes, slices, forks, kept states), it resumes from
-// the state that a cold pass over its tokens gives.
+// After any calls (passes of any length, cancelled passes, slices, forks, kept states), an entry resumes from the state
+// that a cold pass over its tokens gives.
 #include "cache/pages/sequence_state.h"
 
 #include <gmock/gmock.h>

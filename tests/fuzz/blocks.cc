@@ -14,7 +14,7 @@ namespace ibid::fuzz {
 namespace {
 
 bool same_bits(float a, float b) {
-  // The payload of a NaN depends on the processor.
+  // The payload of a NaN depends on the processor, so any two NaN are equal here.
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b);
 }
 

@@ -1,5 +1,5 @@
-// A chat template of raw bytes, rendered for a growing conversation: the whole render, the incremental one, and
-// a repeated one are equal for every template.
+// A chat template of raw bytes, rendered for a growing conversation. For every template the whole render, the
+// incremental one and a repeated one are equal.
 #include "templates/chat_template.h"
 
 #include <string>
@@ -11,7 +11,7 @@ namespace ibid::fuzz {
 
 namespace {
 
-// Enough for any template of a page, but small, so that an input that uses all of it ends soon.
+// Enough for any template of a page, but so small that an input that uses all of it ends soon.
 constexpr TemplateBudget kBudget = {.max_steps = 3'000, .max_depth = 24, .max_output_bytes = 8 << 10, .max_range = 300};
 
 const Json& conversation() {
@@ -26,7 +26,7 @@ const Json& conversation() {
   return messages;
 }
 
-// The text's bytes, followed by the origin of each byte.
+// Returns the text's bytes, followed by the origin of each byte.
 std::string spelled(const MarkedText& text) {
   std::string bytes, origins;
   for (const MarkedText::Run run : text.runs()) {
@@ -38,7 +38,7 @@ std::string spelled(const MarkedText& text) {
 
 bool is_budget(const Status& status) { return status.code() == ErrorCode::kTemplateBudget; }
 
-// Appends messages one by one and compares the incremental with the whole render.
+// Appends messages one by one, and compares the incremental render with the whole one.
 void check_growth(const ChatTemplate& chat_template, const TemplateVariables& variables, bool prompt) {
   ConversationRenderer renderer(chat_template, variables);
   TemplateVariables all = variables;
@@ -50,7 +50,7 @@ void check_growth(const ChatTemplate& chat_template, const TemplateVariables& va
     messages.push_back(message);
     const auto whole = chat_template.render(messages, all);
     const auto delta = renderer.render(messages, n_unchanged, prompt);
-    // Incremental rendering costs less: it may succeed if the whole one runs out of steps.
+    // The incremental render costs less, so it may succeed although the whole one runs out of steps.
     if (!whole.ok() && is_budget(whole.status())) return;
     CHECK_EQ(whole.ok(), delta.ok())
         << (whole.ok() ? delta : Result<ConversationRenderer::Delta>(whole.status())).status().message();

@@ -1,6 +1,6 @@
-// The keys of a config.json, or of a GGUF file if they contain general.architecture, as JSON from raw bytes,
-// converted to a row of the architectures, first with only an embedding, then with every tensor that the row
-// requires; the last bytes remove or change one of them.
+// Raw bytes as the JSON of a config.json, or of a GGUF's keys if they contain general.architecture. The keys are
+// converted to a row of the architectures, first with only an embedding, then with every tensor that the row requires;
+// the last bytes remove or change one of these tensors.
 #include <map>
 #include <string>
 
@@ -93,8 +93,7 @@ void check_config(const ModelConfig& config) {
   if (config.has_experts()) CHECK_LE(config.moe.router.n_experts_active, config.moe.router.n_experts);
 }
 
-// Adds every tensor that the table requires for the model. Returns false if there are too many, or one is
-// too large.
+// Adds every tensor that the table requires for the model. Returns false if there are too many, or one is too large.
 bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
   if (config.n_layers > 8 || config.moe.router.n_experts > 8) return false;
   for (const TensorRow& row : tensor_table()) {
@@ -103,7 +102,7 @@ bool make_tensors(const ModelConfig& config, MadeCheckpoint& file) {
       if (row.presence(config, layer) != Presence::kMust) continue;
       for (size_t e = 0; e < n_copies(row, config, layer); ++e) {
         const std::string name = tensor_name(file, config, row.role, layer, e);
-        if (name.empty()) continue;  // it is always part of another tensor
+        if (name.empty()) continue;  // such a role is always part of another tensor
         Shape shape{{row.rows(config, layer)}, 1};
         if (row.is_matrix()) shape.dims[shape.rank++] = row.cols(config, layer);
         if (row.is_matrix() && row.per_layer() && config.transposed) std::swap(shape.dims[0], shape.dims[1]);

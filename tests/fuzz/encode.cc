@@ -19,7 +19,7 @@ constexpr std::string_view kChangeTexts[] = {"qwen2",     "qwen35",      "cl100k
 
 struct Family {
   std::unique_ptr<Tokenizer> tokenizer;
-  bool keeps_texts;  // byte-level: texts of bytes that have tokens round-trip
+  bool keeps_texts;  // byte-level: decoding returns the encoded text if all its bytes have tokens
   std::bitset<256> has_token = {};
 };
 
@@ -52,7 +52,7 @@ void encode(Input input) {
   if (!family.keeps_texts) return;
   const Tokens ids = family.tokenizer->encode(text, TextOrigin::kInput);
   const bool has_tokens = std::ranges::all_of(text, [&](char c) { return family.has_token[static_cast<uint8_t>(c)]; });
-  // Some added tokens that a message may contain, <n...> and wn...w, remove adjacent spaces.
+  // Some added tokens that a message may contain, <n...> and wn...w, remove spaces next to them.
   const bool may_swallow = text.find("<n") != text.npos || text.find("wn") != text.npos;
   if (has_tokens && !may_swallow) CHECK(family.tokenizer->decode(ids) == text);
   for (const TokenId id : ids) CHECK(!family.tokenizer->is_special(id)) << "message text was encoded as " << id;

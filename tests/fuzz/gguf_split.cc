@@ -1,5 +1,5 @@
-// GGUF models of several files, built by a script: with parts that are missing, of other models or with wrong
-// counts, and finally with changed bytes.
+// GGUF models of several files, built by a script: with parts that are missing, of other models or with wrong counts,
+// and finally with changed bytes.
 #include <string>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// Bytes of HTTP requests, whole and in two pieces, through the reader, the request filter (Door) and the router, and
-// the response head. The first byte is the length of the first piece.
+// Bytes of HTTP requests, whole and in two pieces, through the reader, the request filter (Door), the router, and the
+// response head. The first byte is the length of the first piece.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -78,7 +78,7 @@ const http::RequestFilter& door() {
   return the_door;
 }
 
-// The response is exactly one head, whatever bytes of the client it contains.
+// The response must be exactly one head, whatever bytes of the client it contains.
 void check_admission(const http::RequestHead& head) {
   const http::Admission admission = door().admit(head, false);
   CHECK(admission.refusal || admission.status != 0 || admission.match.handler != nullptr);
@@ -106,7 +106,7 @@ void http_request(Input input) {
     check_target(whole.head.target);
     check_admission(whole.head);
   }
-  // In pieces a request may be refused later, but it is complete only if the whole is.
+  // In pieces a request may be refused later, but it is complete if and only if the whole request is.
   CHECK((whole.progress == Progress::kWhole) == (parted.progress == Progress::kWhole));
   if (whole.progress != Progress::kWhole) return;
   CHECK(whole.head.method == parted.head.method && whole.head.headers == parted.head.headers);

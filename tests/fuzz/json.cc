@@ -1,5 +1,5 @@
-// JSON from raw bytes: a parsed document round-trips, also with the floats that Python writes; and the shard index of a
-// checkpoint.
+// JSON from raw bytes: a parsed document is equal after writing and parsing it again, also with the floats that Python
+// writes. Also the shard index of a checkpoint.
 #include "base/check.h"
 #include "base/json_limits.h"
 #include "tests/fuzz/script.h"

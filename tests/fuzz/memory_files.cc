@@ -35,7 +35,7 @@ const std::string& MemoryFile::write(std::string_view content) const {
 }
 
 MemoryDirectory::MemoryDirectory() {
-  // `./run test` sets TMPDIR to a folder and checks for files left there.
+  // `./run test` sets TMPDIR to a folder, and later checks for files left there.
   const char* chosen = std::getenv("TMPDIR");
   const std::string folder = chosen != nullptr ? chosen : ::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
   std::string name = folder + "/ibid-fuzz-XXXXXX";

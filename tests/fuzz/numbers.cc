@@ -1,4 +1,4 @@
-// Numbers of templates: a printed float is parsed to the same bits; texts that are not numbers are rejected.
+// Numbers of templates: a printed float is parsed to the same bits, and texts that are not numbers are rejected.
 #include <bit>
 #include <cmath>
 

@@ -1,4 +1,4 @@
-// Pre-tokenization of a text: every family by name, and its scanner against its regular expression.
+// Pre-tokenization of a text, for every family by name; and each family's scanner compared with its regular expression.
 #include "tokenizer/splitting/pretokenizer.h"
 
 #include <string>
@@ -17,8 +17,8 @@ constexpr std::string_view kNames[] = {"gpt-2",  "smollm",      "llama3", "qwen2
                                        "tekken", "deepseek-v3", "falcon", "default", "deepseek-coder", "deepseek-llm",
                                        "jais-2", "youtu",       "bloom",  "viking",  "chameleon"};
 
-// Splits `text` and checks that no piece is empty. Pieces that were found without reaching the end of the text do
-// not depend on the text that follows.
+// Splits `text` and checks that no piece is empty. Pieces that were found without reaching the end of the text must not
+// depend on the text that follows.
 std::vector<Piece> pieces_of(const PretokenizerFamily& family, const StagedSplit* split, std::string_view text) {
   std::vector<Piece> pieces;
   ScanMemory memory;
@@ -58,7 +58,7 @@ void pretokenizer(Input input) {
   const std::string_view text = text_of(script.rest());
   const std::vector<Piece> pieces = pieces_of(*row.family, row.split ? &*row.split : nullptr, text);
 
-  // The same text without its end: pieces that are final there must be the same in the whole.
+  // Split the same text without its end: pieces that are final there must be the same in the whole text.
   const std::string_view shown = text.substr(0, std::min(n_shown, text.size()));
   const std::vector<Piece> early = pieces_of(*row.family, row.split ? &*row.split : nullptr, shown);
   for (size_t i = 0; i < early.size() && !early[i].touched_end; ++i) {

@@ -1,5 +1,5 @@
-// Runs the committed inputs of every fuzz target through the same functions, so that bugs found by a fuzzer do not
-// return; and prefixes of these inputs.
+// Runs the committed inputs of every fuzz target, and prefixes of these inputs, through the same functions, so that
+// bugs found by a fuzzer do not return.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr Target kTargets[] = {
 };
 #undef X
 
-// Exactly as long as the input, so that a sanitizer detects every read after its end.
+// A copy exactly as long as the input, so that a sanitizer detects every read after its end.
 using ExactBytes = std::vector<uint8_t>;
 
 ExactBytes read(const std::filesystem::path& path) {

@@ -1,5 +1,5 @@
-// An answer of raw text, parsed in reply formats of all kinds: the parser emits the same events however the text is
-// split; no text is lost; and arguments of calls are JSON.
+// An answer of raw text, parsed in reply formats of all kinds. However the text is split, the parser emits the same
+// events; no text is lost; and arguments of calls are JSON.
 #include <algorithm>
 #include <string>
 #include <string_view>
@@ -118,7 +118,7 @@ void reply(Input input) {
       CHECK(arguments.ok() && arguments->is_object()) << "arguments are not an object";
     }
   }
-  // Without tools and reasoning all text is content, except for the markers of the format.
+  // Without tools and reasoning, all text except the markers of the format is content.
   const Heard plain = hear(ReplyFormat(), {}, text, piece);
   CHECK(plain.reply.calls.empty());
   if (text.find("<think>") == text.npos) CHECK(plain.reply.content == text) << "a part of a plain text is lost";

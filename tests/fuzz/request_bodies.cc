@@ -1,6 +1,6 @@
-// Bodies of requests to every endpoint of every protocol. The first line is a path, the rest a
-// body. Every exchange ends; a request is refused with JSON that names at most a field, or reaches the
-// service within its bounds; responses are JSON, line by line.
+// Bodies of requests to every endpoint of every protocol. The first line is a path, the rest a body. Every exchange
+// must end. A request is refused with JSON that names at most one field, or reaches the service within the limits;
+// responses are JSON, line by line.
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -34,7 +34,7 @@ void check_exchange(const serve::FakeExchange& exchange) {
   CHECK(utf8_is_valid(exchange.body));
   if (exchange.streams) {
     CHECK(exchange.status == 200);
-    (void)exchange.events();  // fails if an event is not JSON
+    (void)exchange.events();  // events() fails if an event is not JSON
     return;
   }
   const Json json = exchange.json();

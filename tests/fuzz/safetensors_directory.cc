@@ -1,5 +1,5 @@
-// Safetensors checkpoints with an index and a config.json, built by a script: quantised by every supported
-// method, with parts that are missing or inconsistent.
+// Safetensors checkpoints with an index and a config.json, built by a script: quantised by every supported method, with
+// parts that are missing or inconsistent.
 #include <string>
 #include <vector>
 
@@ -24,7 +24,7 @@ constexpr std::string_view kTypes[] = {"F32",     "F16", "BF16", "I32", "U8",  "
 constexpr size_t kTypeBytes[] = {4, 2, 2, 4, 1, 1, 1, 8, 8, 1, 1};
 constexpr uint64_t kDims[] = {1, 2, 4, 8, 16, 32, 64, 0, 3, 128};
 
-// Consistent parts of a matrix [n_out, n_in] in the layout of a method, some of which the script changes.
+// Consistent parts of a matrix [n_out, n_in] in the layout of a method; the script changes some of them.
 struct Part {
   std::string_view suffix, dtype;
   uint64_t rows, cols;
@@ -73,7 +73,7 @@ SafetensorsPart stored(std::string_view name, Part part, Script& script) {
           bytes_of(part.rows * part.cols * kTypeBytes[type], script)};
 }
 
-// Most fields are those that the method writes, some are texts of the script.
+// Returns a config.json. Most fields are those that the method writes, and some are texts of the script.
 std::string config_of(size_t method, uint64_t group, Script& script) {
   Json config = {{"model_type", "llama"}};
   Json quantization = {{"quant_method", kMethods[method]},

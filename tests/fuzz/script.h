@@ -1,4 +1,4 @@
-// Script: decodes decisions from the bytes of an input. After the end it returns zeros, so that every input is a
+// Script: decodes decisions from the bytes of an input. At the end of the input it returns zeros, so every input is a
 // valid script.
 #pragma once
 
@@ -37,12 +37,12 @@ class Script {
   const auto& pick(const List& list) {
     return list[below(std::size(list))];
   }
-  // A length byte, then the text.
+  // Reads a length byte, then that many bytes of text.
   std::string text(size_t at_most = 255) {
     const size_t length = std::min<size_t>(byte(), at_most);
     return std::string(text_of(take(length)));
   }
-  // Up to a zero byte, which is skipped.
+  // Reads up to a zero byte, and skips that byte.
   std::string line() {
     const auto end = std::find(rest_.begin(), rest_.end(), uint8_t{0});
     std::string out(text_of(take(static_cast<size_t>(end - rest_.begin()))));

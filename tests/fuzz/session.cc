@@ -1,5 +1,5 @@
-// A saved conversation from raw bytes: after loading, it round-trips through writing and loading without further
-// load warnings.
+// A saved conversation from raw bytes. After loading, writing and loading it again gives the same conversation without
+// further warnings.
 #include "base/check.h"
 #include "runtime/session/session_json.h"
 #include "tests/fuzz/script.h"

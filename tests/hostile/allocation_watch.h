@@ -1,5 +1,5 @@
-// Measures the peak heap use while a watch exists. Replaces operator new and delete of this executable. An allocation
-// by a hostile count that is not checked first shows here, on every machine.
+// Measures the peak heap use while a watch exists. Replaces operator new and delete of this executable. So a test on
+// any machine detects an allocation whose size is a hostile count that was not checked.
 #pragma once
 
 #include <cstddef>

@@ -18,19 +18,19 @@ constexpr auto kTypeF32 = uint32_t{0};
 constexpr auto kTypeF64 = uint32_t{28};
 constexpr auto kTypeQ4_0 = uint32_t{2};
 
-// The info of one tensor: dims as the file lists them, innermost first.
+// Appends the info of one tensor. dims: as in the file, the innermost first.
 Bytes put_info(Bytes bytes, std::string_view name, std::vector<uint64_t> dims, uint32_t type, uint64_t offset) {
   bytes.string(name).put(static_cast<uint32_t>(dims.size()));
   for (const uint64_t dim : dims) bytes.put(dim);
   return bytes.put(type).put(offset);
 }
 
-// A file with one tensor and `data_bytes` of data.
+// Returns a file with one tensor and `data_bytes` of data.
 std::string one_tensor(std::vector<uint64_t> dims, uint32_t type, uint64_t offset, size_t data_bytes) {
   return put_info(gguf(1, 0), "w", std::move(dims), type, offset).data(data_bytes).text();
 }
 
-// A file with several F32 vectors of 8 values (32 bytes) at the given offsets.
+// Returns a file with several F32 vectors of 8 values (32 bytes) at the given offsets.
 std::string tensors_at(std::vector<uint64_t> offsets, size_t data_bytes) {
   Bytes bytes = gguf(offsets.size(), 0);
   for (size_t i = 0; i < offsets.size(); ++i)
@@ -38,7 +38,7 @@ std::string tensors_at(std::vector<uint64_t> offsets, size_t data_bytes) {
   return bytes.data(data_bytes).text();
 }
 
-// A file whose only key is general.alignment.
+// Returns a file whose only key is general.alignment.
 std::string aligned_to(uint32_t alignment) {
   return gguf(0, 1).string("general.alignment").put(kU32).put(alignment).text();
 }
@@ -62,7 +62,7 @@ TEST(HostileGguf, Case007BigEndian) {
 }
 
 TEST(HostileGguf, Case008GgufUnderAnotherName) {
-  // The content decides: a GGUF file under a wrong name opens, but not as a shard that should be safetensors.
+  // The content decides: a GGUF file with a wrong name opens, but not as a shard that should be safetensors.
   const TempDir dir;
   GgufWriter writer;
   writer.add_u8("x", 1);
@@ -96,7 +96,7 @@ TEST(HostileGguf, Case011TensorCountOf2To60) {
 }
 
 TEST(HostileGguf, Case012CountsBeyondTheFile) {
-  // Above our limit it counts as an attack, below it as a truncated file.
+  // A count above our limit is treated as an attack, a smaller one as a truncated file.
   expect_refused(gguf(0, 1'000'000), ErrorCode::kLimitExceeded, "metadata entries is 1000000");
   expect_refused(gguf(0, 60'000), ErrorCode::kTruncated, "metadata entries = 60000");
   expect_refused(gguf(250'000, 0), ErrorCode::kTruncated, "tensors = 250000");
@@ -115,7 +115,7 @@ TEST(HostileGguf, Case014StringLengthOf2To64) {
   expect_refused(gguf(0, 1).string("k").put(kString).put(~uint64_t{0}).raw("abc"), ErrorCode::kBadString,
                  "key 'k' holds a string of 18446744073709551615 bytes");
   expect_refused(gguf(0, 1).put(~uint64_t{0}).raw(std::string(100, 'k')), ErrorCode::kBadString, "at most 65535");
-  // In the middle of an array, after valid strings.
+  // The hostile length is in the middle of an array, after valid strings.
   Bytes array = gguf(0, 1).string("k").put(kArray).put(kString).put(uint64_t{3}).string("a");
   expect_refused(array.put(~uint64_t{0} - 7).string("b"), ErrorCode::kBadString, "key 'k'");
 }
@@ -154,7 +154,8 @@ TEST(HostileGguf, Case019DuplicateTensor) {
 }
 
 TEST(HostileGguf, Case020ManySimilarKeys) {
-  // Five million keys are refused by their number; the allowed number is sorted, so hash collisions do not matter.
+  // Five million keys are refused because of their number. The allowed number of keys is sorted, so hash collisions
+  // have no effect.
   expect_refused(gguf(0, 5'000'000), ErrorCode::kLimitExceeded, "5000000");
   GgufWriter writer;
   for (uint32_t i = 0; i < 65'535; ++i) writer.add_u8("the.same.prefix." + std::to_string(i), 1);
@@ -197,7 +198,7 @@ TEST(HostileGguf, Case025BoolWithValueSeven) {
 }
 
 TEST(HostileGguf, Case026ScoresOfTheWrongType) {
-  // If they were read as floats, the bytes after the array would be used as scores.
+  // If the array were read as floats, the bytes after it would be used as scores.
   const TempDir dir;
   GgufWriter writer;
   writer.add_i8s("tokenizer.ggml.scores", std::vector<int8_t>{1, 2, 3});
@@ -215,7 +216,7 @@ TEST(HostileGguf, Case027TooManyDimensions) {
 }
 
 TEST(HostileGguf, Case028ZeroDimensionsDoNotHideOverflow) {
-  // A tensor without elements is valid, but a zero must not hide a product beyond 64 bits.
+  // A tensor without elements is valid, but a zero must not hide that the product of the others exceeds 64 bits.
   expect_refused(one_tensor({uint64_t{1} << 40, uint64_t{1} << 40, 0}, kTypeF32, 0, 32), ErrorCode::kOverflow,
                  "tensor 'w'");
 }
@@ -226,14 +227,14 @@ TEST(HostileGguf, Case029NegativeDimension) {
 }
 
 TEST(HostileGguf, Case030ElementCountsThatOverflow) {
-  // Wraps to 0, to 1 (274177 * 67280421310721 = 2^64 + 1), and to a negative number.
+  // These products wrap to 0, to 1 (274177 * 67280421310721 = 2^64 + 1), and to a negative number.
   expect_refused(one_tensor({uint64_t{1} << 32, uint64_t{1} << 32}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
   expect_refused(one_tensor({274177, 67280421310721}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
   expect_refused(one_tensor({uint64_t{1} << 62, 2}, kTypeF32, 0, 32), ErrorCode::kOverflow, "elements");
 }
 
 TEST(HostileGguf, Case031ByteCountsThatOverflow) {
-  // 2^61 doubles are 2^64 bytes, which would wrap to 0; sizes of blocks are divided before they are multiplied.
+  // 2^61 doubles have 2^64 bytes, which would wrap to 0. For blocks the count is divided before it is multiplied.
   expect_refused(one_tensor({uint64_t{1} << 61}, kTypeF64, 0, 32), ErrorCode::kOverflow, "bytes");
   expect_refused(one_tensor({uint64_t{1} << 62}, kTypeQ4_0, 0, 32), ErrorCode::kTruncated, "tensor 'w'");
 }
@@ -301,7 +302,7 @@ TEST(HostileGguf, Case042TenGigabytesAfterTheLastTensor) {
   EXPECT_EQ((*file)->find_tensor("t0")->data.size(), 32u);
 }
 
-// Missing and inconsistent parts: see tests/weights/gguf_split_test.cc.
+// tests/weights/gguf_split_test.cc tests missing and inconsistent parts.
 TEST(HostileGguf, PartOfASplitModelWithoutTheOthersIsRefused) {
   GgufWriter writer;
   writer.add_u16("split.count", 3);

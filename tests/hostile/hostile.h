@@ -29,7 +29,7 @@ class Bytes {
   }
   // A GGUF string: u64 length and its bytes.
   Bytes& string(std::string_view bytes) { return put(uint64_t{bytes.size()}).raw(bytes); }
-  // Zeros up to a multiple of 32, then `n` bytes of data.
+  // Appends zeros up to a multiple of 32, then `n` bytes of data.
   Bytes& data(size_t n) {
     text_.resize((text_.size() + 31) / 32 * 32 + n, '\0');
     return *this;
@@ -40,12 +40,12 @@ class Bytes {
   std::string text_;
 };
 
-// A GGUF file up to its first metadata key.
+// Returns the beginning of a GGUF file, up to its first metadata key.
 inline Bytes gguf(uint64_t n_tensors, uint64_t n_keys) {
   return Bytes().raw("GGUF").put(uint32_t{3}).put(n_tensors).put(n_keys);
 }
 
-// More than the index of a small file needs, and far less than an allocation by any of the hostile counts.
+// More heap than the index of a small file needs, and far less than an allocation of any of the hostile counts.
 inline size_t allowed_heap(size_t file_bytes) { return (size_t{1} << 20) + 4 * file_bytes; }
 
 // Expects opening `path` to fail with `code` and a message that has the file's directory and `words`, without

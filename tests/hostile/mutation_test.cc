@@ -1,6 +1,6 @@
 // Valid files truncated at every byte, with every bit flipped and with hostile numbers at every offset: cases 3 and 4
-// of README.md, and cases not listed there. Any result is accepted except a crash, a hang or an allocation beyond the
-// file's size; sanitizers check the reads.
+// of README.md, and cases that it does not list. Any result is accepted except a crash, a hang or an allocation beyond
+// the file's size; sanitizers check the reads.
 #include <array>
 #include <cstring>
 #include <functional>
@@ -122,7 +122,7 @@ TEST(Mutations, Case003TruncatedMappedFilesAreRefused) {
 
 TEST(Mutations, Case004GgufTruncatedInTheData) {
   const std::string sound = sample_gguf();
-  const size_t last = 144;  // the size of the last tensor, a block of Q4_K; padding follows
+  const size_t last = 144;  // size of the last tensor, a block of Q4_K; padding follows it
   const size_t end = header_bytes(sound) + 96 + 32 + last;
   for (size_t n = header_bytes(sound); n < end; ++n) {
     EXPECT_EQ(error_code_name(parse_gguf(sound.substr(0, n))), "Truncated") << n << " bytes";

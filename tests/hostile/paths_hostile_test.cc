@@ -58,7 +58,7 @@ TEST(HostilePaths, Case058Unreadable) {
   const std::string path = dir.write("model.gguf", small_model());
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
-  // Root can read every file, so become nobody for this check.
+  // Root can read every file, so switch to the user nobody for this check.
   const uid_t user = ::geteuid();
   if (user == 0) {
     ASSERT_EQ(::seteuid(65534), 0);
@@ -79,7 +79,7 @@ TEST(HostilePaths, Case059ChangedWhileOpen) {
   EXPECT_THAT(status.message(), testing::HasSubstr(path));
 }
 
-// However much of the file remains, reading all of it terminates, and the change is reported.
+// However much of the file is left, reading all of it must end, and the change must be reported.
 TEST(HostilePaths, Case059TruncatedWhileRead) {
   GgufWriter writer;
   std::vector<std::string> words(2000);
@@ -99,7 +99,7 @@ TEST(HostilePaths, Case059TruncatedWhileRead) {
   }
 }
 
-// Lengths that were validated at open may have changed.
+// Lengths that were validated when the file was opened may have changed.
 TEST(HostilePaths, Case059OverwrittenWhileRead) {
   GgufWriter writer;
   writer.add_strings("tokens", std::vector<std::string>(2000, "word"));
@@ -116,7 +116,7 @@ TEST(HostilePaths, Case059OverwrittenWhileRead) {
 }
 
 TEST(HostilePaths, Case059ReplacedWhileOpen) {
-  // A rename over the path does not affect those who have the old file open.
+  // Renaming a file over the path does not affect readers that have the old file open.
   const TempDir dir;
   const std::string path = dir.write("model.gguf", small_model());
   const auto file = open_model_file(path);

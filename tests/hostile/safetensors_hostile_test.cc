@@ -126,7 +126,7 @@ TEST(HostileSafetensors, InvalidNamesAreRefused) {
   expect_header_refused("{" + tensor("a\xff", "[1]", "[0,1]") + "}", "x", ErrorCode::kBadHeader, "header");
 }
 
-// A directory whose index names `file` for the tensor "a".
+// A directory whose index lists `file` as the file of the tensor "a".
 class HostileShards : public testing::Test {
  protected:
   HostileShards() { dir_.write("config.json", "{}"); }

@@ -1,4 +1,4 @@
-// Tokenizer tables found by fuzzers (tests/fuzz).
+// Tokenizer tables that fuzzers found (tests/fuzz).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-// A table without entries: nothing to copy, and no memory to copy from.
+// A table without entries has nothing to copy, and no memory to copy from.
 TEST(HostileTokenizer, CharsmapWithoutEntriesRewritesNothing) {
   const auto map = Charsmap::parse(Bytes().put(uint32_t{0}).text());
   ASSERT_TRUE(map.has_value());

@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-// The input of attend_tile besides the pages.
+// The input of attend_tile, except the pages.
 struct TileCase {
   size_t head_dim = 64;
   std::vector<size_t> row_begin;
@@ -50,7 +50,7 @@ TileResult run_tile(const Kernels& kernels, const StoredPages& pages, const Tile
   tile.result = {result.max.data(), result.sum.data(), result.out.data(), v_dim};
   kernels.attend_tile(pages.block, tile, scratch.get());
   const TileResult first = result;
-  tile.same_rows = true;  // reuse of the scratch gives the same result
+  tile.same_rows = true;  // the scratch already has these rows; reusing it must give the same result
   kernels.attend_tile(pages.block, tile, scratch.get());
   EXPECT_TRUE(same_bits(first.max, result.max) && same_bits(first.sum, result.sum) && same_bits(first.out, result.out));
   return result;
@@ -69,7 +69,7 @@ class AttendTileTest : public ::testing::TestWithParam<std::tuple<Isa, KvRowForm
   KvRowFormat format() const { return std::get<1>(GetParam()); }
 };
 
-// Causal rows at the end of a block of every length; positions after the end are NaN.
+// Causal rows at the end of a block, for every length of the block; positions after the end are NaN.
 TEST_P(AttendTileTest, EveryBlockLengthMatchesRef) {
   for (size_t length = 1; length <= 256; ++length) {
     const StoredPages pages(ref(), format(), 1, 24, length, length);
@@ -99,7 +99,7 @@ TEST_P(AttendTileTest, EveryHeadDimAndRowCountMatchesRef) {
   }
 }
 
-// Rows with different ranges: windows, empty ranges, ranges beyond the block on both sides.
+// Ranges of all kinds: windows, empty ranges, ranges that begin before or end after the block.
 TEST_P(AttendTileTest, RowsWithDifferentRangesMatchRef) {
   const StoredPages pages(ref(), format(), 1, 64, 700, 5);
   FloatSequence sequence(6);
@@ -127,7 +127,7 @@ TEST_P(AttendTileTest, RowsAreIndependentOfOtherRowsAndInvisiblePositions) {
     together.row_end.push_back(200 + row);
   }
   const TileResult all = run_tile(kernels(), pages, together);
-  // NaN at all positions not visible to any row, then at all but those of the last row.
+  // Make all positions NaN that no row sees; then all positions that the last row does not see.
   for (size_t page : {0u, 3u}) {
     std::vector<float> nan(40, std::numeric_limits<float>::quiet_NaN());
     const KvHeadBlock& block = pages.block;
@@ -161,13 +161,15 @@ TEST_P(AttendTileTest, RowsAreIndependentOfOtherRowsAndInvisiblePositions) {
   }
 }
 
-// 256 equal weights, and values of the largest magnitude give the largest integer sums.
+// Equal weights at all 256 positions, and values of the largest magnitude, give the largest integer sums.
 TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
   for (const float value : {3.0f, -3.0f}) {
     StoredPages pages(ref(), format(), 1, 64, 256, 3);
     const std::vector<float> k(64, 0.0f);
     std::vector<float> v(64, value);
-    if (is_coded(format().values)) ref().hadamard(v.data(), 64);  // kv_store transforms it back, exactly
+    if (is_coded(format().values))
+      ref().hadamard(v.data(), 64);  // undo what kv_store will do, exactly, so that it
+                                     // stores the intended values
     for (size_t p = 0; p < 256; ++p) {
       ref().kv_store(pages.block, pages.head(p / kPagePositions, 0), p % kPagePositions, k.data(), v.data());
     }

@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-// Parameters of one layer's attention.
+// Parameters of attention in one layer.
 struct Layer {
   AttentionShape plain;
   std::vector<float> sinks;
@@ -37,20 +37,21 @@ struct Layer {
   size_t stride() const { return (plain.n_heads * plain.head_dim + 15) / 16 * 16; }
 };
 
-// The new rows of one sequence in a call.
+// The new rows of one sequence in a call of attention().
 struct Rows {
   const StoredPages* pages;
   size_t first_position;
   size_t n_rows;
 };
 
-// Every position of every sequence has its own query, so that chunks can be compared.
+// Returns the query at a position. It is different for every position of every sequence, so that chunks can be
+// compared.
 std::vector<float> query(const Layer& layer, const StoredPages& pages, size_t position) {
   FloatSequence sequence(position * 131 + pages.n_positions());
   return sequence.vector(layer.stride(), -2, 2);
 }
 
-// Returns out of all rows, in the order of `batch`.
+// Returns `out` for all rows, in the order of `batch`.
 std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::vector<Rows>& batch, int n_threads) {
   size_t n_rows = 0, max_positions = 0;
   std::vector<AttentionSequence> sequences;
@@ -78,7 +79,7 @@ std::vector<float> run(const Kernels& kernels, const Layer& layer, const std::ve
 }
 
 const Kernels& best() { return kernels_for(*active_isa()); }
-// The scalar reference kernels take a thousand times as long; they get shorter sequences.
+// True for the scalar reference kernels. They take a thousand times as long, so they get shorter sequences.
 bool slow() { return *active_isa() == Isa::kRef; }
 
 class AttentionTest : public ::testing::TestWithParam<KvRowFormat> {
@@ -167,7 +168,7 @@ TEST_P(AttentionTest, InstructionSetsAgree) {
   }
 }
 
-// With a window, pages that are no longer visible to any row are not read.
+// Pages before the window of every row must not be read.
 TEST_P(AttentionTest, PagesBeforeTheWindowAreNotRead) {
   Layer layer(2, 1, 16);
   layer.plain.window = 200;
@@ -181,7 +182,8 @@ oracle::Vector wide(const float* values, size_t n) {
   return Eigen::Map<const Eigen::RowVectorXf>(values, static_cast<oracle::Index>(n)).cast<double>();
 }
 
-// Largest error of any output against double, with keys and values as stored, or as before storing.
+// Returns the largest error of any output compared with double, with keys and values either as stored, or as they were
+// before storing.
 double largest_error(const Kernels& kernels, const Layer& layer, const StoredPages& stored, bool as_stored) {
   const AttentionShape shape = layer.shape();
   const size_t dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;
@@ -218,7 +220,7 @@ double largest_error(const Kernels& kernels, const Layer& layer, const StoredPag
 
 // Values are uniform in [-2, 2); scores have a standard deviation of approximately 1.3.
 TEST_P(AttentionTest, ArithmeticErrorIsBounded) {
-  const bool rounded = is_coded(GetParam().keys) || is_coded(GetParam().values);  // queries, or weights
+  const bool rounded = is_coded(GetParam().keys) || is_coded(GetParam().values);  // of queries or of weights
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 900);
     EXPECT_LT(largest_error(best(), layer, stored, true), rounded ? 2e-2 : 2e-6);
@@ -227,9 +229,9 @@ TEST_P(AttentionTest, ArithmeticErrorIsBounded) {
 }
 
 TEST_P(AttentionTest, StorageErrorIsBounded) {
-  // In 4 bits a step is approximately 0.3, the error of a value 0.09 (one standard deviation), of a score 0.1; a window
-  // of 100 positions averages over effectively 18 of them, so each contributes an error of 0.02 to outputs; the largest
-  // of a thousand errors is five times that.
+  // In 4 bits a step is approximately 0.3, so the error is 0.09 for a value (one standard deviation) and 0.1 for a
+  // score. A window of 100 positions effectively averages over 18 of them, so outputs have an error of 0.02; the
+  // largest of a thousand errors is five times that.
   constexpr double kBounds[] = {2e-6, 1e-3, 3e-2, 0.1};
   const auto [keys, values] = GetParam();
   const bool both_int4 = keys == KvNumberFormat::kInt4 && values == KvNumberFormat::kInt4;
@@ -244,7 +246,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, AttentionTest, ::testing::ValuesIn(kKvFormats)
                          [](const auto& format) { return kv_format_name(format.param); });
 
 TEST(Attention, NeighbouringHeadsAreNotOverwritten) {
-  // head_dim 8 is half a vector: out of head h must not spill into head h + 1 or the next row.
+  // head_dim 8 is half a vector, so writing head h of `out` must not overwrite head h + 1 or the next row.
   const Layer layer(4, 2, 8);
   const StoredPages stored(best(), KvDType::kF32, 2, 8, 70, 1);
   const auto forward = run(best(), layer, {{&stored, 0, 70}}, 1);

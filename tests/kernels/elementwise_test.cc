@@ -20,7 +20,7 @@ const std::vector<size_t>& lengths() {
   return lengths;
 }
 
-// Rows that begin `offset` floats after an aligned address, with a sentinel after the end.
+// Rows begin `offset` floats after an aligned address, and this value follows their end.
 constexpr float kSentinel = 12345.0f;
 
 std::vector<float> padded(const std::vector<float>& values, size_t offset) {

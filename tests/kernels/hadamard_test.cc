@@ -28,7 +28,7 @@ TEST(Hadamard, MatchesTheDefinitionOfTheMatrix) {
       const size_t block = std::bit_floor(n - begin);
       ASSERT_EQ(hadamard_block(n - begin), block);
       for (size_t row = 0; row < block; ++row) {
-        double sum = 0;  // the sign is (-1)^(number of one bits that row and column share) (Sylvester 1867)
+        double sum = 0;  // the sign is (-1)^n, n being the number of bits set in both row and column (Sylvester 1867)
         for (size_t column = 0; column < block; ++column) {
           const double term = double{x[begin + column]};
           sum += std::popcount(row & column) % 2 == 0 ? term : -term;

@@ -24,7 +24,7 @@ TEST(KvPartOrder, NumbersFillThePartWithoutOverlap) {
         const size_t n_dims = order.n_cells * order.cell_dims(), element = size_t{1} << order.element_bits;
         const size_t n_numbers = n_dims * (order.paired() ? 2 : 1);
         EXPECT_GE(n_numbers, head_dim);
-        std::set<size_t> places, halves;  // byte offsets; and half bytes, if two numbers share a byte
+        std::set<size_t> places, halves;  // byte offsets; and offsets of half bytes, if two numbers share a byte
         for (size_t position = 0; position < kPagePositions; ++position) {
           for (size_t d = 0; d < n_numbers; ++d) {
             places.insert(order.at(position, d));
@@ -41,7 +41,7 @@ TEST(KvPartOrder, NumbersFillThePartWithoutOverlap) {
   }
 }
 
-// The layouts in kv_head_block.h and docs/kv_cache.md.
+// Addresses follow the layouts in kv_head_block.h and docs/kv_cache.md.
 TEST(KvPartOrder, MatchesTheDocumentedLayouts) {
   const KvHeadBlock f16 = KvHeadBlock::make(KvDType::kF16, 8);
   EXPECT_EQ(key_order(f16).at(17, 3), f16.k + 2 * ((1 * 8 + 3) * 16 + 1));  // [4][head_dim][16]

@@ -45,7 +45,7 @@ TEST(KvHeadBlock, EveryKvTypeHasTheExpectedSize) {
 
 class KvStore : public ::testing::TestWithParam<Isa> {};
 
-// A whole page, positions in a scattered order, from rows at unaligned addresses.
+// Stores a whole page, its positions in a scattered order, from rows at unaligned addresses.
 TEST_P(KvStore, WritesTheSameBytesAsRef) {
   for (const KvRowFormat format : kKvFormats) {
     for (size_t head_dim : kHeadDims) {
@@ -87,7 +87,7 @@ TEST_P(KvStore, TouchesOnlyItsPosition) {
 INSTANTIATE_TEST_SUITE_P(Isas, KvStore, ::testing::ValuesIn(vector_isas()),
                          [](const auto& isa) { return std::string(isa_name(isa.param)); });
 
-// Half a quantisation step of x[d] in stored form: 2^-12 relative in half precision, max / 254 in INT8. In INT4
+// Returns half a quantisation step of x[d] in stored form: in half precision 2^-12 relative, in INT8 max / 254, in INT4
 // (max - min) / 30 of the group, plus the error of rounding scale and minimum to halves.
 float half_step(KvNumberFormat part, const std::vector<float>& x, size_t d) {
   if (part == KvNumberFormat::kF32) return 0.0f;

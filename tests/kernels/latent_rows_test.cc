@@ -1,4 +1,4 @@
-// Latent rows: one row per position that is both key and value. Compares every instruction set with the reference
+// Latent rows: one row per position that is both key and value. Every instruction set is compared with the reference
 // kernels, and these with attention over separate keys and values.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ struct LatentShape {
   size_t head_dim, latent_dim;
 };
 
-// Parts of one group, of several, with sizes that are not powers of two, and those of DeepSeek-V3.
+// Parts of one group and of several, sizes that are not powers of two, and the sizes of DeepSeek-V3.
 constexpr LatentShape kShapes[] = {{64, 32}, {96, 32}, {160, 96}, {288, 256}, {576, 512}};
 
 constexpr KvDType kTypes[] = {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4};
@@ -52,7 +52,7 @@ class LatentPages {
   std::vector<AlignedBytes> memory_;
 };
 
-// Returns the outputs of n_heads queries at each of the last n_rows positions.
+// Returns the outputs for n_heads queries at each of the last n_rows positions.
 std::vector<float> attend(const Kernels& kernels, const LatentPages& pages, size_t n_heads, size_t n_rows,
                           int n_threads) {
   AttentionShape shape;
@@ -91,7 +91,7 @@ class LatentRows : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
   const Kernels& ref() const { return kernels_for(Isa::kRef); }
   const Kernels& kernels() const { return kernels_for(std::get<0>(GetParam())); }
   KvDType dtype() const { return std::get<1>(GetParam()); }
-  // Maximum storage error of a number in a part with numbers up to `largest`.
+  // Returns the largest error that storage may cause in a part with numbers up to `largest`.
   double worst(double largest) const {
     switch (dtype()) {
       case KvDType::kF32: return 0;
@@ -118,7 +118,7 @@ TEST_P(LatentRows, StoreAndLatentValuesWriteTheSameBytesAsRef) {
   }
 }
 
-// Various numbers of rows, and ends within a page, a group and a block.
+// Tests various numbers of rows, and sequences that end within a page, a group and a block.
 TEST_P(LatentRows, AttentionMatchesRefBitForBit) {
   for (const LatentShape shape : kShapes) {
     for (const size_t n_positions : {1u, 15u, 16u, 65u, 300u}) {
@@ -132,7 +132,7 @@ TEST_P(LatentRows, AttentionMatchesRefBitForBit) {
   }
 }
 
-// A row alone, after others in its pass, and divided among threads.
+// Computes rows alone, with other rows in the pass, and divided among threads.
 TEST_P(LatentRows, ChunksAndThreadsDoNotChangeABit) {
   const LatentPages pages(kernels(), dtype(), {576, 512}, 530, 9);
   const size_t n_heads = 16, one = n_heads * 512;
@@ -143,7 +143,7 @@ TEST_P(LatentRows, ChunksAndThreadsDoNotChangeABit) {
   }
 }
 
-// Bytes after the visible positions do not affect a row; all of them are 0xff: NaN as a float and as a scale.
+// All bytes after the visible positions are 0xff, which is NaN as a float and as a scale. They must not affect a row.
 TEST_P(LatentRows, InvisiblePositionsDoNotChangeResults) {
   for (const float x : attend(kernels(), LatentPages(ref(), dtype(), {160, 96}, 70, 5), 5, 3, 1)) {
     ASSERT_TRUE(std::isfinite(x));
@@ -159,7 +159,7 @@ TEST_P(LatentRows, AttentionMatchesSeparateKeysAndValues) {
     kernels().kv_load(pages.block, pages.page(p / 64), p % 64, k.data(), v.data());
     EXPECT_TRUE(same_bits(v, std::span(k).first(96)));
     keys.push_back(k);
-    // With one scale for both parts, the error of the small part would be as large as that of the large one.
+    // The parts must have separate scales: with one scale, the small part would have errors as large as the large part.
     for (size_t d = 0; d < 160; ++d) ASSERT_NEAR(k[d], pages.rows[p][d], worst(d < 96 ? 1 : 40)) << p << ", " << d;
   }
   const std::vector<float> got = attend(reference_kernels(), pages, 2, 1, 1);
@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(IsasAndTypes, LatentRows,
                                   kv_format_name(std::get<1>(c.param));
                          });
 
-// One row of 576 instead of a key and a value; k8v4 is INT8, because the row is a key.
+// A latent row has 576 numbers instead of a key and a value. k8v4 stores it as INT8, because it is a key.
 TEST(LatentBlock, HasOneRowPerPosition) {
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF32, 576, 512).bytes, 64u * 576 * 4);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF16, 576, 512).bytes, 64u * 576 * 2);
@@ -206,7 +206,7 @@ TEST(LatentBlock, CopiesRowsAndNothingElse) {
       EXPECT_EQ(copied, pages.block.bytes / 64 * n_rows);
       const LatentPages wanted(kernels_for(Isa::kRef), dtype, {160, 96}, std::max<size_t>(n_rows, 1), 8);
       if (n_rows == 0) continue;
-      // Holds for INT4 too: a byte has two dimensions of the same position, so copying leaves no nibble unwritten.
+      // This holds for INT4 too: a byte has two dimensions of one position, so copying a position copies whole bytes.
       EXPECT_EQ(std::memcmp(copy.get(), wanted.page(0), pages.block.bytes), 0) << kv_format_name(dtype) << n_rows;
     }
   }

@@ -11,12 +11,12 @@ namespace {
 constexpr size_t kLongRow = 16384;
 constexpr size_t kRowCounts[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33, 70};
 
-// The input rows of one case: ordinary ones, and the extremes of int8.
+// Returns the input rows of one case: ordinary rows, and rows with the extreme values of int8.
 TestInput case_input(const Kernels& kernels, size_t n_rows, size_t n_cols) {
   std::vector<float> values = random_floats(n_rows * n_cols, 3);
   for (size_t k = 0; k < n_cols; ++k) {
-    values[k] = 1.0f;                            // all 127
-    if (n_rows > 1) values[n_cols + k] = -3.0f;  // all -127
+    values[k] = 1.0f;                            // quantised: all 127
+    if (n_rows > 1) values[n_cols + k] = -3.0f;  // quantised: all -127
     if (n_rows > 2) values[2 * n_cols + k] = k % 2 == 0 ? 5.0f : -5.0f;
     if (n_rows > 3) values[3 * n_cols + k] = 0.0f;
   }
@@ -72,7 +72,7 @@ TEST_P(QuantizedLinear, ExtremeCodesDoNotOverflow) {
   }
 }
 
-// So long that the size of the scratch is not determined by BLAS. run_linear() checks for writes after the scratch.
+// Rows so long that the quantised kernels need more scratch than BLAS. run_linear() detects writes after the scratch.
 TEST_P(QuantizedLinear, LongRowsStayWithinTheirScratch) {
   ASSERT_GT(linear_scratch_bytes(kLongRow), blas_scratch_bytes(kLongRow));
   expect_all_tables_agree(random_weights(GetParam(), 2 * kPanelRows, kLongRow, 6), 16);
@@ -100,8 +100,7 @@ TEST_P(QuantizedLinear, SplittingPanelsChangesNothingAndTouchesNothingElse) {
   }
 }
 
-// The only errors are from rounding inputs to int8 (half a step of each input times |w|) and from the float
-// sums.
+// Errors come only from rounding inputs to int8 (half a step of each input times |w|) and from the float sums.
 TEST_P(QuantizedLinear, ErrorIsBoundedByInputQuantisation) {
   const size_t n_rows = 24, n_cols = 288, n_inputs = 5;
   const TestWeights w = random_weights(GetParam(), n_rows, n_cols, 8);

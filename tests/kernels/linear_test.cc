@@ -42,7 +42,7 @@ void expect_equal(const AlignedArray<float>& a, const AlignedArray<float>& b) {
 TEST(Linear, ThreadCountDoesNotChangeABit) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (PanelType type : {PanelType::kP4m, PanelType::kP6k, PanelType::kPH, PanelType::kPF}) {
-    for (size_t n_outputs : {7u, 16u, 100u, 1200u}) {  // fewer panels than threads, and enough for whole tiles
+    for (size_t n_outputs : {7u, 16u, 100u, 1200u}) {  // fewer panels than threads; and enough panels for whole tiles
       const TestWeights w = random_weights(type, n_outputs, 64, 1);
       for (size_t n_rows : {1u, 3u, 11u}) {
         const TestInput in = make_input(kernels, n_rows, 64, random_floats(n_rows * 64, 2));
@@ -70,7 +70,7 @@ TEST(Blas, MinimumRowsDependOnInstructionSetAndWeights) {
   EXPECT_EQ(blas_rows(PanelType::kPF), pays ? 512 : kNever);
 }
 
-// Row counts on both sides of the limit, more outputs than one piece, more columns than one piece.
+// Numbers of rows on both sides of the limit, with more outputs and more columns than one piece.
 TEST_P(FastLinear, AgreesWithTheOracleWithinTolerance) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (size_t n_cols : {40u, 1100u}) {
@@ -130,14 +130,14 @@ size_t n_threads_of_this_process() {
   return static_cast<size_t>(std::distance(begin(threads), end(threads)));
 }
 
-// Threads of the library would compete with ours for the cores, and exceed a requested thread count of one.
+// Threads of the library would compete with ours for the cores, and would ignore a requested thread count of one.
 TEST(Blas, StaysOnTheCallingThread) {
   if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
   if (available_cpus() == 1) GTEST_SKIP() << "with one CPU the library starts no threads";
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights w = random_weights(PanelType::kPF, 512, 512, 8);
   const TestInput in = make_input(kernels, 512, 512, random_floats(512 * 512, 9));
-  // A different thread than the one that loaded the library.
+  // Use another thread than the one that loaded the library.
   std::thread([&] {
     const size_t before = n_threads_of_this_process();
     run_team(1, kernels, Numerics::kFast, w, in);

@@ -55,7 +55,7 @@ TEST(Panel, EveryWeightTypeHasAPanel) {
 // llama.cpp's converter permutes q and k as reshape(heads, 2, half, cols).swapaxes(1, 2); this undoes it.
 TEST(Panel, UnpermuteUndoesTheConvertersPermutation) {
   const size_t heads = 3, head_dim = 8, half = head_dim / 2;
-  std::vector<size_t> permuted;  // permuted[i]: the original row at row i of the file
+  std::vector<size_t> permuted;  // permuted[i] is the original row that is at row i of the file
   for (size_t h = 0; h < heads; ++h) {
     for (size_t i = 0; i < half; ++i) {
       for (size_t s = 0; s < 2; ++s) permuted.push_back(h * head_dim + s * half + i);
@@ -66,14 +66,15 @@ TEST(Panel, UnpermuteUndoesTheConvertersPermutation) {
   EXPECT_EQ(RowOrder{}.source_row(13), 13u);
 }
 
-// Only the rotated dimensions of a head are pairs.
+// Only the rotated dimensions of a head are stored as pairs.
 TEST(Panel, RowOrderReordersOnlyRotatedDimensions) {
   const RowOrder order = RowOrder::halves_of_pairs(6, 4);
   const size_t want[] = {0, 2, 1, 3, 4, 5, 6, 8, 7, 9, 10, 11};
   for (size_t row = 0; row < 12; ++row) EXPECT_EQ(order.source_row(row), want[row]) << row;
 }
 
-// Two KV heads with three query heads each: q q q k v, q q q k v, each of two rows; and k of pairs.
+// A fused tensor with two KV heads of three query heads each: q q q k v, q q q k v, each of two rows. The k rows are
+// pairs.
 TEST(Panel, RowOrderSelectsPartsOfAFusedTensor) {
   RowOrder q{.first = 0, .block = 6, .stride = 10};
   RowOrder k{.first = 6, .block = 2, .stride = 10};

@@ -7,18 +7,18 @@
 namespace ibid {
 namespace {
 
-// Blocks with difficult cases of rounding.
+// Returns a row of blocks that are difficult to round.
 std::vector<float> awkward_row() {
   std::vector<float> x = random_floats(32 * 9, 1);
   const auto fill = [&x](size_t block, auto value) {
     for (size_t k = 0; k < 32; ++k) x[32 * block + k] = value(static_cast<float>(k));
   };
   fill(1, [](float) { return 0.0f; });
-  fill(2, [](float k) { return (k - 16.0f) + 0.5f; });    // ties
+  fill(2, [](float k) { return (k - 16.0f) + 0.5f; });    // halves between two codes
   fill(3, [](float k) { return k * 1e-38f; });            // below kMinBlockMagnitude
-  fill(4, [](float k) { return (k - 10.0f) * 1e-36f; });  // just above
+  fill(4, [](float k) { return (k - 10.0f) * 1e-36f; });  // just above kMinBlockMagnitude
   fill(5, [](float k) { return k == 7.0f ? -3e38f : k * 1e36f; });
-  fill(6, [](float k) { return k == 3.0f ? 127.0f : k + 0.5f; });  // scale 1: exact halves
+  fill(6, [](float k) { return k == 3.0f ? 127.0f : k + 0.5f; });  // scale 1, so these are exact halves
   fill(7, [](float) { return -0.0f; });
   return x;
 }
@@ -95,7 +95,7 @@ TEST(Quantize, CodesScalesAndSumsMatchTheirDefinitions) {
   EXPECT_EQ(rows.q[32 * rows.at(0, 6) + 2], 2);
 }
 
-// For any number of used rows: blocks do not overlap, and rows that a kernel reads together are adjacent.
+// For any number of rows: blocks do not overlap, and rows that a kernel reads together are adjacent.
 TEST(QuantizedRowsLayout, BlocksDoNotOverlap) {
   constexpr size_t kMaxRows = 40, kColumns = 160;
   AlignedArray<std::byte> memory(QuantizedRows::bytes(kMaxRows, kColumns));
@@ -122,7 +122,7 @@ TEST(QuantizedRowsLayout, BlocksDoNotOverlap) {
   }
 }
 
-// The blocks of one row are adjacent: 512 bytes apart they would compete for an eighth of a cache.
+// The blocks of one row must be adjacent: 512 bytes apart they would compete for an eighth of the cache.
 TEST(QuantizedRowsLayout, BlocksOfFewRowsAreAdjacent) {
   AlignedArray<std::byte> memory(QuantizedRows::bytes(40, 4096));
   QuantizedRows rows = QuantizedRows::from(memory.data(), 40, 4096);

@@ -1,5 +1,5 @@
-// Random weights and inputs for the kernels' tests, as a decoder of quantised blocks would pass them to the
-// packer.
+// Random weights and inputs for the tests of kernels, in the form in which a decoder of quantised blocks passes them to
+// the packer.
 #pragma once
 
 #include <cmath>
@@ -25,7 +25,7 @@ inline constexpr PanelType kQuantizedPanels[] = {PanelType::kP4,   PanelType::kP
 inline constexpr PanelType kFloatPanels[] = {PanelType::kPH, PanelType::kPB, PanelType::kPF};
 inline constexpr PanelType kF8Panels[] = {PanelType::kPE4, PanelType::kPE5};
 
-// 64-byte aligned array, filled with a pattern that reveals unwritten elements.
+// A 64-byte aligned array, filled with a pattern by which tests detect elements that were not written.
 template <typename T>
 class AlignedArray {
  public:
@@ -48,7 +48,7 @@ class AlignedArray {
   size_t n_;
 };
 
-// A packed matrix, and its values as floats.
+// A packed matrix, with its values as floats.
 struct TestWeights {
   PackedMatrix packed;
   std::vector<float> values;  // [n_rows, n_cols]
@@ -62,7 +62,7 @@ inline float random_f16(std::mt19937& rng, float magnitude) {
   return fp16_to_float(float_to_fp16(uniform(rng)));
 }
 
-// The codes, scales and mins of n_rows rows, in the ranges of the type.
+// Codes, scales and mins of n_rows rows, in the ranges of the panel type.
 struct TestRows {
   std::vector<int8_t> codes;
   std::vector<float> scales, mins;
@@ -111,7 +111,7 @@ inline TestRows random_quantized_rows(PanelType type, size_t n_rows, size_t n_co
 
 inline void expect_values(const PanelFormat& format, const TestRows& rows, std::vector<float>& values) {
   for (size_t i = 0; i < rows.codes.size(); ++i) {
-    const size_t group = i / format.group;  // rows are whole groups
+    const size_t group = i / format.group;  // rows are whole groups, so this is the index of the group
     const float product = rows.scales[group] * static_cast<float>(rows.codes[i]);
     values.push_back(format.has_mins ? product + rows.mins[group] : product);
   }
@@ -216,8 +216,8 @@ inline std::vector<float> random_floats(size_t n, unsigned seed, float magnitude
   return values;
 }
 
-// The instruction sets of this machine, to be compared with the scalar kernels. If one is forced, only that one:
-// the run without a forced set compares all, and reruns would repeat the comparisons.
+// Returns the instruction sets of this machine, to be compared with the scalar kernels. If IBID_FORCE_ISA forces one,
+// returns only that one: a run without it compares all of them.
 inline std::vector<Isa> supported_isas() {
   const char* forced = std::getenv("IBID_FORCE_ISA");
   if (forced != nullptr && *forced != '\0') return {*active_isa()};
@@ -238,7 +238,7 @@ inline AlignedArray<float> run_linear(const Kernels& kernels, const TestWeights&
                          stride);
     return y;
   }
-  // Rows are stored in groups, so a subrange is quantised again.
+  // Rows are stored in groups, so a subrange must be quantised anew.
   AlignedArray<std::byte> memory(QuantizedRows::bytes(rows.size(), in.n_cols));
   QuantizedRows x = QuantizedRows::from(memory.data(), rows.size(), in.n_cols);
   for (size_t r = rows.begin; r < rows.end; ++r) {

@@ -107,7 +107,7 @@ struct StateCase {
   bool delta, per_key, fresh;
 };
 
-// A head with random inputs of the magnitudes in real layers.
+// The data of a head, with random inputs as large as in real layers.
 struct StateData {
   StateData(const StateCase& of, uint64_t seed)
       : before(state_floats(of.n_keys, of.n_values)), after(state_floats(of.n_keys, of.n_values)) {
@@ -153,7 +153,7 @@ struct StateData {
             .out = out.data(),
             .out_stride = value_stride};
   }
-  // Rows [begin, end) of the step, continuing from the state `from`.
+  // Returns rows [begin, end) of the step, which continue from the state `from`.
   StateStep rows(size_t begin, size_t end, const float* from) const {
     StateStep part = step;
     part.n_rows = end - begin;
@@ -198,7 +198,7 @@ TEST_P(Recurrent, UpdateStateMatchesRef) {
   }
 }
 
-// For rows split anywhere, outputs and the final state are the same.
+// However rows are split into calls, outputs and the final state are the same.
 TEST_P(Recurrent, StatesDoNotDependOnHowRowsAreSplit) {
   for (const StateCase& c : state_cases()) {
     StateData whole(c, 3), cut(c, 3);

@@ -68,7 +68,7 @@ TEST(Rope, EachFactorDividesItsFrequency) {
   }
 }
 
-// The rule as in transformers, by wavelengths.
+// The rule by wavelengths, as in transformers.
 double llama3_by_wavelength(const Llama3Rule& rule, double inv_freq) {
   const double wavelength = 2 * std::acos(-1.0) / inv_freq;
   const double low = rule.original_max_positions / rule.low_freq_factor;
@@ -89,7 +89,7 @@ TEST(Rope, Llama3FactorsMatchTheRuleByWavelength) {
   size_t kept = 0, divided = 0, mixed = 0;
   for (size_t i = 0; i < 64; ++i) {
     EXPECT_NEAR(table.inv_freq[i] / llama3_by_wavelength(llama3, base.inv_freq[i]), 1.0, 1e-7)
-        << i;  // factors of 32 bits
+        << i;  // factors are rounded to 32 bits
     const double ratio = base.inv_freq[i] / table.inv_freq[i];
     if (ratio == 1.0) {
       ++kept;
@@ -99,13 +99,13 @@ TEST(Rope, Llama3FactorsMatchTheRuleByWavelength) {
       ++mixed;
     }
   }
-  // Llama 3.1 8B: wavelengths up to 2048 positions (i <= 28) are kept, those over 8192 (i >= 35) divided.
+  // In Llama 3.1 8B, wavelengths up to 2048 positions (i <= 28) are kept, and those over 8192 (i >= 35) are divided.
   EXPECT_EQ(kept, 29u);
   EXPECT_EQ(mixed, 6u);
   EXPECT_EQ(divided, 29u);
 }
 
-// The rule as in its paper (Peng et al. 2023, section 3.2), by turns within the original context.
+// The rule by turns within the original context, as in its paper (Peng et al. 2023, section 3.2).
 TEST(Rope, YarnMatchesItsPaper) {
   RopeRule rule = plain(1000000.0, 128);
   rule.kind = RopeRule::Kind::kYarn;
@@ -158,7 +158,7 @@ TEST(Rope, PairsFromNTurningOnAreNotRotated) {
 }
 
 TEST(Rope, AnglesAreBitIdenticalOnEveryMachine) {
-  // Fixed outputs: a change of a single bit here invalidates every stored key.
+  // These outputs are fixed: changing a single bit would invalidate every stored key.
   const RopeTable table = make_rope_table(plain(10000.0, 64), 4096);
   std::vector<float> cos_sin(64);
   rope_angles(table, 1000, cos_sin.data());

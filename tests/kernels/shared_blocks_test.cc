@@ -1,5 +1,5 @@
-// Sequences of one batch that begin with the same pages: attention reads shared blocks once for all of them, with the
-// same bits as for each sequence alone.
+// Sequences of one batch that begin with the same pages. Attention reads shared blocks once for all of them, and gives
+// the same bits as for each sequence alone.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ constexpr Layer kLayers[] = {{"groups of three", 9, 3, 64},
                              {"a window that some sequences have outgrown", 3, 1, 16, 0, true, 850},
                              {"a short window", 3, 1, 16, 0, false, 100}};
 
-// One sequence: its pages, of which the first ones may belong to another sequence, and its new rows.
+// One sequence: its new rows, and its pages, the first of which may belong to another sequence.
 struct Sequence {
   std::vector<const std::byte*> pages;
   size_t first_position;
@@ -44,12 +44,12 @@ struct Sequence {
   uint64_t seed;
 };
 
-// Sequences that share pages, and the owner of the pages.
+// Several sequences that share pages; owns the pages.
 class Family {
  public:
   Family(const Layer& layer, KvRowFormat format) : layer_(layer), format_(format) {}
 
-  // Adds a sequence that shares the first n_shared pages with sequence `parent`; later pages are its own.
+  // Adds a sequence whose first n_shared pages are those of sequence `parent`; its later pages are its own.
   void add(size_t first_position, size_t n_rows, size_t parent = 0, size_t n_shared = 0) {
     const uint64_t seed = sequences_.size() + 1;
     memory_.push_back(std::make_unique<StoredPages>(kernels_for(Isa::kRef), format_, layer_.n_kv_heads, layer_.head_dim,
@@ -68,8 +68,9 @@ class Family {
   std::vector<Sequence> sequences_;
 };
 
-// Decoded rows, drafts, a prefill and an unrelated sequence; 3 blocks shared with one sequence and 1 with another; a
-// sequence that ends within its shared pages, and one without rows.
+// Sequences of all kinds: decoded rows, drafts, a prefill, an unrelated sequence, sequences that share blocks with one
+// or two others, one that ends within its shared pages, and one without rows. Comments have the numbers of the
+// sequences.
 Family mixed_family(const Layer& layer, KvRowFormat format, size_t prefill_rows) {
   Family family(layer, format);
   family.add(900, 1);                    // 0
@@ -93,7 +94,7 @@ std::vector<float> sinks_of(const Layer& layer) {
 
 size_t stride_of(const Layer& layer) { return (layer.n_heads * layer.head_dim + 15) / 16 * 16; }
 
-// Returns out of the sequences `which`, row by row in that order.
+// Returns `out` of the sequences `which`, row by row in that order.
 std::vector<float> run(const Kernels& kernels, const Layer& layer, const Family& family,
                        const std::vector<size_t>& which, bool share, int n_threads) {
   const std::vector<float> sinks = sinks_of(layer);
@@ -132,7 +133,7 @@ std::vector<size_t> everyone(const Family& family) {
   return all;
 }
 
-// Computes each sequence alone, one after the other.
+// Computes each sequence alone, one after the other, and returns all outputs.
 std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const Family& family) {
   std::vector<float> all;
   for (size_t i = 0; i < family.sequences().size(); ++i) {
@@ -144,7 +145,10 @@ std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const 
 }
 
 const Kernels& best() { return kernels_for(*active_isa()); }
-size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }  // the scalar kernels take very long
+size_t prefill_rows() {
+  return *active_isa() == Isa::kRef ? 5 : 150;
+}  // the scalar kernels take very long, so they
+   // get fewer rows
 
 class SharedBlocksTest : public ::testing::TestWithParam<KvRowFormat> {};
 
@@ -172,7 +176,8 @@ TEST_P(SharedBlocksTest, InstructionSetsAgree) {
 INSTANTIATE_TEST_SUITE_P(Formats, SharedBlocksTest, ::testing::ValuesIn(kKvFormats),
                          [](const auto& format) { return kv_format_name(format.param); });
 
-// --- Numbers of reads per block. attend_tile of the table below counts calls by the first page's block of the head.
+// --- How often each block is read. attend_tile of the kernel table below counts its calls by the address of the first
+// page.
 
 std::mutex counts_mutex;
 std::map<const std::byte*, size_t> counts;
@@ -185,7 +190,7 @@ void counting_attend_tile(const KvHeadBlock& block, const AttendTile& tile, std:
   best().attend_tile(block, tile, scratch);
 }
 
-// Returns the number of reads of each block of each head in a pass over the whole family.
+// Returns how often each block of each head is read in a pass over the whole family.
 std::map<const std::byte*, size_t> reads(const Layer& layer, const Family& family, bool share, int n_threads) {
   Kernels kernels = best();
   kernels.attend_tile = counting_attend_tile;
@@ -214,7 +219,7 @@ TEST(SharedBlocks, SharedAndOwnBlocksAreReadOnce) {
   EXPECT_EQ(reads_of(apart, family, 0, 0, 0), 8u);
   for (const int n_threads : {1, 2, 3}) {
     const auto together = reads(layer, family, true, n_threads);
-    EXPECT_EQ(together.size(), 3u * (3 + 8));  // heads x (shared and own)
+    EXPECT_EQ(together.size(), 3u * (3 + 8));  // heads x (shared blocks and own blocks)
     for (const auto& [head, n] : together) EXPECT_EQ(n, 1u);
   }
 }
@@ -227,12 +232,14 @@ TEST(SharedBlocks, SharedBlocksAreReadOnceAtEveryDepth) {
   family.add(1050, 1, 0, 12);
   family.add(1060, 1, 1, 8);
   const auto together = reads(layer, family, true, 2);
-  // Block 0 of all; 1 and 2 of sequences 0 and 2; 1 of 1 and 3; the rest, up to block 4, is not shared.
+  // Block 0 is shared by all; blocks 1 and 2 by sequences 0 and 2; block 1 by 1 and 3. The rest, up to block 4, is not
+  // shared.
   EXPECT_EQ(together.size(), 3u * (1 + 2 + 1 + 2 + 2 + 3 + 3));
   for (const auto& [head, n] : together) EXPECT_EQ(n, 1u);
 }
 
-// With three heads per group a tile has 64 tokens: more sequences read shared blocks once per tile, their own once.
+// With three query heads per KV head a tile has 64 tokens. If there are more sequences than fit into one, each tile
+// reads the shared blocks once, and each sequence's own blocks are read once.
 TEST(SharedBlocks, SharedBlocksAreReadOncePerTile) {
   const Layer& layer = kLayers[0];
   const Family family = decoding_family(layer, 65, 1);
@@ -241,14 +248,14 @@ TEST(SharedBlocks, SharedBlocksAreReadOncePerTile) {
   for (size_t i = 0; i < 65; ++i) EXPECT_EQ(reads_of(together, family, i, 1, 3), 1u);
 }
 
-// Long chunks with sharing: a sequence is in as many tiles as if it were alone.
+// With sharing, a sequence with a long chunk is in as many tiles as if it were alone.
 TEST(SharedBlocks, SharingDoesNotIncreaseReadsOfOwnBlocks) {
   const Layer& layer = kLayers[0];
   Family family(layer, KvDType::kF16);
   family.add(512, 40);
-  family.add(520, 60, 0, 4);   // does not fit after the 40
+  family.add(520, 60, 0, 4);   // does not fit into the tile of the 40 rows before
   family.add(530, 130, 0, 4);  // three tiles
-  family.add(540, 1, 0, 4);    // fits after the last of them
+  family.add(540, 1, 0, 4);    // fits into the last of these tiles
   const auto together = reads(layer, family, true, 2);
   const auto apart = reads(layer, family, false, 2);
   for (const auto& [head, n] : together) EXPECT_LE(n, apart.at(head));
@@ -280,17 +287,18 @@ size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b) {
   return n;
 }
 
-// Random trees: the number of blocks to read equals the number of distinct prefixes.
+// For random trees the number of blocks to read equals the number of distinct prefixes.
 TEST(ShareBlocks, EveryDistinctPrefixIsReadOnce) {
   std::mt19937 random(1);
-  std::vector<std::byte> memory(4);  // addresses of pages, which are not read
+  std::vector<std::byte> memory(4);  // addresses of pages, whose contents are not read
   for (size_t round = 0; round < 500; ++round) {
     std::vector<PageList> pages;
     std::vector<AttentionSequence> sequences;
     for (size_t i = 0, n = random() % 12; i < n; ++i) {
       PageList list(5 * kBlockPages);
       for (size_t block = 0; block < 5; ++block) {
-        // Few different blocks, often the same: some differ only in one of their last two pages.
+        // Use only a few different blocks, so that they are often the same; some differ only in one of their last two
+        // pages.
         for (size_t page = 0; page < kBlockPages; ++page) list[block * kBlockPages + page] = &memory[0];
         if (random() % 3 == 0) list[(block + 1) * kBlockPages - 1 - random() % 2] = &memory[random() % 3];
       }

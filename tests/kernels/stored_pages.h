@@ -28,11 +28,11 @@ class AlignedBytes {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-// Sets every byte to 0xff: NaN as float, as half and as a scale.
+// Sets every byte to 0xff, which is NaN as a float, a half and a scale.
 inline void fill_with_nan(std::byte* p, size_t n) { std::memset(p, 0xff, n); }
 
-// Positions [0, n_positions) of n_kv_heads heads, written by kv_store of `kernels`; all later positions
-// are NaN. Keeps the floats that were stored.
+// Positions [0, n_positions) of n_kv_heads heads, which kv_store of `kernels` wrote; all later positions are NaN. Keeps
+// the floats that were stored.
 class StoredPages {
  public:
   StoredPages(const Kernels& kernels, KvRowFormat format, size_t n_kv_heads, size_t head_dim, size_t n_positions,

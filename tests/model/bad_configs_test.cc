@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// A valid configuration, for an architecture with windows, two ropes and scaling.
+// Returns a valid configuration of an architecture with windows, two ropes and scaling.
 Json gemma3() {
   return Json::parse(R"({"model_type": "gemma3_text", "vocab_size": 8, "hidden_size": 64, "intermediate_size": 80,
     "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 24,
@@ -33,7 +33,7 @@ Json llama(const Json& rope_scaling) {
   return config;
 }
 
-// The status of reading a directory with this config.json and an embedding.
+// Returns the status of reading a directory with this config.json and an embedding.
 Status read(const std::string& config) {
   const TempDir dir;
   std::ofstream(dir.file("config.json")) << config;
@@ -85,7 +85,7 @@ TEST(BadConfigs, HeadCountsThatDoNotDivideAreRefused) {
   expect_error(config, ErrorCode::kBadHyperparameter, "num_attention_heads is 5, expected a divisor of dim, 64");
 }
 
-// Both given in the file and computed from other numbers.
+// Tests a head_dim in the file, and one that is computed from other numbers.
 TEST(BadConfigs, TooLargeHeadDimIsRefused) {
   Json config = gemma3();
   config.erase("head_dim");
@@ -98,7 +98,7 @@ TEST(BadConfigs, InvalidRopeFactorsAreRefused) {
     expect_error(llama({{"rope_type", "linear"}, {"factor", factor}}), ErrorCode::kBadHyperparameter,
                  "rope_scaling.factor is");
   }
-  // Python's words for floats are parsed, and then refused as factors.
+  // The words that Python writes for such floats are parsed, and then refused as factors.
   for (const char* word : {"NaN", "Infinity", "-Infinity", R"({"__float__": "Infinity"})"}) {
     std::string config = llama({{"rope_type", "linear"}, {"factor", 8192}}).dump();
     const Status status = read(config.replace(config.find("8192"), 4, word));

@@ -86,7 +86,7 @@ TEST(BadExperts, WrongExpertWidthIsRefused) {
 }
 
 TEST(BadExperts, GroupCountThatDoesNotDivideIsRefused) {
-  for (const uint32_t n_groups : {3u, 4u, 5u}) {  // 4: groups of one expert
+  for (const uint32_t n_groups : {3u, 4u, 5u}) {  // 4 gives groups of one expert
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_u32("llama.expert_group_count", n_groups);
     expect_error(load(writer), ErrorCode::kBadHyperparameter,
@@ -149,7 +149,7 @@ TEST(BadExperts, NonFiniteRouterWeightsAreRefused) {
                "tensor blk.0.ffn_gate_inp.weight holds a value that is not finite");
 }
 
-// Finite weights with products that are not finite: the pass reports it.
+// The weights are finite, but products of them are not; the pass must report it.
 TEST(BadExperts, NonFiniteRouterLogitsFailThePass) {
   TinyModel tiny = experts();
   tiny.without = "blk.0.ffn_gate_inp.weight";
@@ -175,7 +175,7 @@ TEST(BadExperts, NonFiniteRouterLogitsFailThePass) {
   }
 }
 
-// Metadata only: these errors are found before any tensor except the embedding is read.
+// Writes metadata and an embedding only, because these errors are found before any other tensor is read.
 Status load_latent(const std::map<std::string, uint32_t>& changes) {
   std::map<std::string, uint32_t> numbers = {{"block_count", 1},
                                              {"embedding_length", 64},

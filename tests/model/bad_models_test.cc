@@ -99,7 +99,7 @@ TEST(BadModels, Case59_TruncatedDuringLoading) {
   }
 }
 
-// Truncated at an arbitrary moment: the model is loaded completely or refused.
+// The file is truncated at an arbitrary moment. The model must then be loaded completely or refused.
 TEST(BadModels, Case59_TruncatedConcurrently) {
   const TempDir dir;
   const std::string path = dir.file("bad.gguf");
@@ -202,7 +202,7 @@ TEST(BadModels, Case70_NonFiniteNorms) {
                  "norm.weight holds a value that is not finite");
 }
 
-// 255 means NaN, not a power of two: it must not become a number before the logits.
+// A scale of 255 means NaN, not a power of two, and must not become a finite number on the way to the logits.
 TEST(BadModels, Mxfp4ScaleOf255IsRefusedOrFailsThePass) {
   TinyModel tiny;
   tiny.head_dtype = DType::kMXFP4;
@@ -247,7 +247,7 @@ TEST(BadModels, NonFiniteBlockScaleErrorNamesTensor) {
   }
 }
 
-// In matrices of every kind, and all types of floats.
+// Covers matrices of every kind, and all types of floats.
 TEST(BadModels, NonFiniteFloatErrorNamesTensor) {
   TinyModel tiny;
   const size_t q_dim = tiny.n_heads * tiny.head_dim;
@@ -284,8 +284,9 @@ TEST(BadModels, NonFiniteFloatErrorNamesTensor) {
   }
 }
 
-// Finite weights with products that are not finite, read by int8 inputs, which cannot hold NaN: the pass fails even
-// without logits, and the sequence resumes from its last commit unchanged.
+// The weights are finite, but products of them are not. The next layers have int8 inputs, which cannot hold NaN, so the
+// logits would not show it. The pass must fail even without logits, and the sequence must resume unchanged from its
+// last commit.
 TEST(BadModels, OverflowErrorNamesLayerAndKeepsEntry) {
   TinyModel tiny;
   tiny.matrix_dtype = tiny.head_dtype = DType::kQ4_0;

@@ -71,7 +71,7 @@ Json jamba() {
   return config;
 }
 
-// The configuration of a directory with this config.json and an embedding.
+// Reads the configuration of a directory with this config.json and an embedding.
 Result<ModelConfig> read_recurrent(const std::string& config) {
   const TempDir dir;
   std::ofstream(dir.file("config.json")) << config;

@@ -1,5 +1,5 @@
-// A cancelled pass stops in all threads at the same layer, for every architecture. Otherwise a thread waits at a
-// barrier forever, and this test hangs.
+// For every architecture, a cancelled pass stops in all threads at the same layer. Otherwise a thread would wait at a
+// barrier forever, and this test would hang.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ std::unique_ptr<TransformerModel> load(const ModelFile& file, int n_threads) {
   return *std::move(model);
 }
 
-// Repeatedly cancels passes of one and of several rows in each layer, because threads with little work are rarely in
-// different layers. Then the sequence continues as if no pass had been cancelled.
+// Cancels passes of one row and of several rows in each layer, repeatedly, because threads with little work are rarely
+// in different layers. Afterwards the sequence must continue as if no pass had been cancelled.
 void cancel_everywhere(TransformerModel& model, TokenSpan tokens, size_t n_rounds) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool), undisturbed(pool);

@@ -1,6 +1,6 @@
-// Law 1 for every architecture: in each tiny checkpoint of Hugging Face that loads and in the committed ones, no way of
-// feeding a sequence changes a bit of a logit, a stored row or a state, for every KV type. The sequences are longer and
-// shorter than the windows and chunks of these models.
+// Law 1 (same bits) for every architecture: in each tiny checkpoint of Hugging Face that loads, and in the committed
+// ones, no way of feeding a sequence changes a bit of a logit, a stored row or a state, for every KV type. The
+// sequences are longer and shorter than the windows and chunks of these models.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     return *std::move(model);
   }
 
-  // Feeds the tokens; with `other`, the batch starts with a chunk of that sequence.
+  // Feeds the tokens. If `other` is set, each batch also has a chunk of that sequence, before this one.
   static void feed(TransformerModel& model, KvCacheEntry& entry, TokenSpan tokens, KvCacheEntry* other, Fed& fed) {
     Logits logits;
     std::vector<SequenceChunk> batch;
@@ -60,7 +60,8 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     return fed;
   }
 
-  // Stores the KV rows, and the states after one more token: its pass ends at the same position for all splits.
+  // Stores the KV rows; and the states after one more token, so that the last pass ends at the same position for all
+  // splits.
   static void keep_bits(TransformerModel& model, KvCacheEntry& entry, Fed& fed) {
     fed.kv = stored_rows(entry);
     Fed unused;
@@ -75,7 +76,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     Fed fed, unused;
     feed(model, entry, tokens.first(40), nullptr, fed);
     feed(model, entry, tokens.last(50), nullptr, unused);
-    (void)entry.slice_to_at_most(33);  // in recurrent models, to the last resume point
+    (void)entry.slice_to_at_most(33);  // recurrent models slice to the last resume point before it
     fed.logits.resize(entry.length());
     feed(model, entry, tokens.subspan(entry.length(), 40 - entry.length()), nullptr, fed);
     Result<KvCacheEntry> copy = entry.fork();
@@ -85,7 +86,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     return fed;
   }
 
-  // Each pass has three more tokens, which are rejected.
+  // Feeds each pass with three more tokens, which are then rejected.
   static Fed feed_with_refused_drafts(TransformerModel& model, TokenSpan tokens) {
     KvPagePool pool(model.kv_layout(), size_t{64} << 20);
     KvCacheEntry entry(pool), other(pool);
@@ -121,7 +122,7 @@ size_t CheckpointBits::check_all(const std::string& parent) const {
   for (const std::string& path : checkpoint_directories(parent)) {
     SCOPED_TRACE(path);
     const auto file = open_model_file(path);
-    if (!file.ok() || !read_config(**file).ok()) continue;  // reasons: reference_logits_test.cc
+    if (!file.ok() || !read_config(**file).ok()) continue;  // reference_logits_test.cc checks why it does not load
     ++n_models;
     const std::unique_ptr<TransformerModel> two = load(**file, 2), one = load(**file, 1);
     const size_t length = std::min(kLength, two->max_seq_len() - 1);
@@ -142,7 +143,7 @@ size_t CheckpointBits::check_all(const std::string& parent) const {
 }
 
 TEST_P(CheckpointBits, BitsDoNotDependOnHowASequenceIsFed) {
-  // The test of the committed models runs the same scalar kernels.
+  // The test of the committed models runs the same scalar kernels, so this one may be skipped.
   if (*active_isa() == Isa::kRef) GTEST_SKIP() << kScalarKernelsAreSlow;
   IBID_NEED_SHARED(shared);
   EXPECT_GE(check_all(shared + "/reference/tiny"), 62u);

@@ -1,6 +1,6 @@
-// Law 1 for features that a llama lacks: experts, latent attention, gates, windows, sinks, recurrent layers. The logits
-// at a position, and the rows and states in the cache, have the same bits for all chunks, threads and other sequences
-// in the batch, for every KV type.
+// Law 1 (same bits) for features that a llama lacks: experts, latent attention, gates, windows, sinks, recurrent
+// layers. The logits at a position, and the rows and states in the cache, have the same bits for all chunks, threads
+// and other sequences in the batch, for every KV type.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Fed {
   Row states;
 };
 
-// Feeds the tokens in chunks of these sizes, repeated.
+// Feeds the tokens in chunks of these sizes, which are repeated as needed.
 Fed feed(TransformerModel& model, TokenSpan tokens, const std::vector<size_t>& chunks) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool);
@@ -49,7 +49,7 @@ void expect_same(const Fed& got, const Fed& wanted) {
   ASSERT_TRUE(same_bits(got.states, wanted.states)) << "states differ";
 }
 
-// Feeds the sequence together with another one in every pass.
+// Feeds the sequence with another one in every pass, and expects the same bits.
 void expect_same_in_company(TransformerModel& model, const Tokens& tokens, const Fed& wanted) {
   KvPagePool pool(model.kv_layout(), size_t{64} << 20);
   const Tokens other = random_tokens(kTextLength, model.vocab_size(), 99);
@@ -113,7 +113,7 @@ TEST_P(FamilyBits, BitsDoNotDependOnChunksThreadsOrBatch) {
   const auto file = open_model_file(shared + "/reference/tiny/" + GetParam());
   ASSERT_TRUE(file.ok()) << file.status().to_string();
   for (const KvDType kv_dtype : kEveryKvDType) {
-    // With scalar kernels, which are slow, these types differ only in how a row is stored.
+    // The scalar kernels are slow, and with them the other types differ only in how a row is stored.
     if (*active_isa() == Isa::kRef && kv_dtype != KvDType::kF16 && kv_dtype != KvDType::kInt8) continue;
     SCOPED_TRACE(kv_dtype_name(kv_dtype));
     expect_law_1(kv_dtype, [&](const ModelOptions& options) {

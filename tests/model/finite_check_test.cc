@@ -1,5 +1,5 @@
-// Weights that are not finite, in every kind of tensor and every type, are refused both by loading and by reading the
-// file only, with the same message.
+// Weights that are not finite, in every kind of tensor and every type, are refused with the same message by loading and
+// by a check that only reads the file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ bool decodes_to_finite(DType dtype, std::span<const std::byte> row, size_t n_val
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-// Sets the bytes of scales at every offset of a block.
+// Writes bytes that occur in scales to every offset of a block.
 TEST(FiniteValues, AllFiniteAgreesWithDecoding) {
   constexpr uint8_t kBytes[] = {0x00, 0x7b, 0x7c, 0x7e, 0x7f, 0x80, 0xf0, 0xfb, 0xfc, 0xfd, 0xfe, 0xff};
   std::mt19937 random(1);
@@ -66,7 +66,7 @@ TEST(FiniteValues, AllFiniteAgreesWithDecoding) {
   }
 }
 
-// The result of reading the file only; verifies that loading gives the same message.
+// Returns the result of only reading the file, after verifying that loading gives the same message.
 Status verdict(const std::string& path) {
   const auto file = open_model_file(path);
   if (!file.ok()) return file.status();
@@ -80,14 +80,14 @@ Status verdict(const std::string& path) {
   return read;
 }
 
-std::string element_text(const Shape& shape) {  // index of the last value
+std::string element_text(const Shape& shape) {  // returns the index of the last value
   if (shape.rank < 2) return " at " + std::to_string(shape.elements() - 1);
   std::string text;
   for (size_t i = 0; i < shape.rank; ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i] - 1);
   return " at [" + text + "]";
 }
 
-// Makes the last number of each tensor of a checkpoint, one by one, NaN or infinite.
+// Makes the last number of each tensor of a checkpoint NaN or infinite, one tensor at a time.
 void expect_each_tensor_refused(const std::string& family, size_t& n_refused) {
   SCOPED_TRACE(family);
   const TempDir dir;
@@ -124,7 +124,8 @@ void expect_each_tensor_refused(const std::string& family, size_t& n_refused) {
 
 TEST(FiniteCheck, ReportsEachNonFiniteTensorOfACheckpoint) {
   size_t n_refused = 0;
-  // Covers fused and stacked tensors, experts, biases, adapters, recurrent layers, latent attention, scales.
+  // These families cover fused and stacked tensors, experts, biases, adapters, recurrent layers, latent attention,
+  // scales.
   for (const char* family : {"gemma4_experts", "stablelm_qk_norm", "qwen3_vl_moe", "jamba_biases", "zamba2_adapters",
                              "nemotron_h_biases", "qwen3_5_biases", "deepseek_v3_halves"}) {
     expect_each_tensor_refused(family, n_refused);
@@ -132,7 +133,7 @@ TEST(FiniteCheck, ReportsEachNonFiniteTensorOfACheckpoint) {
   EXPECT_GT(n_refused, 300u);
 }
 
-// A GGUF of every quantised type, with one block of set bits in the last row of a matrix.
+// Writes a GGUF of every quantised type in which one block, in the last row of a matrix, has all bits set.
 TEST(FiniteCheck, ReportsNonFiniteBlockOfEveryQuantisedType) {
   TinyModel tiny;
   tiny.ffn_dim = 256;
@@ -164,7 +165,7 @@ TEST(FiniteCheck, ReportsNonFiniteBlockOfEveryQuantisedType) {
   EXPECT_GE(n_refused, 20u);
 }
 
-// A finite power of two, multiplied by a code that makes it infinite.
+// The scale is a finite power of two, but one code times it is infinite.
 TEST(FiniteCheck, ReportsScaleThatOverflowsWithItsCodes) {
   TinyModel tiny;
   tiny.without = "blk.1.ffn_down.weight";

@@ -1,4 +1,4 @@
-// The keys of a converted model without which llama.cpp would compute something else.
+// Keys of a converted model without which llama.cpp would compute another model.
 #include "model/architectures/gguf_conversion.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,8 @@ constexpr const char* kShape = R"("vocab_size": 8, "hidden_size": 16, "intermedi
 
 class GgufKeys : public testing::Test {
  protected:
-  // The converted file of a checkpoint with this config.json, with only the tensors that reading it needs.
+  // Returns the converted file of a checkpoint with this config.json, with only the tensors that reading the
+  // configuration needs.
   std::unique_ptr<ModelFile> converted(const std::string& members) {
     dir_.write("config.json", std::string("{") + kShape + ", " + members + "}");
     const std::vector<float> zeros(8 * 16);
@@ -40,7 +41,7 @@ class GgufKeys : public testing::Test {
     const Status written = write_gguf_keys(**file, *config, to, writer);
     EXPECT_TRUE(written.ok()) << written.to_string();
     add_tensor_of(writer, "token_embd.weight", DType::kF32, embed.shape, zeros);
-    // A layer without a value tensor uses its keys: here the third.
+    // The third layer has no value tensor, so it uses its keys as values.
     for (const char* values : {"blk.0.attn_v.weight", "blk.1.attn_v.weight"}) {
       add_tensor_of(writer, values, DType::kF32, Shape{{1}, 1}, std::vector<float>{0});
     }
@@ -68,7 +69,7 @@ double float_of(const ModelFile& file, const char* key) {
   return value.ok() && *value ? **value : -1;
 }
 
-// llama.cpp reads a period for these architectures, and silently ignores a list.
+// For these architectures llama.cpp reads a period and silently ignores a list, so a period must be written.
 TEST_F(GgufKeys, PeriodicWindowsAreWrittenAsAPeriod) {
   constexpr const char* kWindowed[] = {R"("gemma2")",  R"("olmo3")",   R"("cohere2")",
                                        R"("exaone4")", R"("gpt_oss")", R"("afmoe")"};
@@ -90,14 +91,14 @@ TEST_F(GgufKeys, PeriodicWindowsAreWrittenAsAPeriod) {
                                              "sliding_attention", "sliding_attention", "sliding_attention"],
                                             "num_hidden_layers": 6)");
     EXPECT_EQ(int_of(*all, key(*all).c_str()), 7);
-    // Not periodic: llama.cpp cannot represent it; ibid reads the list.
+    // These windows have no period, so llama.cpp cannot represent them; ibid reads the list.
     const auto other = converted(members + R"(["full_attention", "sliding_attention", "full_attention"],
                                               "num_hidden_layers": 3)");
     EXPECT_THAT(**other->get_ints(key(*other)), ElementsAre(0, 1, 0));
   }
 }
 
-// llama.cpp multiplies YaRN's default magnitude by attn_factor.
+// llama.cpp multiplies YaRN's default magnitude by attn_factor, so the written value is relative to that default.
 TEST_F(GgufKeys, YarnAttentionFactorIsRelativeToTheDefault) {
   const std::string members = R"("model_type": "llama", "num_hidden_layers": 1, "rope_scaling": {"rope_type": "yarn",
                                  "factor": 8.0, "original_max_position_embeddings": 32)";
@@ -155,7 +156,7 @@ TEST_F(GgufKeys, PerLayerValuesAreWrittenAsArrays) {
   EXPECT_EQ(float_of(*file, "gemma4.final_logit_softcapping"), 5);
 }
 
-// llama.cpp's granitehybrid requires recurrent layers.
+// llama.cpp's granitehybrid requires recurrent layers, so a model without them is converted to granite.
 TEST_F(GgufKeys, Granite4WithoutRecurrentLayersIsGranite) {
   const std::string members = R"("model_type": "granitemoehybrid", "num_hidden_layers": 1, "layer_types": ["attention"],
       "position_embedding_type": "rope", "shared_intermediate_size": 24)";

@@ -1,7 +1,7 @@
 // A model gives the same logits as a directory and as the GGUF that llama.cpp's converter would write.
 //
-// The files are made by an independent implementation of that format: write_gguf_twins.py beside this file, with the
-// `gguf` package of PyPI. $IBID_GGUF_TWINS is their directory.
+// write_gguf_twins.py in this folder writes the GGUF files, as an independent implementation of the format, with the
+// package `gguf` of PyPI. $IBID_GGUF_TWINS is their directory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -35,7 +35,7 @@ std::vector<float> logits_of(const std::string& path) {
   return all;
 }
 
-// True if the file has RoPE factors rounded to 32 bits, which changes the logits slightly.
+// True if the file's RoPE factors are rounded to 32 bits, which changes the logits slightly.
 bool rope_is_rounded(const ModelConfig& config) {
   for (const RopeRule& rule : config.ropes) {
     if (!rule.frequency_factors.empty() || rule.magnitude != 1) return true;
@@ -43,7 +43,7 @@ bool rope_is_rounded(const ModelConfig& config) {
   return false;
 }
 
-// True if GGUF has factors multiplied into its weights.
+// True if the GGUF has the model's factors multiplied into its weights.
 bool has_factors(const ModelConfig& of_directory) { return of_directory.recurrent.v_scale != 1; }
 
 TEST(GgufTwins, GgufAndDirectoryGiveTheSameLogits) {
@@ -63,7 +63,7 @@ TEST(GgufTwins, GgufAndDirectoryGiveTheSameLogits) {
     const auto config = read_config(**file);
     ASSERT_TRUE(config.ok()) << config.status().to_string();
     const std::vector<float> got = logits_of(path);
-    // If the checkpoint was changed for the GGUF, the changed one is beside it.
+    // If the checkpoint was changed before the conversion, the changed checkpoint is next to it.
     const std::filesystem::path changed = std::filesystem::path(path).replace_extension();
     const std::string original =
         std::filesystem::exists(changed) ? changed.string() : shared + "/reference/tiny/" + path.stem().string();

@@ -1,5 +1,5 @@
-// Law 1 with evicted window parts: a pool that is too small evicts pages before the window while the sequence grows,
-// and no kernel may read one. The expected bits are computed with all rows in memory.
+// Law 1 (same bits) with evicted window parts: in a pool that is too small, pages before the window are evicted while
+// the sequence grows, and no kernel may read them. The expected bits are computed with all rows in memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kTextLength = 1000, kWindow = 48;
 constexpr size_t kLongestPass = 200;
 
-// A llama with windows in all layers except the last; set here because its file has no key for them.
+// Loads a llama with windows in all layers except the last. Sets them in the configuration, because the file has no key
+// for them.
 std::unique_ptr<TransformerModel> load_windowed(KvDType kv_dtype, int n_threads, std::optional<Isa> isa = {}) {
   const TempDir dir;
   write_tiny_model({.context = 1024, .matrix_dtype = DType::kQ8_0}, dir.file("tiny.gguf"));
@@ -32,7 +33,8 @@ std::unique_ptr<TransformerModel> load_windowed(KvDType kv_dtype, int n_threads,
   return *std::move(model);
 }
 
-// Memory for all rows of the layer without a window, and for eleven pages of the others: the rows that a pass needs.
+// Returns memory for all rows of the layer without a window, and for eleven pages of the other layers: as much as a
+// pass needs.
 size_t tight_budget(const KvLayout& layout) {
   const size_t n_windows = KvLayout::pages_for(kWindow + kLongestPass + kAttentionBlock + 2 * kPagePositions);
   return KvLayout::pages_for(kTextLength + kPagePositions) * layout.part_bytes(PagePart::kAll) +
@@ -54,7 +56,7 @@ class GoneWindows : public testing::TestWithParam<KvDType> {
     for (size_t i = 0; i < logits.n_rows(); ++i) out.logits.emplace_back(logits.row(i).begin(), logits.row(i).end());
   }
 
-  // Feeds passes of these sizes, repeated, each with n_refused more tokens that are rejected.
+  // Feeds passes of these sizes, which are repeated as needed, each with n_refused more tokens that are then rejected.
   static void feed_all(TransformerModel& model, KvCacheEntry& entry, TokenSpan tokens, const std::vector<size_t>& sizes,
                        size_t n_refused, Outcome& out) {
     for (size_t i = 0; entry.length() < tokens.size(); ++i) {
@@ -104,7 +106,7 @@ TEST_P(GoneWindows, BitsDoNotDependOnPassesDraftsOrThreads) {
   for (const int n_threads : {1, 2, 3}) {
     SCOPED_TRACE(std::to_string(n_threads) + " threads");
     const auto model = load_windowed(GetParam(), n_threads);
-    // In short passes, threads mostly wait for each other.
+    // In short passes threads mostly wait for each other, so fewer ways suffice with several threads.
     std::vector<std::vector<size_t>> ways = {{90, 1, 1, 7}};
     if (n_threads == 1) ways = {{kLongestPass}, {64}, {1}, {90, 1, 1, 7}};
     for (const std::vector<size_t>& sizes : ways) {
@@ -127,7 +129,7 @@ TEST_P(GoneWindows, BitsDoNotDependOnInstructionSet) {
   }
 }
 
-// A slice to where rows are evicted resumes further back, and feeding again gives the same bits.
+// Slicing to a position whose window was evicted resumes at an earlier one; feeding again gives the same bits.
 TEST_P(GoneWindows, SliceResumesWhereTheWindowIsComplete) {
   const auto model = load_windowed(GetParam(), 1);
   for (const size_t n : {999u, 800u, 500u, 320u, 100u}) {

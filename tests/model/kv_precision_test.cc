@@ -1,5 +1,5 @@
-// Layers with outliers in keys or values keep 16 bits: which layers, decided from weights of every kind, and the
-// effect. The same for every number of threads and instruction set.
+// Layers with outliers in keys or values keep 16 bits. Tests which layers these are, for outliers in weights of every
+// kind, and the effect. Both are the same for every number of threads and instruction set.
 #include "model/weights/kv_precision.h"
 
 #include <gtest/gtest.h>
@@ -25,9 +25,9 @@ namespace {
 constexpr size_t kLayer = 1;  // the layer with an outlier
 constexpr size_t kChannel = 5;
 
-// A tensor that is replaced in a tiny model.
+// A tensor that replaces one of a tiny model.
 struct Planted {
-  std::string tensor;  // in kLayer; empty: none
+  std::string tensor;  // in kLayer; empty: no tensor is replaced
   size_t n_rows = 1, n_cols = 1;
   std::function<float(size_t row, size_t col)> value;
   DType dtype = DType::kF32;
@@ -60,7 +60,7 @@ class PlantedModel {
     return *kv_layout_of(*file_, *read_config(*file_), {.kv_dtype = dtype, .n_threads = n_threads});
   }
 
-  // Logits of all positions of one sequence, fed in chunks.
+  // Returns the logits of all positions of one sequence, fed in chunks.
   std::vector<float> logits(const ModelOptions& options, size_t chunk) const {
     const auto model = *TransformerModel::create(*file_, *read_config(*file_), options);
     KvPagePool pool(model->kv_layout(), size_t{8} << 20);
@@ -109,7 +109,7 @@ TEST(KvPrecision, ModelWithoutOutliersUsesTheFormatOfItsType) {
   }
 }
 
-// Each uses another part of the estimate: biases, rows of a matrix, queries, the norm before them.
+// Each outlier is found by another part of the estimate: biases, rows of a matrix, queries, the norm before them.
 TEST(KvPrecision, OutliersOfKeysKeepKeysIn16Bits) {
   const auto row = [](size_t r, size_t c) { return (r == kChannel ? 300.0f : 1.0f) * usual(r, c); };
   const Planted kAll[] = {kKeyBias,
@@ -124,7 +124,7 @@ TEST(KvPrecision, OutliersOfKeysKeepKeysIn16Bits) {
     expect_formats(planted, KvDType::kF16, KvDType::kF16);
     expect_formats(planted, KvDType::kF32, KvDType::kF32);
   }
-  // A large norm makes queries and keys longer; values grow as well, but relative to each other they do not change.
+  // A large norm makes queries and keys longer. Values grow too, but keep their relative sizes.
   const Planted norm{"attn_norm.weight", shape().dim, 1, [](size_t, size_t) { return 20.0f; }};
   expect_formats(norm, KvDType::kInt8, {KvNumberFormat::kF16, KvNumberFormat::kInt8});
 }
@@ -139,7 +139,7 @@ TEST(KvPrecision, OutliersOfValuesKeepValuesIn16Bits) {
   }
 }
 
-// More noise than INT4 may add, and less than INT8 may.
+// The noise is more than INT4 may add, and less than INT8 may add.
 TEST(KvPrecision, ModerateOutliersRaiseInt4KeysToInt8) {
   const Planted planted{"attn_k.bias", kKvDim, 1, [](size_t r, size_t) { return one_channel(r, 30); }};
   expect_formats(planted, KvDType::kInt8, KvDType::kInt8);
@@ -162,8 +162,8 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
   return largest;
 }
 
-// With an outlier of 211 in a key, or of 60 in a value, as exact as without. INT8 rows in that layer would lose ten
-// times as much.
+// With an outlier of 211 in a key, or of 60 in a value, the model is as exact as without one. INT8 rows in that layer
+// would lose ten times as much.
 TEST(KvPrecision, ModelsWithOutliersAreAsExactAsOthers) {
   const auto loss = [](const Planted& planted, KvDType dtype) {
     const PlantedModel model(planted);

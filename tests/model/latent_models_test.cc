@@ -1,5 +1,5 @@
-// Latent rows in a model: bytes per position, a fingerprint that differs from that of expanded rows, and law 1 for
-// sizes and weight types that no checkpoint of the reference data has.
+// Latent rows in a model: bytes per position; a fingerprint that differs from that of expanded rows; and law 1 (same
+// bits) for sizes and weight types that no checkpoint of the reference data has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -103,7 +103,7 @@ INSTANTIATE_TEST_SUITE_P(Kv, LatentModels,
                          ::testing::Values(KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4,
                                            KvDType::kInt4));
 
-// Rows stored per head must not be read as rows of these layers.
+// Rows that were stored per head must not be read as latent rows, so the fingerprints must differ.
 TEST(LatentModelFingerprint, DiffersFromThatOfExpandedRows) {
   const TempDir dir;
   const LatentModel latent;

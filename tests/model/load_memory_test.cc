@@ -1,5 +1,5 @@
-// Loading stays within the plan of memory_plan.h: packed weights take the planned bytes; beside them only the rows of
-// one panel per thread are kept. No checkpoint is expanded to floats as a whole.
+// Loading stays within the plan of memory_plan.h: packed weights take the planned bytes, and in addition only the rows
+// of one panel per thread are kept. No checkpoint is expanded to floats as a whole.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,8 +22,8 @@ namespace ibid {
 namespace {
 
 constexpr int kThreads = 2;
-// Data of a file with a hundred matrices beside numbers: names, tensor table, jobs, thread team, config.json. A tenth
-// of the floats of one matrix below.
+// Memory for data other than numbers in a file with a hundred matrices: names, tensor table, jobs, thread team,
+// config.json. It is a tenth of the floats of one matrix below.
 constexpr size_t kBesideNumbers = size_t{300} << 10;
 constexpr size_t kDim = 512, kFfn = 1536, kVocab = 1024;
 
@@ -45,7 +45,7 @@ void expect_within_plan(const std::string& path, Numerics numerics) {
   const auto model = TransformerModel::create(**file, *std::move(config), options);
   ASSERT_TRUE(model.ok()) << model.status().to_string();
   EXPECT_EQ((*model)->weights().bytes(), plan->weights_bytes);
-  // The widest rows of a panel, as stored and as floats.
+  // The widest rows of a panel, both as stored and as floats.
   const size_t rows = kThreads * kPanelRows * std::max(kFfn, kDim) * 2 * sizeof(float);
   EXPECT_LE(peak.bytes(), rows + kBesideNumbers);
 }
@@ -67,7 +67,7 @@ TEST(LoadMemory, GgufOfEveryTypeStaysWithinThePlan) {
   }
 }
 
-// --- checkpoints that store a matrix in parts, with random codes
+// --- Checkpoints that store a matrix in several tensors, with random codes.
 
 std::string dims(std::initializer_list<size_t> sizes) {
   std::string text;
@@ -82,7 +82,7 @@ std::string random_bytes(size_t n) {
   return bytes;
 }
 
-// n times 2^-9 as a half, a bfloat or a float.
+// Returns n times the number 2^-9, as a half, a bfloat or a float.
 std::string scales(const std::string& type, size_t n) {
   const std::string one = type == "F16"    ? std::string("\x00\x18", 2)
                           : type == "BF16" ? std::string("\x00\x3b", 2)
@@ -156,7 +156,7 @@ std::vector<Kept> every_way_to_keep() {
           {"f8, rows", R"({"quant_method": "fbgemm_fp8"})", f8(false)}};
 }
 
-// A Llama with matrices stored in this way.
+// Writes a Llama whose matrices are stored in this way.
 void write_checkpoint(const Kept& kept, size_t n_layers, size_t dim, size_t ffn, const TempDir& dir) {
   Parts parts;
   const auto plain = [&](const std::string& name, const std::string& shape, size_t n) {
@@ -196,7 +196,7 @@ TEST(LoadMemory, CheckpointsWithSplitMatricesStayWithinThePlan) {
   }
 }
 
-// --- resident memory, as counted by the OS
+// --- Resident memory, as the OS counts it.
 
 size_t status_bytes(const std::string& wanted) {
   std::ifstream status("/proc/self/status");
@@ -209,8 +209,8 @@ size_t status_bytes(const std::string& wanted) {
   return 0;
 }
 
-// A separate process opens and loads the model: its resident memory, including mapped pages of the file, exceeds the
-// plan by at most the pages of tensors being read and the edges of huge pages.
+// A separate process opens and loads the model. Its resident memory, which includes mapped pages of the file, may
+// exceed the plan by the pages of the tensors being read and the edges of huge pages only.
 TEST(LoadMemory, ResidentMemoryStaysWithinThePlan) {
   if (kMarksMemory) GTEST_SKIP() << "what a sanitizer takes is counted too";
   constexpr size_t kSlack = size_t{16} << 20;  // less than the file, and than the largest matrix as floats

@@ -1,5 +1,5 @@
-// Values that the fingerprint of a model must cover, and values that it must not. Pages on disk are found by
-// fingerprint: if two models had the same one, one would read the other's keys and values.
+// Tests which properties of a model its fingerprint covers. Pages on disk are found by fingerprint: if two
+// models had the same one, one would read the other's keys and values.
 #include "model/model_fingerprint.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ Fingerprint fingerprint(const std::string& path, const ModelOptions& options = {
   return *got;
 }
 
-// Fingerprints that must all differ, with a description of each.
+// Collects fingerprints, each with a description, and checks that all of them differ.
 class AllDifferent {
  public:
   void add(const std::string& what, const Fingerprint& fingerprint) {
@@ -52,7 +52,8 @@ class AllDifferent {
   std::map<Sha256Digest, std::string> seen_;
 };
 
-// Metadata of a published GGUF for a tiny llama: a vocabulary, a template, an array too long to be printed in full.
+// Metadata for a tiny llama like those of a published GGUF: a vocabulary, a template, and an array too long to be
+// printed in full.
 struct Metadata {
   std::string template_text = std::string(300, 't') + "end";
   std::vector<std::string> tokens = std::vector<std::string>(20, "token"), merges = {"a b", "c d"};
@@ -73,7 +74,7 @@ std::string gguf_bytes(const TinyModel& tiny = {}, const Metadata& metadata = {}
 
 class ModelFingerprint : public testing::Test {
  protected:
-  // The fingerprint of a GGUF file with these bytes.
+  // Returns the fingerprint of a GGUF file with these bytes.
   Fingerprint of(const std::string& bytes, const ModelOptions& options = {}, size_t context = kContext) {
     return fingerprint(dir_.write("model.gguf", bytes), options, context);
   }
@@ -85,7 +86,7 @@ TEST_F(ModelFingerprint, CoversEveryTensorOfGguf) {
   const std::string path = dir_.write("model.gguf", bytes);
   AllDifferent all;
   all.add("the model", fingerprint(path));
-  // Offset of each tensor in the file: found by its bytes, which are random.
+  // Find the offset of each tensor in the file by its bytes, which are random.
   std::vector<std::pair<std::string, size_t>> places;
   {
     const auto file = open_model_file(path);
@@ -117,12 +118,13 @@ TEST_F(ModelFingerprint, CoversTypesShapesAndHyperparameters) {
   all.add("a trained context of 2048", of(gguf_bytes(other)));
   other = {}, other.tied = true;
   all.add("no head", of(gguf_bytes(other)));
-  // The same tensors, split into other heads.
+  // The same tensors, but divided into other heads.
   other = {}, other.n_heads = 2, other.n_kv_heads = 1, other.head_dim = 32;
   all.add("wider heads", of(gguf_bytes(other)));
 }
 
-// Pages of F16 keys and INT8 values have as many bytes as pages of INT8 keys and F16 values.
+// Pages of F16 keys and INT8 values have as many bytes as pages of INT8 keys and F16 values, so their size does not
+// tell them apart.
 TEST_F(ModelFingerprint, CoversKvFormatOfEachLayer) {
   const std::string path = dir_.write("model.gguf", gguf_bytes());
   const auto file = open_model_file(path);
@@ -170,7 +172,7 @@ TEST_F(ModelFingerprint, CoversNumericsKvTypeAndContext) {
   AllDifferent all;
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact, Numerics::kFast}) {
     for (const KvDType kv_dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {
-      for (const size_t context : {kContext, 2 * kContext}) {  // RoPE rules may depend on it
+      for (const size_t context : {kContext, 2 * kContext}) {  // RoPE rules may depend on the context
         const std::string what = std::string(numerics_name(numerics)) + ", KV type " +
                                  std::to_string(static_cast<int>(kv_dtype)) + ", " + std::to_string(context);
         all.add(what, of(bytes, {.numerics = numerics, .kv_dtype = kv_dtype}, context));
@@ -249,8 +251,8 @@ std::vector<StoredTensor> tensors_of(const std::string& safetensors) {
   return tensors;
 }
 
-// Weights stored in several tensors: integers, scales, zero points, column orders. Flips one bit in each: the lowest of
-// its last number.
+// In checkpoints that store weights in several tensors (integers, scales, zero points, column orders), flips one bit of
+// each: the lowest bit of its last number.
 TEST(ModelFingerprintOfADirectory, CoversEveryPartOfPackedWeights) {
   size_t n_turned = 0;
   for (const auto& directory : fs::directory_iterator(golden_dir() + "/packed")) {
@@ -267,7 +269,7 @@ TEST(ModelFingerprintOfADirectory, CoversEveryPartOfPackedWeights) {
       changed[last] = static_cast<char>(changed[last] ^ 1);
       dir.write("model.safetensors", changed);
       const auto got = try_fingerprint(dir.path());
-      if (!got.ok()) continue;  // a scale or an order that is refused
+      if (!got.ok()) continue;  // the flipped bit made a scale or an order invalid, so it is refused
       all.add(tensor.name, *got);
       ++n_turned;
     }

@@ -1,5 +1,5 @@
-// The block of experts compared with a naive one in double, and its laws: no bit of a row depends on other rows, on how
-// rows are split into passes or on the number of threads, and unused experts are not read.
+// The block of experts compared with a naive computation in double, and its laws: no bit of a row depends on other
+// rows, on how rows are split into passes or on the number of threads, and experts that no row uses are not read.
 #include "model/forward/moe_block.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ const Case kCases[] = {
      .down_type = PanelType::kP8,
      .shared = true,
      .biases = true},
-    // More columns than a tile, in one expert and in the shared one; no size is a multiple of 16.
+    // More columns than a tile, both in the experts and in the shared expert; no size is a multiple of 16.
     {.name = "F32Wide",
      .gate_type = PanelType::kPF,
      .down_type = PanelType::kPF,
@@ -77,7 +77,7 @@ const Case kCases[] = {
      .ffn_dim = 1056},
 };
 
-// A layer of experts, with the values of its panels.
+// A layer of experts, with the float values of its panels.
 class Layer {
  public:
   explicit Layer(const Case& c) {
@@ -137,7 +137,7 @@ struct Output {
   std::vector<float> rows;  // [n_rows, dim]
 };
 
-// One pass over `rows`, with buffers as in the transformer.
+// Runs one pass over `rows`, with buffers as in the transformer.
 Output run(const Layer& layer, const Kernels& kernels, std::span<const float> rows, size_t dim, int n_threads) {
   const size_t n_rows = rows.size() / dim;
   const TestInput in = make_input(kernels, n_rows, dim, {rows.begin(), rows.end()});
@@ -249,7 +249,7 @@ class MoeBlock : public testing::TestWithParam<Case> {
   Layer layer_{GetParam()};
 };
 
-// Float weights: only the order of sums differs. int8 inputs cost about 0.4 % of a value's size.
+// With float weights only the order of sums differs. int8 inputs cost about 0.4 % of a value's size.
 TEST_P(MoeBlock, MatchesNaiveComputation) {
   const Case& c = GetParam();
   const std::vector<float> rows = random_rows(40);
@@ -270,7 +270,9 @@ TEST_P(MoeBlock, MatchesNaiveComputation) {
 // Reference kernels, which sum in double, run the same block.
 TEST_P(MoeBlock, ReferenceKernelsMatchMoreClosely) {
   const Case& c = GetParam();
-  if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF) return;  // kReference expands all weights
+  if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF)
+    return;  // kReference expands all weights to
+             // floats
   const std::vector<float> rows = random_rows(9);
   const Output got = run(layer_, reference_kernels(), rows, c.dim, 2);
   for (size_t i = 0; i < 9; ++i) {
@@ -282,11 +284,11 @@ TEST_P(MoeBlock, ReferenceKernelsMatchMoreClosely) {
 }
 
 TEST_P(MoeBlock, BitsDoNotDependOnPartitionOrThreads) {
-  constexpr size_t kRows = 300;  // more than a tile for the shared expert
+  constexpr size_t kRows = 300;  // more than a tile of the shared expert
   const size_t dim = GetParam().dim;
   const std::vector<float> rows = random_rows(kRows);
   const Output wanted = run_on(rows, 1, *active_isa());
-  // The scalar kernels compute row by row, slowly: one partition of each kind is enough.
+  // The scalar kernels compute row by row and are slow, so one partition of each kind must suffice.
   const bool slow = *active_isa() == Isa::kRef;
   for (const int n_threads : slow ? std::vector{3} : std::vector{2, 3, 5}) {
     EXPECT_EQ(std::memcmp(run_on(rows, n_threads, *active_isa()).rows.data(), wanted.rows.data(),
@@ -335,7 +337,7 @@ TEST_P(MoeBlock, BitsDoNotDependOnInstructionSet) {
 
 INSTANTIATE_TEST_SUITE_P(All, MoeBlock, testing::ValuesIn(kCases), [](const auto& test) { return test.param.name; });
 
-// Memory without access rights: reading it ends the process.
+// Memory without access rights: reading it would end the process.
 class ForbiddenMemory {
  public:
   explicit ForbiddenMemory(size_t bytes)
@@ -356,7 +358,7 @@ TEST(MoeBlockReads, OnlyUsedExpertsAreRead) {
   for (const size_t n_rows : {1u, 2u, 6u}) {
     const std::vector<float> rows = random_floats(n_rows * c.dim, static_cast<unsigned>(n_rows), 0.3f);
     const Output wanted = run(layer, kernels_for(*active_isa()), rows, c.dim, 2);
-    // Moves each unused expert, one by one, to forbidden memory.
+    // Move each unused expert to forbidden memory, one at a time.
     size_t n_unused = 0;
     for (size_t e = 0; e < c.n_experts; ++e) {
       bool used = false;

@@ -1,4 +1,5 @@
-// Routers: choices and weights computed by hand, and a reference in double for random logits with many ties.
+// Routers: choices and weights compared with values computed by hand, and with a reference in double for random logits
+// with many ties.
 #include "model/forward/moe_block.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +39,7 @@ void expect_weights(const Routed& routed, const std::vector<uint32_t>& experts, 
   for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(routed.weights[i], weights[i], 1e-6) << i;
 }
 
-// e^log(n) = n, so the softmax of these is a ratio of integers.
+// e^log(n) = n, so the softmax of these logits is a ratio of integers.
 const float kLog2 = std::log(2.0f), kLog3 = std::log(3.0f), kLog4 = std::log(4.0f);
 
 TEST(MoeRouter, UnnormalizedSoftmaxMatchesHandComputation) {
@@ -55,7 +56,7 @@ TEST(MoeRouter, SoftmaxOfTheChosenMatchesHandComputation) {
   expect_weights(route_row(rule, {5, 5 + kLog3, 4, -80}), {0, 1}, {0.25, 0.75});
 }
 
-// Even if all sigmoids round to 1, the logits still decide the choice.
+// Even if all sigmoids round to 1, the choice is made by the logits.
 TEST(MoeRouter, SigmoidOfTheChosenMatchesHandComputation) {
   const RouterRule rule{.scores = RouterScores::kSigmoidOfChosen, .n_experts = 4, .n_experts_active = 2};
   expect_weights(route_row(rule, {-kLog3, -80, 0, -9}), {0, 2}, {0.25, 0.5});
@@ -78,7 +79,7 @@ TEST(MoeRouter, ChoiceBiasChangesChoiceButNotWeights) {
 }
 
 TEST(MoeRouter, ChoosesFromBestGroupsOnly) {
-  // Groups {0, 1}, {2, 3}, {4, 5}: the best expert overall is in a group with a bad second one.
+  // The groups are {0, 1}, {2, 3}, {4, 5}. The best expert overall is in a group whose second expert is bad.
   RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 6, .n_experts_active = 2, .n_groups = 3};
   rule.n_groups_active = 1;
   const std::vector<float> logits = {kLog4, -kLog4, 0, kLog3, kLog2, 0};  // 0.8, 0.2 | 0.5, 0.75 | 0.667, 0.5
@@ -106,7 +107,7 @@ TEST(MoeRouter, VanishingWeightsAreDividedByTheSmallestSum) {
                         .n_experts_active = 2,
                         .normalized = true,
                         .smallest_sum = 1e-12f};
-  const Routed routed = route_row(rule, {-80, -80});  // sigmoid: 1.8e-35
+  const Routed routed = route_row(rule, {-80, -80});  // sigmoid(-80) is 1.8e-35
   EXPECT_TRUE(routed.finite);
   for (const float weight : routed.weights) EXPECT_LT(weight, 1e-20f);
 }
@@ -134,7 +135,7 @@ TEST(MoeRouter, NonFiniteLogitIsReported) {
   }
 }
 
-// Reference in double, by sorting.
+// The reference in double, which chooses by sorting.
 Routed naive(const RouterRule& rule, const std::vector<float>& logits, const std::vector<float>& bias) {
   const size_t n = rule.n_experts;
   std::vector<double> scores(logits.begin(), logits.end());
@@ -191,8 +192,8 @@ TEST(MoeRouter, MatchesReferenceInDouble) {
     rule.n_experts_active = 1 + random() % (rule.n_groups_active * group_size);
     rule.normalized = random() % 2 == 0;
     rule.weight_scale = random() % 2 == 0 ? 1.0f : 2.5f;
-    // Few different logits, so that many rows have ties, but no sums of groups that are equal only before rounding (as
-    // with -x beside x). With a bias and groups such sums would occur, so there all logits differ.
+    // Use few different logits, so that many rows have ties. But sums of groups must not be equal only before rounding
+    // (as with both -x and x). With a bias and groups such sums would occur, so then all logits differ.
     std::vector<float> logits(rule.n_experts), bias(random() % 2 == 0 ? 0 : rule.n_experts);
     const bool ties = n_groups == 1 || bias.empty();
     for (float& logit : logits) {

@@ -21,7 +21,7 @@ constexpr DType kPackable[] = {
 
 size_t row_bytes(DType dtype, size_t n_cols) { return n_cols / dtype_block(dtype).values * dtype_block(dtype).bytes; }
 
-// Codes and scales of consecutive rows, as block decoders return them.
+// Codes and scales of consecutive rows, as the block decoders return them.
 struct Decoded {
   Decoded(DType dtype, const std::vector<std::byte>& blocks, size_t n_rows, size_t n_cols)
       : n(n_rows), codes(n_rows * n_cols) {
@@ -75,7 +75,7 @@ struct alignas(64) Line {
 
 class PackBlocks : public testing::TestWithParam<std::tuple<DType, size_t, size_t>> {};
 
-// Blocks of random bytes contain every code and scale, and scales that are not finite.
+// Random bytes give blocks with every code and scale, and with scales that are not finite.
 TEST_P(PackBlocks, MatchesDecodingThenPacking) {
   const auto [dtype, n_rows, blocks_per_row] = GetParam();
   const size_t n_cols = blocks_per_row * dtype_block(dtype).values;
@@ -88,7 +88,7 @@ TEST_P(PackBlocks, MatchesDecodingThenPacking) {
     std::vector<Line> want(n_lines), got(n_lines + 1);
     pack_panel(type, n_cols, Decoded(dtype, blocks, n_rows, n_cols).rows(), want[0].bytes);
 
-    // At an odd address, with the last row at the end of an allocation.
+    // Place the blocks at an odd address, with the last row at the end of an allocation.
     std::vector<std::byte> odd(blocks.size() + 1);
     std::memcpy(odd.data() + 1, blocks.data(), blocks.size());
     std::vector<const std::byte*> rows;
@@ -120,7 +120,7 @@ TEST(PackBlocksTypes, EightBitFloatsKeepTheirValues) {
     for (size_t at = 0; at < blocks.size(); at += 36) {
       const float scale = static_cast<float>(rng() % 1000) * 1e-4f;
       std::memcpy(&blocks[at], &scale, sizeof scale);
-      for (size_t i = 4; i < 36; ++i) blocks[at + i] = static_cast<std::byte>(rng() % 0x7b);  // finite in both
+      for (size_t i = 4; i < 36; ++i) blocks[at + i] = static_cast<std::byte>(rng() % 0x7b);  // finite in both types
     }
     std::vector<const std::byte*> rows;
     for (size_t r = 0; r < kRows; ++r) rows.push_back(&blocks[r * row_bytes(dtype, kCols)]);

@@ -1,6 +1,6 @@
-// Checkpoints that store matrices in parts (weights/assembled_tensors.h), compared with independent values: each
-// directory of tests/golden/packed holds a model as published and, in values.json, the result of make_packed_goldens.py
-// by the method's own definition.
+// Checkpoints that store a matrix in several tensors (weights/assembled_tensors.h), compared with independent values.
+// Each directory of tests/golden/packed has a model as published and, in values.json, what make_packed_goldens.py
+// computed by the definition of the quantisation method.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -92,7 +92,7 @@ TEST(PackedCheckpoints, ValuesMatchTheMethodsDefinition) {
       ++n_matrices;
       const TensorView* view = file->find_tensor(tensor);
       ASSERT_NE(view, nullptr);
-      // With a single group, any column order is the same as none.
+      // With a single group the order of columns has no effect.
       const bool one_group = name == "gptq_desc_act" && view->shape[1] == 32;
       EXPECT_EQ(dtype_name(view->dtype), dtype_name(one_group ? DType::kQ5_0 : presented));
       ASSERT_EQ(view->shape, (Shape{{about["shape"][0].get<uint64_t>(), about["shape"][1].get<uint64_t>()}, 2}));
@@ -127,7 +127,7 @@ std::vector<Row> logits_of(const std::string& path, const Tokens& tokens) {
   return rows;
 }
 
-// Writes the same model with these values as floats.
+// Writes the same model with these values, as floats.
 void write_as_floats(const ModelFile& file, const std::string& name, const TempDir& dir) {
   Json config = *file.config_json();
   config.erase("quantization_config");

@@ -27,7 +27,8 @@ struct Matrix {
   bool transposed = false;
 };
 
-// Many huge pages in total; matrices of many windows, and many in one window; rows that do not fill a panel.
+// Matrices that cover many huge pages in total: matrices of many windows, many matrices in one window, and rows that do
+// not fill a panel.
 const Matrix kMatrices[] = {
     {DType::kQ4_K, 8200, 2048, {}},   {DType::kQ4_0, 16, 32, {}},
     {DType::kF32, 1, 5, {}},          {DType::kQ8_0, 64, 96, RowOrder::halves_of_pairs(16, 16)},
@@ -47,7 +48,7 @@ class PackingListTest : public testing::TestWithParam<int> {
       tensor.shape = {{m.n_rows, m.n_cols}, 2};
       if (m.transposed) std::swap(tensor.shape.dims[0], tensor.shape.dims[1]);
       std::vector<std::byte>& bytes = bytes_.emplace_back(tensor.shape[0] * tensor.row_bytes());
-      // Floats and scales of such bytes are small and finite.
+      // As floats and scales, such bytes are small and finite.
       for (std::byte& byte : bytes) byte = static_cast<std::byte>(rng() % 0x3c);
       tensor.data = bytes;
     }
@@ -55,7 +56,7 @@ class PackingListTest : public testing::TestWithParam<int> {
 
   static std::vector<PackedMatrix> place(Arena& arena) {
     std::vector<PackedMatrix> packed;
-    arena.allocate(100);  // the first matrix does not begin on a page
+    arena.allocate(100);  // so that the first matrix does not begin at a page boundary
     for (const Matrix& m : kMatrices) {
       PackedMatrix& matrix = packed.emplace_back();
       matrix.type = panel_type_for(m.dtype);
@@ -115,8 +116,8 @@ TEST(EmptyPackingList, RunSucceedsWithoutMatrices) {
   EXPECT_TRUE(PackingList().run(*team, [](const TensorView&) { FAIL(); }).ok());
 }
 
-// One block of set bits in every quantised type: if it decodes to numbers that are not finite, the error names its
-// tensor, for both packed and expanded panels.
+// Sets all bits of one block, in every quantised type. If the block then decodes to numbers that are not finite, the
+// error must name its tensor, for both packed and expanded panels.
 TEST(BadScales, ErrorNamesTensor) {
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
   constexpr size_t kRows = 20, kCols = 512;
@@ -154,7 +155,7 @@ TEST(BadScales, ErrorNamesTensor) {
   EXPECT_GE(n_refused, 20u);
 }
 
-// Rows of floats, one with an infinity, as a RowSource that decodes blocks would produce.
+// Float rows, one with an infinity, as a RowSource that decodes blocks would produce them.
 class MadeFloats : public RowSource {
  public:
   void read_rows(std::span<const uint64_t> rows, std::byte* out) const override {

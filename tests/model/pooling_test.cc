@@ -1,4 +1,4 @@
-// Which files are embedding models, and which embedding models are refused by name.
+// Which files are recognised as embedding models, and which embedding models are refused by name.
 #include "model/architectures/architectures.h"
 
 #include <gmock/gmock.h>
@@ -72,7 +72,7 @@ constexpr const char* kLastToken = R"({"word_embedding_dimension": 16, "pooling_
 
 class PoolingOfDirectory : public testing::Test {
  protected:
-  // Tensor names without the prefix "model.", as in Qwen3-Embedding.
+  // Writes tensor names without the prefix "model.", as in Qwen3-Embedding.
   Result<std::optional<Pooling>> read(const std::string& modules, const std::string& pooling,
                                       const std::string& members = "") {
     dir_.write("config.json", std::string(kConfig) + members + "}");

@@ -46,7 +46,7 @@ std::vector<std::vector<float>> all_logits(LanguageModel& model, TokenSpan token
   return rows;
 }
 
-// A tensor of a reference file as numbers of type T, row by row.
+// Returns a tensor of a reference file as numbers of type T, row by row.
 template <typename T>
 std::vector<T> values_of(const ModelFile& file, const std::string& name) {
   const TensorView* tensor = file.find_tensor(name);
@@ -84,8 +84,8 @@ bool has_quantized_weights(const ModelFile& file) {
       file.tensor_names(), [&](const std::string& name) { return dtype_is_quantized(file.find_tensor(name)->dtype); });
 }
 
-// Float weights: both modes compute in float, and differ from the reference only by the order of sums. With quantised
-// weights the exact mode has int8 inputs, which cost about 0.4 % of a value's size.
+// With float weights both modes compute in float and differ from the reference only by the order of sums. With
+// quantised weights the exact mode has int8 inputs, which cost about 0.4 % of a value's size.
 void expect_logits(const ModelFile& file, const ModelConfig& config, const ModelFile& reference, double bound) {
   double differences[2] = {};
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact}) {
@@ -98,7 +98,8 @@ void expect_logits(const ModelFile& file, const ModelConfig& config, const Model
   std::printf("%-18s max |dlogit| %.1e reference, %.1e exact\n", name.c_str(), differences[0], differences[1]);
 }
 
-// The logits of make_logits_goldens.py, in double, for the same weights as safetensors and as GGUF.
+// Compares with the logits that make_logits_goldens.py computed in double, for the same weights as safetensors and as
+// GGUF.
 TEST(ReferenceLogits, CommittedCheckpointsMatchInBothContainers) {
   const std::string goldens = golden_dir() + "/logits/";
   for (const std::string name : {"llama", "llama3", "llama_linear"}) {
@@ -111,7 +112,7 @@ TEST(ReferenceLogits, CommittedCheckpointsMatchInBothContainers) {
   }
 }
 
-// Features that the reference data lacks: make_family_goldens.py, with transformers.
+// Covers features that the reference data lacks; make_family_goldens.py computed the logits with transformers.
 TEST(ReferenceLogits, CommittedFamiliesMatchTransformers) {
   size_t n_models = 0;
   for (const auto& directory : std::filesystem::directory_iterator(golden_dir() + "/families")) {
@@ -126,8 +127,8 @@ TEST(ReferenceLogits, CommittedFamiliesMatchTransformers) {
   EXPECT_EQ(n_models, 29u);
 }
 
-// A vision model has its keys in a section, another prefix in its tensor names, and additional vision tensors: its
-// language model gives the same bits.
+// A vision model has the keys of its language model in a section, another prefix in its tensor names, and additional
+// vision tensors. Its language model gives the same bits as that model alone.
 TEST(ReferenceLogits, VisionModelsGiveTheLogitsOfTheirLanguageModel) {
   const std::string family = golden_dir() + "/families/gemma4_experts";
   const auto text = open_checkpoint(family);
@@ -153,7 +154,7 @@ TEST(ReferenceLogits, VisionModelsGiveTheLogitsOfTheirLanguageModel) {
   }
 }
 
-// Logits of a model written with another config and other tensors.
+// Returns the logits of a model written with another config and other tensors.
 std::vector<std::vector<float>> logits_written_as(const ModelFile& file, const Json& config,
                                                   const std::vector<NamedTensor>& tensors, const Tokens& tokens) {
   const TempDir dir;
@@ -171,7 +172,8 @@ std::vector<NamedTensor> tensors_of(const ModelFile& file) {
   return tensors;
 }
 
-// Published configs of Qwen2-VL have the language model's keys at the top level, those of transformers 5 in a section.
+// Published configs of Qwen2-VL have the language model's keys at the top level, and those of transformers 5 in a
+// section.
 TEST(ReferenceLogits, TextConfigSectionGivesTheSameModel) {
   const Tokens tokens = random_tokens(30, 40, 1);
   for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {
@@ -188,8 +190,8 @@ TEST(ReferenceLogits, TextConfigSectionGivesTheSameModel) {
   }
 }
 
-// Published files of Llama 4 have the language model in a section and under a prefix, no layer types, and enable the
-// scaling of queries by a number.
+// Published files of Llama 4 have the language model in a section and its tensors under a prefix, have no list of layer
+// types, and enable the scaling of queries by a number.
 TEST(ReferenceLogits, PublishedLlama4LayoutGivesTheSameLogits) {
   const Tokens tokens = random_tokens(140, 40, 1);
   const auto file = open_checkpoint(golden_dir() + "/families/llama4_text");
@@ -212,7 +214,7 @@ TEST(ReferenceLogits, PublishedLlama4LayoutGivesTheSameLogits) {
   EXPECT_THAT(status.message(), testing::HasSubstr("attention_chunk_size is 100, supported are multiples of 64"));
 }
 
-// Published experts of Qwen3-VL are [in, out], those written by transformers 5 [out, in].
+// Experts of published Qwen3-VL files are [in, out]; those that transformers 5 writes are [out, in].
 TEST(ReferenceLogits, ExpertLayoutDoesNotChangeLogits) {
   const Tokens tokens = random_tokens(30, 40, 1);
   const auto file = open_checkpoint(golden_dir() + "/families/qwen3_vl_moe");
@@ -236,7 +238,7 @@ TEST(ReferenceLogits, ExpertLayoutDoesNotChangeLogits) {
   EXPECT_EQ(logits_written_as(*file, *file->config_json(), tensors, tokens), wanted);
 }
 
-// For longrope, the context that selects the original frequencies if the sequence is that short.
+// Returns the context for longrope: if the sequence is short enough, the one that selects the original frequencies.
 size_t context_for(const ModelConfig& config, size_t length) {
   for (const RopeRule& rule : config.ropes) {
     const auto original = static_cast<size_t>(rule.original_max_positions);
@@ -277,7 +279,7 @@ struct Quality {
   double mean_kl = 0;
 };
 
-// The distance of a model from the oracle on the same file.
+// Returns how far a model is from the oracle on the same file.
 Quality against_oracle(const TinyModel& tiny, const ModelOptions& options) {
   const TempDir dir;
   const std::string path = dir.file("tiny.gguf");
@@ -332,7 +334,7 @@ TEST(ReferenceLogits, OddShapesBiasesAndTiedHeadsMatchOracle) {
   biased.biases = true;
   TinyModel tied;
   tied.tied = true;
-  TinyModel odd;  // no size is a multiple of a vector
+  TinyModel odd;  // its sizes are not multiples of a vector
   odd.n_heads = 6, odd.n_kv_heads = 3, odd.head_dim = 10, odd.dim = 52, odd.ffn_dim = 70, odd.vocab_size = 77;
   TinyModel single_kv_head;
   single_kv_head.n_kv_heads = 1;

@@ -1,5 +1,5 @@
-// Law 1: the logits at a position, and the rows in the cache, are a function of the tokens up to it. Chunks, threads,
-// forks, slices, cancelled calls and other sequences in the batch do not change a bit.
+// Law 1 (same bits): the logits at a position, and the rows in the cache, are a function of the tokens up to it.
+// Chunks, threads, forks, slices, cancelled calls and other sequences in the batch do not change a bit.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,8 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
  protected:
   void SetUp() override {
     if (!is_worth_its_time(GetParam().matrix_dtype)) GTEST_SKIP() << kScalarKernelsAreSlow;
-    // The expected bits are computed with two threads, all others with one, which is faster: no waits at barriers.
+    // The expected bits are computed with two threads. All others are computed with one, which is faster here, because
+    // no thread waits at barriers.
     const std::unique_ptr<Subject> two_threads = make(2);
     tokens_ = random_tokens(kLong, two_threads->model->vocab_size(), 7);
     KvCacheEntry entry = two_threads->entry();
@@ -63,7 +64,7 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
     TinyModel tiny;
     GetParam().apply_to(tiny);
     tiny.dim = tiny.n_heads * tiny.head_dim;
-    // Types of 64- and 256-value blocks need rows of 256.
+    // Types with blocks of 64 and 256 values need rows of 256.
     if (dtype_block(tiny.matrix_dtype).values > 32) {
       tiny.n_layers = 2, tiny.dim = 256, tiny.ffn_dim = 256, tiny.head_dim = 64;
     }
@@ -71,7 +72,7 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
     options.kv_dtype = GetParam().kv_dtype;
     options.n_threads = n_threads;
     options.isa = isa;
-    options.max_chunk = 512;  // all tokens in one pass, on any machine
+    options.max_chunk = 512;  // so that all tokens fit into one pass on any machine
     return std::make_unique<Subject>(load_tiny_model(tiny, options));
   }
 
@@ -90,8 +91,9 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
   Row wanted_kv_;
 };
 
-// Kernels with tiles of rows are tested with every size. The scalar kernels compute row by row, slowly: a size decides
-// only how rows are split into passes and pages, so sizes around powers of two are enough.
+// Returns the chunk sizes to test. Kernels with tiles of rows are tested with every size. The scalar kernels compute
+// row by row and are slow; there, a size only decides how rows are split into passes and pages, so sizes around powers
+// of two suffice.
 std::vector<size_t> chunk_sizes() {
   if (*active_isa() == Isa::kRef) return {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70};
   std::vector<size_t> every(70);
@@ -141,7 +143,7 @@ TEST_P(SameBits, BitsDoNotDependOnThreads) {
   }
 }
 
-// One sequence, each pass with another number of threads, as in a team with OversubscriptionPolicy::kGiveWay.
+// Each pass of one sequence has another number of threads, as in a team with OversubscriptionPolicy::kGiveWay.
 TEST_P(SameBits, BitsDoNotDependOnThreadsOfEachPass) {
   std::vector<std::unique_ptr<Subject>> teams;
   for (const int n_threads : {3, 1, 2}) teams.push_back(make(n_threads));
@@ -156,7 +158,7 @@ TEST_P(SameBits, BitsDoNotDependOnThreadsOfEachPass) {
   expect_same(entry, rows);
 }
 
-// A thread that is very late in the first layer is left out in the following layers.
+// A thread that is very late in the first layer is left out of the following layers.
 TEST_P(SameBits, BitsDoNotChangeIfAThreadIsLate) {
   const std::unique_ptr<Subject> other = make(2);
   bool late = false;
@@ -195,7 +197,7 @@ TEST_P(SameBits, ForksAreIndependent) {
     KvCacheEntry branch = entry.fork().value();
     std::vector<Row> branch_rows;
     std::vector<Row> rest = rows;
-    // Both write to the page that they shared, in turn.
+    // Both entries write to the page that they shared, in turn.
     subject_->feed(branch, TokenSpan(other).first(3), branch_rows);
     subject_->feed(entry, first(kLong).subspan(at, 5), rest);
     subject_->feed(branch, TokenSpan(other).subspan(3), branch_rows);
@@ -260,7 +262,7 @@ TEST_P(SameBits, BitsDoNotDependOnBatch) {
     entries.push_back(subject_->entry());
     texts.push_back(s == 0 ? tokens_ : random_tokens(kLong, vocab_size, static_cast<uint32_t>(50 + s)));
   }
-  // Mixed batches: long chunks beside single tokens, and some sequences absent.
+  // Use mixed batches: long chunks next to single tokens, and some sequences absent.
   const size_t steps[][kSequences] = {{40, 1, 17, 0}, {1, 30, 1, 5}, {1, 1, 1, 1}, {100, 0, 64, 1}, {3, 90, 2, 60}};
   for (const auto& step : steps) {
     std::vector<SequenceChunk> batch;
@@ -285,7 +287,7 @@ TEST_P(SameBits, BitsDoNotDependOnBatch) {
   }
 }
 
-// Blocks that eight branches of a conversation share are read once per pass, which changes no bit.
+// A pass reads blocks that eight branches of a conversation share only once, which must not change a bit.
 TEST_P(SameBits, BranchesThatShareBlocksGiveTheSameBits) {
   constexpr size_t kBranches = 8;
   for (const int n_threads : {1, 2}) {
@@ -302,7 +304,7 @@ TEST_P(SameBits, BranchesThatShareBlocksGiveTheSameBits) {
       texts.push_back(s == 0 ? Tokens(tokens_.begin() + 280, tokens_.end())
                              : random_tokens(20, other->model->vocab_size(), static_cast<uint32_t>(70 + s)));
     }
-    // First one token each; then drafts and a chunk among them.
+    // First feed one token to each branch; then drafts, and a longer chunk among them.
     for (const size_t longest : {1u, 1u, 9u}) {
       std::vector<SequenceChunk> batch;
       std::vector<size_t> who;
@@ -351,7 +353,7 @@ TEST_P(SameBits, BitsDoNotDependOnInstructionSetOrThreads) {
 INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
 
-// As the type of the layers, not only of the head.
+// Every panel type must occur as the type of the layers, not only of the head.
 TEST(SameBitsCases, CasesCoverEveryPanelType) {
   for (int type = 0; type <= static_cast<int>(PanelType::kPF); ++type) {
     // GGUF has no 8-bit floats, so no tiny model has them; F8Linear tests the law for their kernels.

@@ -1,5 +1,5 @@
-// A checkpoint in which one tensor has another type loads, or is refused with the tensor's name: the types in a file
-// are arbitrary.
+// The types in a file are arbitrary. A checkpoint in which one tensor has another type must load, or be refused with
+// the tensor's name.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -31,7 +31,7 @@ struct Checkpoint {
     data = file.substr(8 + n_bytes);
   }
 
-  // The file with one tensor of another type: its bytes, repeated or truncated.
+  // Returns the file with another type of one tensor, whose bytes are repeated or truncated to fit.
   std::string with(const std::string& changed, const std::string& dtype, size_t n_type_bytes) const {
     Json names = Json::object();
     std::string bytes;
@@ -62,7 +62,10 @@ void expect_no_type_is_taken_for_granted(const std::string& directory) {
   const Checkpoint checkpoint(directory + "/model.safetensors");
   size_t n_refused = 0, n_loaded = 0;
   for (const auto& [name, tensor] : checkpoint.header.items()) {
-    if (name.find(".1.") != std::string::npos || name.find(".2.") != std::string::npos) continue;  // as in layer 0
+    if (name.find(".1.") != std::string::npos || name.find(".2.") != std::string::npos)
+      continue;  // skipped: the same
+                 // tensors as in
+                 // layer 0
     for (const auto& [dtype, n_bytes] : std::vector<std::pair<std::string, size_t>>{
              {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F64", 8}, {"I8", 1}, {"U8", 1}, {"I64", 8}, {"BOOL", 1}, {"F16", 2}}) {
       const TempDir dir;
@@ -88,7 +91,7 @@ TEST(TensorTypes, EveryTypeInEveryPlaceLoadsOrIsRefusedByName) {
   }
 }
 
-// The biases of all experts are one matrix, which may come from a RowSource.
+// The biases of all experts are one matrix, which a RowSource may produce.
 TEST(TensorTypes, ExpertBiasesOfAnyTypeLoadOrAreRefusedByName) {
   IBID_NEED_SHARED(shared);
   expect_no_type_is_taken_for_granted(shared + "/reference/tiny/gpt_oss");

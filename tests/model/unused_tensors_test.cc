@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 constexpr DType kF = DType::kF32;
 
-// The committed llama with one additional tensor, of ones or of zeros.
+// Adds one tensor, of ones or of zeros, to the committed llama.
 class UnusedTensors : public testing::Test {
  protected:
   Status load_with(const std::string& name, const Shape& shape, float value = 1,
@@ -40,7 +40,7 @@ class UnusedTensors : public testing::Test {
     file_ = *open_model_file(dir_.path());
     return load_language_model(*file_, {.n_threads = 1}).status();
   }
-  // The last tensor of the file.
+  // Returns the last tensor of the file.
   UnusedTensor sorted() const { return unused_tensors(*file_, *read_config(*file_)).back(); }
 
   void expect_refused(const std::string& name, const Shape& shape, const std::string& model = "/logits/llama") {
@@ -68,11 +68,11 @@ TEST_F(UnusedTensors, UnknownLayerTensorsAreRefusedByName) {
   expect_refused("model.layers.1.self_attn.sub_norm.weight", {{24}, 1});
   expect_refused("lm_head.scale", {{40}, 1});
   expect_refused("model.embed_layernorm.weight", {{24}, 1});
-  // A row with experts, which have no bias.
+  // In an architecture with experts that have no bias.
   expect_refused("model.layers.0.mlp.experts.up_bias", {{8, 8}, 2}, "/families/dots1");
 }
 
-// The tensor table has places for biases that a model may lack; if present, they are used.
+// The tensor table has rows for biases that a model may lack. If a file has such a bias, it is used.
 TEST_F(UnusedTensors, BiasInTheTableIsUsed) {
   EXPECT_TRUE(load_with("model.layers.0.self_attn.o_proj.bias", {{24}, 1}).ok());
   const auto unused = unused_tensors(*file_, *read_config(*file_));

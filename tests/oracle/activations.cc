@@ -9,7 +9,7 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 namespace {
 
-// Huang & Schlag 2024: a parabola for x > 0, and an integral of ELU for the rest.
+// Huang & Schlag 2024: a parabola for x > 0, and an integral of ELU for other x.
 double xielu(const Activation& f, double x) {
   const auto alpha_p = static_cast<double>(f.alpha_p), alpha_n = static_cast<double>(f.alpha_n);
   const auto beta = static_cast<double>(f.beta), eps = static_cast<double>(f.eps);

@@ -1,4 +1,4 @@
-// The nonlinearities of MLPs, by definition.
+// The activation functions of MLPs, by their definitions.
 #pragma once
 
 #include "kernels/kernels.h"

@@ -1,6 +1,6 @@
-// Embeddings compared with a naive computation: the mean or last of the oracle's hidden states in double, divided by
-// its length. The bound is measured as in every_model_test.cc: the change of the oracle's own vector when every weight
-// is perturbed by a float's rounding.
+// Embeddings compared with a naive computation: the mean or the last of the oracle's hidden states in double, divided
+// by its length. The bound is measured as in every_model_test.cc: how much the oracle's own vector changes when every
+// weight is perturbed by the rounding of a float.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,7 +49,7 @@ TEST_P(EmbeddingsOracle, EmbeddingsMatchMeanOrLastOracleState) {
   for (const std::string text : {"a", "The quick brown fox", "x = [1, 2, 3]  # numbers, and then a good many words"}) {
     const Tokens ids = ids_to_embed((*engine)->state().tokenizer(), text);
     ASSERT_EQ(ids.size(), text.size() + 1);
-    ASSERT_EQ(ids.back(), 258);  // the end token of the model's texts
+    ASSERT_EQ(ids.back(), 258);  // the token that ends every text of this model
     for (const Index n_dims : {Index{128}, Index{32}}) {
       const auto got = embed((*engine)->state(), {ids}, {.n_dims = static_cast<size_t>(n_dims)});
       ASSERT_TRUE(got.ok()) << got.status().to_string();
@@ -61,7 +61,7 @@ TEST_P(EmbeddingsOracle, EmbeddingsMatchMeanOrLastOracleState) {
       std::printf("%zu ids, %zu numbers: off by %.2g, allowed: %.2g\n", ids.size(), static_cast<size_t>(n_dims),
                   distance, bound);
       EXPECT_LT(distance, bound) << text;
-      EXPECT_LT(bound, 1e-5);  // a wider bound would show nothing for numbers of size 0.1
+      EXPECT_LT(bound, 1e-5);  // a wider bound would prove nothing for numbers of size 0.1
     }
   }
 }

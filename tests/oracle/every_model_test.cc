@@ -1,7 +1,7 @@
 // Compares every architecture with the oracle, on each available checkpoint and on generated models of every weight
 // type, and the oracle itself with the logits of Hugging Face.
 //
-// The allowed distance is measured, not chosen. Reference numerics add in double, but store activations as float, a
+// The allowed distance is measured, not chosen. Reference numerics add in double but store activations as float, with a
 // rounding error of up to 2^-24 of their size. So the oracle is computed a second time with every weight perturbed by
 // up to 2^-24 of its size. The logits may differ by four times the resulting change (an activation is rounded more than
 // once: after a norm, a product, a residual) plus one rounding of the largest logit. Sensitive models get wide bounds,
@@ -36,8 +36,8 @@ using oracle::Index;
 using oracle::Matrix;
 
 constexpr double kFloatRounding = 0x1p-24;  // for a number of size 1
-// Exact numerics also add in float: with float weights, errors of up to 9 times the noise were measured. With quantised
-// weights their activations are int8: see reference_logits_test.cc.
+// Exact numerics also add in float; with float weights, errors of up to 9 times the noise were measured. With quantised
+// weights their activations are int8, which reference_logits_test.cc tests.
 constexpr double kReferenceFactor = 4, kExactFactor = 20;
 // Hugging Face computes in float, up to 5e-5 away from double (README.md of the reference data).
 constexpr double kHuggingFaceBound = 1e-4;
@@ -86,7 +86,7 @@ double distance(const Matrix& a, const Matrix& b) {
   return std::isnan(largest) ? INFINITY : largest;
 }
 
-// For longrope, the context that selects the original frequencies if the sequence is that short.
+// Returns the context for longrope: if the sequence is short enough, the one that selects the original frequencies.
 size_t context_for(const ModelConfig& config, size_t length) {
   for (const RopeRule& rule : config.ropes) {
     const auto original = static_cast<size_t>(rule.original_max_positions);
@@ -99,7 +99,7 @@ size_t context_for(const ModelConfig& config, size_t length) {
 struct Distances {
   double reference = 0, reference_bound = 0;
   double exact = 0, exact_bound = 0;
-  double hugging_face = -1;  // of the oracle; -1: no logits of Hugging Face
+  double hugging_face = -1;  // distance of the oracle from Hugging Face; -1: there are no logits of Hugging Face
   void take(const Distances& other) {
     reference = std::max(reference, other.reference);
     reference_bound = std::max(reference_bound, other.reference_bound);
@@ -138,7 +138,7 @@ void expect_within_bounds(const std::string& name, const Distances& d) {
   std::printf("\n");
 }
 
-// Uses the tokens and logits of logits.safetensors if it exists; else random tokens.
+// Uses the tokens and logits of logits.safetensors if that file exists; otherwise random tokens.
 Distances measure_all(const ModelFile& file, const ModelConfig& config, const std::string& logits_path) {
   if (!fs::exists(logits_path)) return measure(file, config, random_tokens(100, config.vocab_size, 3), nullptr);
   const auto logits = open(logits_path);
@@ -159,7 +159,8 @@ std::set<std::string> directories_in(const std::string& path) {
   return directories;
 }
 
-// True if `path` holds a model of a supported architecture; compares it, and adds its row to `reached`.
+// Compares the model at `path`, and adds its row to `reached`. Returns false if `path` has no model of a supported
+// architecture.
 bool expect_oracle(const std::string& path, const std::string& logits_path, std::set<const Architecture*>& reached) {
   SCOPED_TRACE(path);
   const auto file = open_model_file(path);
@@ -208,8 +209,8 @@ TEST(EveryModel, ReferenceDataCheckpointsMatchOracle) {
       unreached.erase(std::string(name));
     }
   }
-  // Not reached: these rows differ from those of their text models only in the section of config.json
-  // (ReferenceLogits.TextConfigSectionGivesTheSameModel).
+  // The reference data has no models for these rows, which differ from those of their text models only in the section
+  // of config.json (ReferenceLogits.TextConfigSectionGivesTheSameModel).
   EXPECT_EQ(unreached, (std::set<std::string>{"qwen2_5_vl", "qwen2_vl", "qwen2vl"}));
 }
 
@@ -257,8 +258,8 @@ TEST(EveryModel, GeneratedModelsOfOddShapesMatchOracle) {
   expect_made_model("ungrouped", ungrouped);
 }
 
-// The oracle expands keys and values; the model attends over latent rows, with W_kvb split between both sides. If W_kvb
-// is quantised, its key part is exact, and its value part has int8 inputs in exact numerics.
+// The oracle expands keys and values, while the model attends over latent rows, with W_kvb split between both sides. If
+// W_kvb is quantised, its key part is exact, and its value part has int8 inputs in exact numerics.
 TEST(EveryModel, GeneratedModelsWithLatentAttentionMatchOracle) {
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kQ8_0, DType::kQ5_1, DType::kQ4_K}) {
     SCOPED_TRACE(dtype_name(dtype));
@@ -279,8 +280,8 @@ TEST(EveryModel, GeneratedModelsWithLatentAttentionMatchOracle) {
   }
 }
 
-// A bound that wrong models also meet would prove nothing. Makes small mistakes in the oracle, each of which must
-// exceed the bound of the correct one.
+// A bound that wrong models also meet would prove nothing. So this makes small mistakes in the oracle, each of which
+// must exceed the bound of the correct one.
 TEST(EveryModel, BoundsDetectSmallMistakes) {
   const std::string path = golden_dir() + "/families/llama4_text";
   const auto file = open(path);

@@ -19,7 +19,7 @@ Vector softmax(const Vector& x) {
   return powers / powers.sum();
 }
 
-// The indices of the n largest; of equal ones, the lower index first.
+// Returns the indices of the n largest numbers; among equal ones the lower index comes first.
 std::vector<Index> largest(const Vector& x, Index n) {
   std::vector<Index> order(static_cast<size_t>(x.size()));
   std::iota(order.begin(), order.end(), Index{0});
@@ -28,7 +28,7 @@ std::vector<Index> largest(const Vector& x, Index n) {
   return order;
 }
 
-// Excludes the experts of all but the best groups; the score of a group is the sum of its two best.
+// Excludes the experts of all groups except the best. The score of a group is the sum of its two best experts' scores.
 void keep_best_groups(const RouterRule& rule, Vector& choice) {
   const auto n_groups = static_cast<Index>(rule.n_groups);
   const Index size = choice.size() / n_groups;
@@ -46,7 +46,7 @@ void keep_best_groups(const RouterRule& rule, Vector& choice) {
 
 struct Chosen {
   std::vector<Index> experts;
-  Vector weights;  // one each
+  Vector weights;  // one per expert
 };
 
 Chosen route(const RouterRule& rule, const Vector& logits, const Vector& choice_bias) {

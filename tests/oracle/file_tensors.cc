@@ -11,7 +11,7 @@ namespace {
 
 using enum TensorRole;
 
-// A reproducible number in [-1, 1] for each weight of a file.
+// Returns a reproducible number in [-1, 1] for each weight of a file.
 double unit_noise(uint64_t tensor, uint64_t i) {
   uint64_t z = tensor + (i + 1) * 0x9e3779b97f4a7c15u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -38,7 +38,7 @@ bool is_expert_matrix(TensorRole role) {
   return role == kExpertGateUp || role == kExpertGate || role == kExpertUp || role == kExpertDown;
 }
 
-// `n` rows from each of `n_groups` groups, starting at row `first` of the group.
+// Returns `n` rows from each of `n_groups` groups, starting at row `first` of the group.
 Matrix rows_of_groups(const Matrix& all, Index n_groups, Index first, Index n) {
   Matrix rows(n_groups * n, all.cols());
   const Index stride = all.rows() / n_groups;
@@ -92,7 +92,7 @@ std::string FileTensors::fill_in(const std::string& spelling, size_t layer, size
   return name;
 }
 
-// The matrix, or the vector as one column, that begins at `values`.
+// Returns the tensor that begins at `values`: a matrix, or a vector as one column.
 Matrix FileTensors::as_matrix(const Stored& stored, TensorRole role, const double* values) const {
   const TensorRow& row = tensor_row(role);
   const size_t rank = stored.shape.rank;
@@ -105,7 +105,8 @@ Matrix FileTensors::as_matrix(const Stored& stored, TensorRole role, const doubl
   auto rows = static_cast<Index>(rank < 2 ? 1 : stored.shape[rank - 2]);
   if (role == kMixConv || row.part_of == kMixConv) rows = static_cast<Index>(stored.values.size()) / cols;
   const Matrix as_it_is = Eigen::Map<const Matrix>(values, rows, cols);
-  // Some checkpoints store float experts as [in, out], others of the same architecture do not: the shape decides.
+  // Some checkpoints store float experts as [in, out], but others of the same architecture do not. So the shape
+  // decides.
   const auto inputs = static_cast<Index>(role == kExpertDown ? config_.moe.ffn_dim : config_.dim);
   const bool turned = is_expert_matrix(role) ? config_.experts_transposed && stored.is_float && rows == inputs
                                              : config_.transposed && row.per_layer();
@@ -137,7 +138,7 @@ Matrix FileTensors::own(TensorRole role, size_t layer, size_t copy) const {
   return {};
 }
 
-// The rows of queries, keys and values follow each other, in total or per KV head.
+// Returns a part of fused q|k|v, whose rows are in that order, in total or for each KV head.
 Matrix FileTensors::part_of_qkv(const Matrix& fused, TensorRole role, size_t layer) const {
   const auto q = static_cast<Index>(config_.q_dim(layer)), kv = static_cast<Index>(config_.kv_dim(layer));
   const Index first = role == kWq || role == kBq ? 0 : role == kWk || role == kBk ? q : q + kv;
@@ -146,13 +147,13 @@ Matrix FileTensors::part_of_qkv(const Matrix& fused, TensorRole role, size_t lay
   return rows_of_groups(fused, n_groups, first / n_groups, n / n_groups);
 }
 
-// For each head its query, then its gate.
+// Returns the queries or the gates of a tensor that has for each head its query, then its gate.
 Matrix FileTensors::query_or_gate(const Matrix& fused, bool is_gate, size_t layer) const {
   const auto n = static_cast<Index>(config_.n_heads), d = static_cast<Index>(config_.layers[layer].head_dim);
   return rows_of_groups(fused, n, is_gate ? d : 0, d);
 }
 
-// Gate and up follow each other or, in some experts, alternate row by row.
+// Returns gate or up of a fused tensor. They follow each other or, in some experts, alternate row by row.
 Matrix FileTensors::half_of(const Matrix& gate_up, bool is_up, bool of_expert) const {
   const Index half = gate_up.rows() / 2;
   if (of_expert && config_.experts_interleaved) return rows_of_groups(gate_up, half, is_up ? 1 : 0, 1);
@@ -169,7 +170,7 @@ Matrix FileTensors::find_or_cut(TensorRole role, size_t layer, size_t copy) cons
   }
   const Matrix own_one = own(role, layer, copy);
   const auto fused = [&](TensorRole whole) { return own(whole, layer, copy); };
-  // GGUF uses one name for up and for gate|up.
+  // GGUF uses one name for up and for fused gate|up.
   const bool is_gate_up =
       role == kWUp && config_.gated && own_one.rows() == 2 * static_cast<Index>(config_.layers[layer].ffn_dim);
   if (own_one.size() > 0 && !is_gate_up) return own_one;

@@ -1,8 +1,8 @@
 // FileTensors: the weights of a model file in double, in the form of the papers' formulas.
 //
-// Two parts are shared with the product, so their errors are not found here: the readers of weights/ (bytes to floats,
+// Two parts are shared with the product, so this does not find their errors: the readers of weights/ (bytes to floats,
 // compared with other implementations in tests/weights/), and the table of tensor names (model/tensors/tensor_table.h,
-// verified by the logits of Hugging Face). All later processing is its own: splitting fused tensors, transposing,
+// verified by the logits of Hugging Face). All later processing is written anew: splitting fused tensors, transposing,
 // stacked experts, norms stored without their 1. It never reorders rows: if a file stores pairs as neighbours, the
 // oracle rotates neighbours.
 #pragma once
@@ -19,14 +19,14 @@ namespace ibid::oracle {
 
 class FileTensors {
  public:
-  // Multiplies every weight by 1 + noise u, u in [-1, 1].
+  // noise: multiplies every weight by 1 + noise u, u in [-1, 1].
   FileTensors(const ModelFile& file, const ModelConfig& config, double noise = 0)
       : file_(file), config_(config), noise_(noise) {}
 
   // [out, in]; empty if the file has no such tensor. copy: number of the expert or stream.
   Matrix matrix(TensorRole role, size_t layer = 0, size_t copy = 0) const;
   Vector vector(TensorRole role, size_t layer = 0, size_t copy = 0) const;
-  // The tensor under the role's own names; it may be a fused tensor.
+  // The tensor with the role's own name, which may be a fused tensor.
   Matrix as_stored(TensorRole role, size_t layer = 0) const { return own(role, layer, 0); }
   // The weight of a norm, including its 1.
   Vector norm(TensorRole role, size_t layer = 0) const;
@@ -39,7 +39,7 @@ class FileTensors {
   };
   const Stored* find(const std::string& name) const;
   Matrix as_matrix(const Stored& stored, TensorRole role, const double* values) const;
-  // The tensor under the role's own names; a vector is one column.
+  // The tensor with the role's own name; a vector is returned as one column.
   Matrix own(TensorRole role, size_t layer, size_t copy) const;
   Matrix heads_side_by_side(const std::string& spelling, size_t layer) const;
   Matrix find_or_cut(TensorRole role, size_t layer, size_t copy) const;

@@ -8,7 +8,7 @@ namespace {
 
 using enum TensorRole;
 
-constexpr double kEps = 1e-6;  // of the norms of latents: the class default in transformers
+constexpr double kEps = 1e-6;  // for the norms of latents: the class default in transformers
 
 Matrix latent(const Matrix& x, Index rank, const Vector& weight) { return rms_norm(x.leftCols(rank), weight, kEps); }
 

@@ -21,7 +21,7 @@ std::vector<Matrix> layer_inputs(const Model& model, TokenSpan tokens, const Mat
     Matrix input = norm(c, projected.middleCols(first, n), weight);
     for (Index i = 0; i < input.rows(); ++i) {
       const auto id = static_cast<Index>(tokens[static_cast<size_t>(i)]);
-      // Token ids beyond the table, for images and sounds, use row 0.
+      // Larger token ids, of images and sounds, use row 0.
       input.row(i) += std::sqrt(static_cast<double>(n)) * embed.row(id < embed.rows() ? id : 0).segment(first, n);
     }
     inputs.push_back(input / std::sqrt(2.0));

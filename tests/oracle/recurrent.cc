@@ -23,7 +23,7 @@ Matrix sigmoid(const Matrix& x) {
 }
 Index index(size_t n) { return static_cast<Index>(n); }
 
-// Convolves each column separately; w: [columns, K], whose last tap is for the current row.
+// Convolves each column separately. w: [columns, K]; its last tap multiplies the current row.
 Matrix convolve(const Matrix& x, const Matrix& w, const Vector& bias) {
   Matrix y = Matrix::Zero(x.rows(), x.cols());
   for (Index t = 0; t < x.rows(); ++t) {
@@ -36,13 +36,13 @@ Matrix convolve(const Matrix& x, const Matrix& w, const Vector& bias) {
   return y;
 }
 
-// The matrix or decay A < 0 of the papers.
+// Returns the papers' matrix or decay A < 0.
 Matrix negative_rates(const Model& model, const Matrix& stored) {
   if (!model.config.recurrent.logs_of_decays) return stored;
   return -stored.array().exp();
 }
 
-// Norms and gates o, and multiplies by W_out.
+// Applies norm and gate to o, and multiplies by W_out.
 Matrix finish(const Model& model, size_t layer, const Matrix& o, const Matrix& z) {
   const RecurrentMixer& m = model.config.recurrent;
   Matrix y = o;
@@ -104,7 +104,7 @@ Matrix mamba2(const Model& model, size_t layer, const Matrix& h) {
   const Index heads = index(m.n_heads), p = index(m.value_dim), n = index(m.key_dim), groups = index(m.n_key_heads);
   const Index d = heads * p, gn = groups * n;
   Vector in_bias = w.vector(kBMixIn, layer);
-  in_bias /= static_cast<double>(m.input_scale);                // z_scale etc. include it
+  in_bias /= static_cast<double>(m.input_scale);                // z_scale and the other factors include input_scale
   Matrix all = linear(h, w.as_stored(kMixIn, layer), in_bias);  // z | x | B | C | dt
   all.leftCols(d) *= static_cast<double>(m.z_scale);
   all.middleCols(d, d) *= static_cast<double>(m.v_scale);
@@ -131,12 +131,13 @@ Matrix mamba2(const Model& model, size_t layer, const Matrix& h) {
   return finish(model, layer, y, all.leftCols(d));
 }
 
-// Inputs of a delta rule; q, k, v after convolve_inputs(). Rates, decays: [T, heads]; Kimi's decays: [T, heads N].
+// Inputs of a delta rule, with q, k, v after convolve_inputs(). Rates and decays are [T, heads]; Kimi's decays are [T,
+// heads N].
 struct DeltaInputs {
   Matrix q, k, v, z, rates, decays;
 };
 
-// Splits fused inputs that are stored per key head: q, k, then v and z of its heads.
+// Splits fused inputs that are stored by key head: q, k, then v and z of its heads.
 DeltaInputs of_groups(const RecurrentMixer& m, const Matrix& all, const Matrix& numbers) {
   const Index groups = index(m.n_key_heads), n = index(m.key_dim), each = index(m.n_heads) / groups;
   const Index values = each * index(m.value_dim), stride = 2 * n + 2 * values;

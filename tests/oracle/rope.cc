@@ -17,8 +17,8 @@ double plain(const RopeRule& rule, Index pair) {
   return std::pow(rule.theta, -2.0 * static_cast<double>(pair) / static_cast<double>(rule.rotary_dim));
 }
 
-// Peng et al. 2023 (YaRN), section 3.2: pairs with many rotations in the original context keep their frequency, those
-// with few are interpolated, with a linear ramp over the pairs in between.
+// Peng et al. 2023 (YaRN), section 3.2: pairs with many rotations in the original context keep their frequency, and
+// those with few are interpolated; in between there is a linear ramp over the pairs.
 double yarn(const RopeRule& rule, Index pair) {
   const auto pair_with = [&](double turns) {
     const double original = rule.original_max_positions;
@@ -37,7 +37,7 @@ struct Llama3 {
   double factor, low, high, original;
 };
 
-// The numbers of Llama 3.1's rule are in config.json only; GGUF has the resulting factors as a tensor.
+// Returns the numbers of Llama 3.1's rule, which only config.json has; GGUF has the resulting factors as a tensor.
 std::optional<Llama3> llama3_of(const ModelFile& file) {
   if (file.config_json() == nullptr) return std::nullopt;
   const Json& whole = *file.config_json();
@@ -53,7 +53,7 @@ std::optional<Llama3> llama3_of(const ModelFile& file) {
   return std::nullopt;
 }
 
-// Llama 3.1 (transformers, modeling_rope_utils): by wavelength of a pair.
+// The rule of Llama 3.1, by the wavelength of a pair (transformers, modeling_rope_utils).
 double llama3(const Llama3& rule, double frequency) {
   const double wave = kTurn / frequency;
   if (wave < rule.original / rule.high) return frequency;
@@ -66,7 +66,7 @@ double llama3(const Llama3& rule, double frequency) {
 
 Rope make_rope(const ModelFile& file, const RopeRule& rule, size_t context) {
   const std::optional<Llama3> by_wave = llama3_of(file);
-  // Ding et al. 2024 (LongRoPE): one of two lists of divisors, depending on whether the context is extended.
+  // Ding et al. 2024 (LongRoPE): there are two lists of divisors, one of which is for an extended context.
   const bool extended = static_cast<double>(context) > rule.original_max_positions;
   const bool is_short = rule.kind == RopeRule::Kind::kLongrope && !extended;
   const std::vector<float>& divisors = is_short ? rule.short_factors : rule.frequency_factors;

@@ -1,5 +1,6 @@
 // Rotary position embedding (Su et al. 2021) and its rules for extended contexts. The oracle computes frequencies,
-// angles and rotations itself; the configuration has the numbers of a rule: base, factor, original context, magnitude.
+// angles and rotations itself; it takes only the numbers of a rule from the configuration: base, factor, original
+// context, magnitude.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +19,10 @@ struct Rope {
 // Which two numbers of a head are rotated together.
 enum class Pairs { kHalves, kNeighbours };
 
-// The rope of `rule` for a model with sequences of up to `context` positions.
+// Returns the rope of `rule` for a model with sequences of up to `context` positions.
 Rope make_rope(const ModelFile& file, const RopeRule& rule, size_t context);
 
-// Rotates the first numbers of one head, two per frequency; row p is position p. head: [T, head_dim]
+// Rotates the first numbers of one head, two for each frequency; row p is position p. head: [T, head_dim]
 void rotate(const Rope& rope, Pairs pairs, Eigen::Ref<Matrix, 0, Eigen::OuterStride<>> head);
 
 }  // namespace ibid::oracle

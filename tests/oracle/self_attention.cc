@@ -40,7 +40,7 @@ void norm_and_rotate(const Model& model, size_t layer, const Vector& weight, Mat
   }
 }
 
-// Factors of h are folded into those of scores and outputs, so a bias is divided by them.
+// Returns a bias, divided by the factors of h, because these are multiplied into the factors of scores and outputs.
 Vector bias_of(const Model& model, TensorRole role, size_t layer) {
   const Vector bias = model.weights.vector(role, layer);
   return bias.size() == 0 ? bias : Vector(bias / static_cast<double>(model.config.attention_input_scale));
@@ -83,7 +83,7 @@ KeysAndValues keys_and_values_of(const Model& model, size_t layer, const Matrix&
   return kv;
 }
 
-// Llama 4 and Ministral 3: scales queries by position.
+// Scales queries by position (Llama 4 and Ministral 3).
 void grow(const Model& model, size_t layer, Matrix& queries) {
   const ModelConfig& c = model.config;
   if (c.query_growth == 0 || (c.query_growth_without_rope && c.layers[layer].rope != kNoRope)) return;
@@ -93,7 +93,7 @@ void grow(const Model& model, size_t layer, Matrix& queries) {
   }
 }
 
-// The first position visible to position p, which sees all positions up to itself.
+// Returns the first position that position p sees; it sees all positions from there to itself.
 Index first_seen(const ModelConfig& config, size_t layer, Index p) {
   const auto window = static_cast<Index>(config.layers[layer].window);
   const auto chunk = static_cast<Index>(config.attention_chunk);
@@ -103,7 +103,7 @@ Index first_seen(const ModelConfig& config, size_t layer, Index p) {
   return first;
 }
 
-// Attention of every head and row. Several query heads share one KV head.
+// Computes attention of every head and row. Several query heads share one KV head.
 Matrix attend_all(const Model& model, size_t layer, const Matrix& queries, const KeysAndValues& kv, Index n_kv_heads) {
   const ModelConfig& c = model.config;
   const auto n_heads = static_cast<Index>(c.n_heads);

@@ -1,4 +1,4 @@
-// The output of attention, before the norm after it, if any: projections, norms of heads, rope, masks, gates.
+// The output of attention, before the norm that may follow it: projections, norms of heads, rope, masks, gates.
 // Sources: Vaswani et al. 2017; Ainslie et al. 2023 (GQA); Beltagy et al. 2020 (windows); Henry et al. 2020 (norms of
 // queries and keys); Meta 2025 (Llama 4: chunks, scaled queries); DeepSeek-V2 2024 (latent attention).
 #pragma once
@@ -9,8 +9,8 @@
 
 namespace ibid::oracle {
 
-// W_o attend(q, k, v) of rows h at positions 0, 1, 2 ...  cache: [KV layers]; writes that of the layer. adapter: index
-// of the layer's adapter, in models with adapters of attention.
+// W_o attend(q, k, v) of rows h at positions 0, 1, 2 ... cache: [KV layers]; the layer writes its own element. adapter:
+// index of the layer's adapter, in models with adapters of attention.
 Matrix self_attention(const Model& model, size_t layer, const Matrix& h, std::vector<KeysAndValues>& cache,
                       size_t adapter = 0);
 

@@ -10,11 +10,11 @@ namespace ibid::oracle {
 
 struct Scores {
   double scale = 1;
-  double softcap = 0;  // scores s become cap tanh(s / cap); 0: none
+  double softcap = 0;  // scores s become cap tanh(s / cap); 0: no cap
   std::optional<double> sink;
 };
 
-// The values, weighted by the softmax of the scores. keys, values: one row per visible position.
+// The sum of the values, weighted by the softmax of the scores. keys, values: one row per visible position.
 Vector attend(const Scores& rule, const Vector& query, const Matrix& keys, const Matrix& values);
 
 }  // namespace ibid::oracle

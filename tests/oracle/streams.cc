@@ -11,7 +11,7 @@ namespace {
 
 using enum TensorRole;
 
-// y, with each row scaled to the magnitude of that of x.
+// Returns y with each row scaled to the magnitude of that row of x.
 Matrix as_large_as(const Matrix& x, Matrix y) {
   for (Index i = 0; i < y.rows(); ++i) {
     const double square = std::max(y.row(i).array().square().mean(), 1e-5);

@@ -30,7 +30,7 @@ Matrix embed(const Model& model, TokenSpan tokens) {
   return x;
 }
 
-// Input of attention or the MLP: x itself if there are only norms after the blocks.
+// Returns the input of attention or the MLP: norm(x), or x itself if the model has norms only after the blocks.
 Matrix norm_before(const Model& model, size_t layer, TensorRole weight, TensorRole bias, const Matrix& x) {
   const ModelConfig& c = model.config;
   if (c.norms_of(layer) == NormPlaces::kAfter) return x;
@@ -46,12 +46,12 @@ Matrix finish(const Model& model, size_t layer, TensorRole weight, const Matrix&
   return static_cast<double>(c.residual_scale) * normed;
 }
 
-// x after a block with input h and output `given`.
+// Returns x after a block with input h and output `given`.
 Matrix after_block(const Matrix& x, const Matrix& h, const Residual& rule, const Matrix& given) {
   return static_cast<double>(rule.kept) * (rule.of_norm ? h : x) + static_cast<double>(rule.factor) * given;
 }
 
-// Menghani et al. 2024 (LAuReL): a low-rank bypass of attention.  x: including attention's output
+// Menghani et al. 2024 (LAuReL): a low-rank bypass of attention. x includes attention's output.
 Matrix with_laurel(const Model& model, size_t layer, const Matrix& x, const Matrix& h) {
   if (model.config.laurel_rank == 0) return x;
   const FileTensors& w = model.weights;
@@ -66,7 +66,7 @@ Matrix feed_forward(const Model& model, size_t layer, const Matrix& x, const Mat
   return experts(model, layer, h, h);
 }
 
-// x after the attention and the MLP of a layer.
+// Returns x after attention and MLP of a layer.
 Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<KeysAndValues>& cache) {
   const LayerConfig& of_layer = model.config.layers[layer];
   const bool mixes = of_layer.attends || of_layer.state_layer != kNoState;
@@ -85,7 +85,8 @@ Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<
   Matrix read;
   if (!model.config.parallel) {
     read = norm_before(model, layer, kFfnNorm, kFfnNormBias, y);
-  } else {  // Wang & Komatsuzaki 2021: the MLP reads the x that attention read, through attention's norm or its own
+  } else {  // Wang & Komatsuzaki 2021: the MLP reads the x that attention read, through attention's norm or one of its
+            // own
     const bool has_own = model.weights.vector(kFfnNorm, layer).size() > 0;
     read = has_own ? norm_before(model, layer, kFfnNorm, kFfnNormBias, x) : h;
   }
@@ -140,7 +141,7 @@ Matrix final_norm(const Model& model, const Matrix& x) {
   return norm(c, x, model.weights.norm(kFinalNorm), bias);
 }
 
-// logits = W_head h.  h: after the final norm
+// logits = W_head h. h: after the final norm.
 Matrix head(const Model& model, const Matrix& h) {
   const ModelConfig& c = model.config;
   Matrix w = c.tied ? Matrix() : model.weights.matrix(kLmHead);

@@ -1,4 +1,4 @@
-// Converts text to the alphabet of byte-level BPE, for files that tests write. Tokenizers only convert back
+// Converts text to the alphabet of byte-level BPE, for files that tests write. The product only converts back
 // (tokenizer/byte_alphabet.h).
 #pragma once
 
@@ -16,7 +16,7 @@ inline std::string bytes_to_alphabet(std::string_view bytes) {
   for (const char c : bytes) {
     const unsigned byte = static_cast<unsigned char>(c);
     uint32_t character = byte;
-    if (!is_printable(byte)) {  // the others are consecutive from U+0100
+    if (!is_printable(byte)) {  // bytes that are not printable are mapped to consecutive characters from U+0100 on
       character = 0x100;
       for (unsigned lower = 0; lower < byte; ++lower) character += is_printable(lower) ? 0 : 1;
     }

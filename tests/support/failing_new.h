@@ -1,5 +1,5 @@
-// FailingNew: counts the calls of operator new and makes it fail at the n-th allocation of this thread or of all
-// threads, once or from there on. Inactive unless a FailingNew object exists. Link ibid_failing_new.
+// FailingNew: counts the calls of operator new, and makes the n-th allocation fail, of this thread or of all threads,
+// once or from then on. Inactive unless a FailingNew object exists. Link ibid_failing_new.
 #pragma once
 
 #include <cstddef>
@@ -11,16 +11,16 @@ class FailingNew {
   enum class Threads { kThisOne, kAll };
   static constexpr size_t kNever = ~size_t{0};
 
-  // Counts allocations from now on. The n-th (from 0) throws std::bad_alloc, and with `lasting` every later one too.
-  // REQUIRES: no other FailingNew in this thread; with kAll in the program.
+  // Counts allocations from now on. Allocation number n (from 0) throws std::bad_alloc; with `lasting`, all later ones
+  // do too. REQUIRES: no other FailingNew exists in this thread; with kAll, in the program.
   explicit FailingNew(size_t n, bool lasting = false, Threads threads = Threads::kThisOne);
   ~FailingNew() { stop(); }
   FailingNew(const FailingNew&) = delete;
   FailingNew& operator=(const FailingNew&) = delete;
 
-  // Allocations succeed again and are no longer counted.
+  // Makes allocations succeed again; they are no longer counted.
   void stop();
-  size_t allocations() const;  // requested until stop()
+  size_t allocations() const;  // number of allocations until stop()
   bool has_failed() const;
 
  private:

@@ -53,7 +53,7 @@ FakeModel::FakeModel(const Options& options)
       layout_(KvLayout::make(row_shapes(options), KvDType::kF32,
                              std::vector(options.recurrent ? 2 : 0, StateShape{kStateFloats, 1}))) {}
 
-// A state is the number of tokens before it, and a hash of them that is exact in a float.
+// A state consists of the number of tokens before it, and a hash of them that is exact in a float.
 void FakeModel::stage_states(const SequenceChunk& chunk) const {
   const auto advance = [](std::array<float, kStateFloats>& state, float id) {
     ++state[0];
@@ -113,7 +113,7 @@ Status FakeModel::forward(std::span<const SequenceChunk> batch, std::stop_token 
   return {};
 }
 
-// Commits the chunks and writes the logits.
+// Commits the chunks, and writes the wanted logits.
 void FakeModel::finish_pass(std::span<const SequenceChunk> batch, size_t n_wanted, Logits& logits) {
   const size_t stride = (vocab_size() + 15) / 16 * 16;
   float* out = logits.resize(n_wanted, vocab_size(), stride);
@@ -140,7 +140,7 @@ Status FakeModel::stage(const SequenceChunk& chunk, size_t layer) const {
   return {};
 }
 
-// Continues `hash` with the tokens stored in the keys of positions [begin, end).
+// Continues `hash` with the tokens that the keys of positions [begin, end) contain.
 uint64_t FakeModel::hash_rows(const KvCacheEntry& entry, size_t begin, size_t end, uint64_t hash,
                               Tokens& prefix) const {
   for (size_t position = begin; position < end; ++position) {

@@ -1,10 +1,10 @@
-// FakeModel: a LanguageModel without weights. The keys it stores are the tokens, and its logits are a
-// hash of all tokens that it reads back from the cache: wrong, missing or stale keys change them. States of recurrent
-// layers are hashes of all tokens, too, and it checks the state at the start of every pass; with a window, it
-// checks the positions that a pass reads, and that they are leased. It records every token of its input, and fails or
-// cancels on demand in any layer of any pass.
+// FakeModel: a LanguageModel without weights. Its keys are the tokens, and its logits are a hash of all tokens that it
+// reads back from the cache, so wrong, missing or stale keys change the logits. States of recurrent layers are hashes
+// of all tokens too, and the model checks the state at the start of every pass. With a window, it checks that the
+// positions that a pass reads are present and leased. It records every token of its input, and fails or cancels on
+// demand in any layer of any pass.
 //
-// Its output can be scripted, so that conversations are known in advance.
+// Its output can be scripted, so that a test knows conversations in advance.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class FakeModel : public LanguageModel {
     size_t max_chunk = 32;
     size_t n_layers = 2;
     bool recurrent = false;  // two additional layers with a state
-    size_t window = 0;       // positions visible in all layers except the first; 0: all
+    size_t window = 0;       // number of positions that are visible in all layers except the first; 0: all
   };
   struct Fed {
-    size_t position;  // of the first token
+    size_t position;  // position of the first token
     Tokens tokens;
     WantLogits want;
   };
@@ -43,20 +43,20 @@ class FakeModel : public LanguageModel {
   const KvLayout& kv_layout() const override { return layout_; }
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
 
-  // Every committed chunk, in order; take_fed(): the tokens of all sequences since its last call.
+  // fed() has every committed chunk, in order; take_fed() returns the tokens of all sequences since its last call.
   const std::vector<Fed>& fed() const { return fed_; }
   Tokens take_fed();
   size_t n_calls() const { return n_calls_; }  // including failed ones
 
   // Returns the next token after a prefix, which gets by far the largest logit. nullopt: the hash decides.
   std::function<std::optional<TokenId>(TokenSpan prefix)> script;
-  // Called before each layer of each pass (numbered from 0); forward() returns its error.
+  // Called before each layer of each pass (`call` counts from 0). forward() returns its error.
   std::function<Status(size_t call, size_t layer)> before_layer;
   // Called with the logits of each row, which it may change.
   std::function<void(TokenSpan prefix, std::span<float> row)> change_logits;
 
-  // Keys and values of all layers as floats, [length][n_layers][2 * head_dim], for layers with a window only the
-  // positions that the next one may read. For comparing two entries.
+  // Keys and values of all layers as floats, [length][n_layers][2 * head_dim], for comparing two entries. For layers
+  // with a window only the positions that the next one may read.
   static std::vector<float> rows_of(const KvCacheEntry& entry);
 
  private:
@@ -74,7 +74,7 @@ class FakeModel : public LanguageModel {
   size_t n_calls_ = 0;
 };
 
-// Scripts the answers by number: the kth answer of any conversation in ChatML is replies[k], then <|im_end|>.
+// Returns a script: the kth answer of any conversation in ChatML is replies[k], then <|im_end|>.
 std::function<std::optional<TokenId>(TokenSpan)> chat_script(const FakeTokenizer& tokenizer,
                                                              std::vector<Tokens> replies);
 

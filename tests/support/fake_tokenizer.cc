@@ -27,7 +27,8 @@ FakeTokenizer::FakeTokenizer(const std::vector<std::string>& pieces, const std::
 
 PartialEncoding FakeTokenizer::encode_growing(const MarkedText& marked, TextContext) const {
   const std::string_view text = marked.view();
-  std::vector<size_t> special_until;  // per byte: limit of a special token that begins there; 0: not allowed
+  std::vector<size_t> special_until;  // for each byte: where a special token that begins there must end at the latest;
+                                      // 0: none may begin
   for (const MarkedText::Run run : marked.runs()) {
     const size_t end = special_until.size() + run.bytes.size();
     special_until.resize(end, run.origin == TextOrigin::kTemplate ? end : 0);

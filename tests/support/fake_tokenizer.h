@@ -1,6 +1,6 @@
-// FakeTokenizer: a small vocabulary with a simple encoding: the longest known piece wins, from left to right.
-// Every byte is a token, so every text has an encoding; some pieces are longer, so that different token
-// sequences spell the same text, and appending text can change the last tokens.
+// FakeTokenizer: a small vocabulary with a simple encoding: from left to right, the longest known piece is used. Every
+// byte is a token, so every text has an encoding. Some pieces are longer, so that different token sequences spell the
+// same text, and appending text can change the last tokens.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class FakeTokenizer : public Tokenizer {
  public:
   // more_special: additional special tokens; those that end a turn are also in `ends`.
   explicit FakeTokenizer(const std::vector<std::string>& more_special = {}, const std::vector<std::string>& ends = {});
-  // With only 264 tokens, like the tiny checkpoints of the reference data.
+  // Has only 264 tokens, as the tiny checkpoints of the reference data do.
   static FakeTokenizer small();
 
   size_t vocab_size() const override { return pieces_.size(); }
@@ -29,7 +29,7 @@ class FakeTokenizer : public Tokenizer {
   std::optional<TokenId> eos() const override { return end_of_text; }
   const std::vector<TokenId>& end_of_turn() const override { return end_of_turn_; }
 
-  // Tokens of the given pieces, which need not be the encoding: sampled({"ab", "c"}).
+  // Returns the tokens of these pieces, which need not be the encoding of their text: sampled({"ab", "c"}).
   Tokens sampled(const std::vector<std::string>& pieces) const;
   Tokens template_ids(std::string_view text) const { return encode(text, TextOrigin::kTemplate, false); }
 

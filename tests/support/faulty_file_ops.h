@@ -1,5 +1,5 @@
-// FaultyFileOps: a file system, the real one by default, in which one call fails. Run a scenario without a fault, read
-// calls(), and run it again with a fault at each of them. Thread-safe, except for the calls that set the fault.
+// FaultyFileOps: a file system (by default the real one) in which one call fails. Run a scenario without a fault, read
+// calls(), and run it again with a fault at each call. Thread-safe, except for the functions that set the fault.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@ class FaultyFileOps : public FileOps {
  public:
   explicit FaultyFileOps(FileOps& files = system_file_ops()) : files_(files) {}
 
-  // Makes the nth call from now on (0 is the next one) fail with kIo and the message of `error_number`; a failing write
-  // writes half of its bytes.
+  // Makes the nth call from now on (0 is the next one) fail with kIo and the message of `error_number`. If it is a
+  // write, half of its bytes are written.
   void fail_call(int nth, int error_number = EIO) {
     error_number_ = error_number;
     fail_at_ = calls_ + nth;
   }
-  // Makes that call and all later ones fail, as if the process had been killed there.
+  // Makes the nth call and all later ones fail, as if the process had been killed there.
   void crash_at_call(int nth) {
     fail_call(nth);
     crashing_ = true;
@@ -49,10 +49,10 @@ class FaultyFileOps : public FileOps {
   Status sync_directory(const std::string& path) override;
   Result<std::vector<std::string>> list(const std::string& path) override;
 
-  // Called before each call, on its thread, with the call's name: "write", "list" ... Set it before the first call.
+  // Called before each call, on its thread, with the call's name ("write", "list" ...). Set it before the first call.
   std::function<void(std::string_view what)> before_call;
 
-  // Counts a call and returns its result; used by the files and directories that this opened.
+  // Counts a call and returns its result. The files and directories that this object opened call it.
   Status next_call(std::string_view what);
 
  private:

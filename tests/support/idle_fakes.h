@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// Other programs keep every processor busy; wait() returns only on interrupt().
+// A machine on which other programs keep every processor busy: wait() returns only on interrupt().
 class NeverIdle : public IdleTime {
  public:
   void wait() override { interrupted_.acquire(); }

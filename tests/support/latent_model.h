@@ -1,4 +1,4 @@
-// A small model with latent attention with sizes that are not multiples of vectors or blocks, as a GGUF file.
+// A small model with latent attention, as a GGUF file. Its sizes are not multiples of vectors or blocks.
 #pragma once
 
 #include <cmath>
@@ -12,8 +12,8 @@
 namespace ibid {
 
 struct LatentModel {
-  DType expansion = DType::kF32;  // of attn_kv_b
-  size_t kv_rank = 64;            // whole blocks of `expansion`
+  DType expansion = DType::kF32;  // type of attn_kv_b
+  size_t kv_rank = 64;            // a multiple of the block size of `expansion`
   size_t n_heads = 3, nope_dim = 20, rope_dim = 6, value_dim = 24;
   static constexpr size_t kDim = 64, kVocabulary = 60, kLayers = 2;
 

@@ -22,8 +22,8 @@ struct MemoryFileOps::Inode {
   std::vector<size_t> writes;  // end of each write after durable_bytes
   int64_t mtime_ns = 0;
 
-  // Returns the file after a power loss: of each write after the durable bytes nothing, a prefix or all is kept; lost
-  // bytes before kept ones read as zeros.
+  // Returns the file as after a power loss: of each write after the durable bytes nothing, a prefix or all is kept;
+  // lost bytes before kept ones read as zeros.
   std::shared_ptr<Inode> after_power_loss(std::mt19937_64& rng) const {
     auto left = std::make_shared<Inode>();
     left->bytes.assign(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(durable_bytes));
@@ -37,7 +37,7 @@ struct MemoryFileOps::Inode {
         left->bytes.insert(left->bytes.end(), bytes.begin() + static_cast<ptrdiff_t>(begin),
                            bytes.begin() + static_cast<ptrdiff_t>(kept));
       }
-      // The size of the file is written separately from its bytes.
+      // The size of a file is stored separately from its bytes, so it may be kept although bytes are lost.
       if (rng() % 2 == 0) left->bytes.resize(std::max(left->bytes.size(), end));
       begin = end;
     }
@@ -88,7 +88,7 @@ struct MemoryFileOps::Lock : FileLock {
   const std::string path;
 };
 
-// Holds a path, which stays valid: directories are never moved or removed here.
+// An open directory is only its path, which stays valid, because directories are never moved or removed here.
 struct MemoryFileOps::OpenDirectory : Directory {
   OpenDirectory(MemoryFileOps& owner, std::string opened) : files(owner), path(std::move(opened)) {}
 
@@ -115,9 +115,9 @@ struct MemoryFileOps::OpenDirectory : Directory {
 MemoryFileOps::~MemoryFileOps() = default;
 
 void MemoryFileOps::apply(const Change& change, Names& names) {
-  if (!change.to.empty()) names[change.to] = change.inode;  // first: it may throw
+  if (!change.to.empty()) names[change.to] = change.inode;  // done first, because it may throw
   if (!change.from.empty()) {
-    // If an earlier change was lost, the name may be missing or belong to another file.
+    // If an earlier change was lost, the name may be missing, or be that of another file.
     const auto found = names.find(change.from);
     if (found != names.end() && found->second == change.inode) names.erase(found);
   }

@@ -1,9 +1,9 @@
 // MemoryFileOps: a file system in memory that tracks durability: bytes are durable once their file was synced, names
-// once their directory was. after_power_loss() creates a possible state after a power loss: each other write lost, kept
-// or torn, and any subset of the other creations, renames and removals.
+// once their directory was. after_power_loss() returns a possible state after a power loss. Of the other writes each is
+// lost, kept or torn, and of the other creations, renames and removals any subset is kept.
 //
-// Like a file system without any order of writes: the state may contain a later change without an earlier one.
-// Directories are durable when created, and locks are lost with the process. Thread-safe.
+// As in a file system that does not order its writes, a later change may be kept without an earlier one. Directories
+// are durable when created, and locks are lost with the process. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class MemoryFileOps : public FileOps {
   MemoryFileOps() = default;
   ~MemoryFileOps() override;
 
-  // Returns a random state that a power loss now could leave, all of it durable.
+  // Returns a random state that a power loss now could leave. Everything in it is durable.
   std::unique_ptr<MemoryFileOps> after_power_loss(std::mt19937_64& rng) const;
 
   Result<std::unique_ptr<File>> open_to_read(const std::string& path) override;
@@ -45,7 +45,7 @@ class MemoryFileOps : public FileOps {
   struct Lock;
   struct OpenDirectory;
   using Names = std::map<std::string, std::shared_ptr<Inode>>;
-  struct Change {  // of a name, not durable yet; `from` is empty for a creation, `to` for a removal
+  struct Change {  // a change of a name that is not durable yet; `from` is empty for a creation, `to` for a removal
     std::string from, to;
     std::shared_ptr<Inode> inode;
   };

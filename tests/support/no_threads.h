@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// Sets the default stack size of threads larger than the address space.
+// Makes the default stack of threads larger than the address space, so that no thread can be created.
 class NoThreads {
  public:
   NoThreads() {

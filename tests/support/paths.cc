@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kDefaultModelFile = "SmolLM2-135M-Instruct.Q4_1.gguf";
 
-// An environment variable that is set and not empty.
+// Returns an environment variable if it is set and not empty.
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;

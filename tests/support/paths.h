@@ -1,5 +1,5 @@
-// Paths of test data that is too large for the repository. A test that needs missing data is skipped with a
-// message; on a CI machine (CI=true) it fails if the model is missing.
+// Paths of test data that is too large for the repository. A test that needs missing data is skipped with a message. On
+// a CI machine (CI=true) it fails instead if the model is missing.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,8 @@ std::string golden_dir();
 // The directory of the reference data: $IBID_SHARED, else "../shared" of the source tree; nullopt if missing.
 std::optional<std::string> shared_dir();
 
-// The default model's file in $IBID_MODELS, else $XDG_DATA_HOME/ibid/models, else ~/.local/share/ibid/models.
+// The default model's file in $IBID_MODELS, else $XDG_DATA_HOME/ibid/models, else ~/.local/share/ibid/models; nullopt
+// if missing.
 std::optional<std::string> real_model_path();
 
 // True if CI=true, which the CI script sets.
@@ -23,8 +24,8 @@ bool running_in_ci();
 
 }  // namespace ibid
 
-// Declares `path` (std::string) as the real model's file, or ends the test. Test suites that use it are
-// named RealModel..., so that sanitizer runs can exclude them.
+// Declares `path` (std::string) as the real model's file, or ends the test. The names of test suites that use this
+// macro begin with RealModel, so that sanitizer runs can exclude them.
 #define IBID_NEED_REAL_MODEL(path)                                                            \
   if (!::ibid::real_model_path()) {                                                           \
     if (::ibid::running_in_ci()) FAIL() << "the default model is not there: run `ibid pull`"; \

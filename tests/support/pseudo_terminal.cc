@@ -67,9 +67,8 @@ void PseudoTerminal::start(const std::vector<std::string>& command, const Termin
   fcntl(changes_, F_SETFL, O_NONBLOCK);
 }
 
-// Runs in a process between test and program that acts as a shell: it leads the terminal's session and is the
-// parent of the foreground program. Without it Ctrl-Z would stop nothing. It reports each status change of
-// the program.
+// Runs in a process between test and program, which acts as a shell: it leads the terminal's session and is the parent
+// of the foreground program. Without it Ctrl-Z would stop nothing. It reports each status change of the program.
 void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const TerminalOptions& options, int changes) {
   login_tty(slave_);
   ::signal(SIGTTOU, SIG_IGN);
@@ -77,7 +76,7 @@ void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const Termina
   if (program == 0) {
     setpgid(0, 0);
     tcsetpgrp(STDIN_FILENO, getpid());
-    // Default signal handling, as set by a shell, whatever the test runner ignores.
+    // A shell sets default signal handling, whatever the test runner ignores.
     for (const int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGTTOU, SIGPIPE}) ::signal(signal, SIG_DFL);
     for (const auto& [name, value] : options.environment) set_variable(name, value);
     redirect(options.input_file, O_RDONLY, STDIN_FILENO);
@@ -97,7 +96,7 @@ void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const Termina
 
 PseudoTerminal::~PseudoTerminal() {
   if (!status_) kill(pid_, SIGKILL);
-  waitpid(shell_, nullptr, 0);  // it ends after the program
+  waitpid(shell_, nullptr, 0);  // the shell ends after the program
   close(master_);
   close(slave_);
   close(changes_);
@@ -144,7 +143,7 @@ testing::AssertionResult PseudoTerminal::until(const std::function<bool(const Sc
                                                std::string_view what) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (!condition(screen_)) {
-    // Read the remaining output of a program that has ended.
+    // If the program has ended, read its remaining output first.
     if (!read_some(std::min(deadline, Clock::now() + milliseconds(200))) && Clock::now() >= deadline) {
       return testing::AssertionFailure() << "timed out waiting for " << what << ". The screen:\n"
                                          << screen_.everything() << "\n(cursor " << screen_.cursor_row() << ", "

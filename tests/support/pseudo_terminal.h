@@ -39,9 +39,9 @@ namespace ibid {
 struct TerminalOptions {
   size_t rows = 24;
   size_t columns = 80;
-  std::map<std::string, std::string> environment = {};  // added to the above; an empty value unsets
-  std::string input_file = {};                          // standard input, if not the terminal
-  std::string output_file = {};                         // standard output, if not the terminal
+  std::map<std::string, std::string> environment = {};  // added to those above; an empty value unsets
+  std::string input_file = {};                          // file used as standard input instead of the terminal
+  std::string output_file = {};                         // file used as standard output instead of the terminal
 };
 
 class PseudoTerminal {
@@ -58,11 +58,11 @@ class PseudoTerminal {
   void paste(std::string_view text);
   void resize(size_t rows, size_t columns);
 
-  // Waits until the screen, including scrolled-out rows, contains `text`; the failure message contains the screen.
+  // Waits until the screen, including rows that scrolled out, contains `text`. The failure message contains the screen.
   testing::AssertionResult shows(std::string_view text);
   // As shows(), for any condition on the screen; `what` is for the failure message.
   testing::AssertionResult until(const std::function<bool(const ScreenModel&)>& condition, std::string_view what);
-  // Waits until the last row that is not empty is `prompt` without input, and the cursor is after it.
+  // Waits until the last row that is not empty is `prompt` without input after it, and the cursor is there.
   testing::AssertionResult prompts(std::string_view prompt = ">");
 
   const ScreenModel& screen() const { return screen_; }
@@ -72,7 +72,7 @@ class PseudoTerminal {
   // Waits until the program has stopped itself (Ctrl-Z); resume() continues it.
   testing::AssertionResult stops();
   void resume();
-  // True if the terminal is in its initial mode (echo, line editing), which a program should restore.
+  // True if the terminal is in its initial mode (echo, line editing), which a program should restore when it ends.
   bool is_as_found() const;
 
   // Waits for the program's end. Returns 128 + n for signal n; nullopt if it does not end.
@@ -80,7 +80,7 @@ class PseudoTerminal {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Reads output until `deadline`; returns false without output.
+  // Reads output until `deadline`. Returns false without output.
   bool read_some(Clock::time_point deadline);
   void start(const std::vector<std::string>& command, const TerminalOptions& options);
   [[noreturn]] void be_shell(const std::vector<char*>& arguments, const TerminalOptions& options, int changes);
@@ -92,9 +92,9 @@ class PseudoTerminal {
   std::string bytes_;
   pid_t pid_ = -1;
   pid_t shell_ = -1;
-  int changes_ = -1;  // pipe from the shell: the program's id, then its status changes
+  int changes_ = -1;  // pipe from the shell with the program's id, then its status changes
   int master_ = -1;
-  int slave_ = -1;  // kept open to read its modes
+  int slave_ = -1;  // kept open, so that the terminal's modes can be read
   std::optional<int> status_;
 };
 

@@ -12,7 +12,7 @@ namespace ibid {
 
 namespace {
 
-// Offset of a block's half, and the block's largest value if the half is 1.
+// Offset of the FP16 scale of a block, and the largest value of a block whose scale is 1.
 struct HalfField {
   DType dtype;
   size_t at;
@@ -39,7 +39,7 @@ void set_scale(DType dtype, float spread, std::byte* block) {
     block[0] = static_cast<std::byte>(128 + static_cast<int>(std::floor(std::log2(spread / 12))));
     return;
   }
-  if (dtype == DType::kNVFP4) {  // the exponent; mantissas stay random
+  if (dtype == DType::kNVFP4) {  // set only the exponent; mantissas stay random
     const int exponent = 7 + static_cast<int>(std::floor(std::log2(spread / 12)));
     for (size_t g = 0; g < 4; ++g) {
       block[g] = (block[g] & std::byte{7}) | static_cast<std::byte>(std::max(exponent, 0) << 3);
@@ -59,7 +59,8 @@ void set_scale(DType dtype, float spread, std::byte* block) {
   const uint16_t half = float_to_fp16(spread / field->largest);
   std::memcpy(block + field->at, &half, sizeof half);
   if (dtype != DType::kQ2_K) return;
-  const uint16_t min = float_to_fp16(1.5f * spread / field->largest);  // mins that make the values' mean 0
+  const uint16_t min = float_to_fp16(1.5f * spread / field->largest);  // gives mins for which the mean of the values is
+                                                                       // 0
   std::memcpy(block + field->at + sizeof half, &min, sizeof min);
 }
 

@@ -1,4 +1,4 @@
-// Random texts with difficult cases, and their seed.
+// Random texts with difficult cases, and the seed for them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ibid {
 // golden tokenizers' added tokens, and, with raw_bytes, bytes that are not UTF-8.
 std::string random_text(std::mt19937_64& random, bool raw_bytes);
 
-// The seed is fixed, so that failures are reproducible; $IBID_TEST_SEED overrides it. Prints the seed.
+// Returns and prints the seed. It is fixed, so that failures are reproducible; $IBID_TEST_SEED overrides it.
 uint64_t test_seed();
 
 }  // namespace ibid

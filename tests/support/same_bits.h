@@ -1,5 +1,5 @@
-// For tests of the first law (bit-identical results) on real forward passes: the compared data, and all types of
-// weights, keys and values.
+// For tests of law 1 (bit-identical results) on real forward passes: the data to compare, and all types of weights,
+// keys and values.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,15 @@ inline bool same_bits(const Row& a, const Row& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// True if an instruction set is forced, as in the reruns of whole test programs. Tests that iterate over all
-// instruction sets themselves need no rerun: they would compute the same again.
+// True if an instruction set is forced, as in the runs that repeat whole test programs. Tests that iterate over all
+// instruction sets need not be repeated: they would compute the same again.
 inline bool an_isa_is_forced() {
   const char* forced = std::getenv("IBID_FORCE_ISA");
   return forced != nullptr && *forced != '\0';
 }
 
-// The scalar kernels are slow and use one function for all quantised panels. If they are active, floats, codes, and
-// codes with minima represent all types; the tests of the kernels check that each type is read correctly.
+// The scalar kernels are slow, and use one function for all quantised panels. If they are active, three types represent
+// all others: floats, codes, and codes with minima. The tests of the kernels check that each type is read correctly.
 inline constexpr const char* kScalarKernelsAreSlow =
     "the scalar kernels compute from every panel of codes by one function, slowly";
 inline bool is_worth_its_time(DType matrix_dtype) {
@@ -38,8 +38,8 @@ inline bool is_worth_its_time(DType matrix_dtype) {
          matrix_dtype == DType::kQ4_1;
 }
 
-// All stored keys and values of the entry, as attention reads them; for layers with a window only the positions that
-// the next one may read, because earlier ones may be evicted.
+// Returns all stored keys and values of the entry as attention reads them; for layers with a window only the positions
+// that the next one may read, because earlier ones may be evicted.
 inline Row stored_rows(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
   const size_t window_begin = layout.first_window_page(entry.length()) * kPagePositions;
@@ -59,7 +59,8 @@ inline Row stored_rows(const KvCacheEntry& entry) {
   return rows;
 }
 
-// The states of all recurrent layers after the entry's last position. REQUIRES: a pass ended there, and no slice.
+// Returns the states of all recurrent layers after the entry's last position. REQUIRES: a pass ended there, and the
+// entry was not sliced since.
 inline Row stored_states(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
   Row states;
@@ -84,7 +85,7 @@ struct WeightsAndKv {
   const char* name;
   KvDType kv_dtype;
   DType matrix_dtype;
-  DType head_dtype;  // of the embedding table and the head
+  DType head_dtype;  // type of the embedding table and the head
 
   void apply_to(TinyModel& tiny) const {
     tiny.matrix_dtype = matrix_dtype;
@@ -95,7 +96,7 @@ struct WeightsAndKv {
 
 inline void PrintTo(const WeightsAndKv& kind, std::ostream* out) { *out << kind.name; }
 
-// Every panel type as the type of the layers (checked by same_bits_test.cc), and every type of keys and values.
+// Every panel type as the type of the layers (same_bits_test.cc checks this), and every type of keys and values.
 inline constexpr WeightsAndKv kEveryPanelType[] = {
     {"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
     {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},

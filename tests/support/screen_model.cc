@@ -12,7 +12,7 @@ namespace {
 struct Range {
   char32_t first, last;
 };
-// Written by hand for the tests, not generated, to check the program's own tables independently.
+// Written by hand for the tests, not generated, so that it checks the program's own tables independently.
 constexpr Range kZero[] = {{0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},   {0x610, 0x61A},    {0x64B, 0x65F},
                            {0x93C, 0x93C},   {0x941, 0x948},   {0x94D, 0x94D},   {0xE31, 0xE31},    {0xE34, 0xE3A},
                            {0xE47, 0xE4E},   {0x1160, 0x11FF}, {0x1AB0, 0x1AFF}, {0x1DC0, 0x1DFF},  {0x200B, 0x200F},
@@ -41,7 +41,7 @@ bool is_in(const Range (&ranges)[n], char32_t c) {
 bool is_regional(char32_t c) { return c >= 0x1F1E6 && c <= 0x1F1FF; }
 bool is_skin_tone(char32_t c) { return c >= 0x1F3FB && c <= 0x1F3FF; }
 
-// True if the escape sequence "ESC..." is complete.
+// True if the escape sequence that begins "ESC..." is complete.
 bool is_complete(std::string_view s) {
   if (s.size() < 2) return false;
   if (s[1] == '[') return s.size() > 2 && s.back() >= '@' && s.back() <= '~';

@@ -13,12 +13,12 @@ namespace ibid {
 
 class ScreenModel {
  public:
-  // joins_emoji: as newer terminals do; older ones show the parts of a sequence separately.
+  // joins_emoji: show a sequence of emoji as one, as newer terminals do; older ones show its parts separately.
   ScreenModel(size_t rows, size_t columns, bool joins_emoji = true);
 
-  // Feeds bytes; a sequence or a character may be split anywhere.
+  // Feeds bytes that the program wrote; a sequence or a character may be split anywhere.
   void feed(std::string_view bytes);
-  // Cuts or adds rows at the bottom and columns at the right, without rewrapping, like xterm.
+  // Cuts or adds rows at the bottom and columns at the right, without rewrapping, as xterm does.
   void resize(size_t rows, size_t columns);
 
   size_t rows() const { return grid_.size(); }
@@ -26,15 +26,15 @@ class ScreenModel {
   size_t cursor_row() const { return row_; }
   size_t cursor_column() const { return column_; }
 
-  // One row without trailing cells that were never written; written blanks count.
+  // Returns one row without trailing cells that were never written; written blanks count.
   std::string row(size_t i) const;
-  // All rows, without empty rows at the end, joined by newlines.
+  // Returns all rows, without empty rows at the end, joined by newlines.
   std::string text() const;
-  // The scrolled-out rows, then text().
+  // Returns the rows that scrolled out, then text().
   std::string everything() const;
 
   bool bracketed_paste() const { return bracketed_paste_; }
-  // Escape sequences so far; SGR sequences (colours) are counted separately.
+  // Number of escape sequences so far; SGR sequences (colours) are counted separately.
   size_t n_colours() const { return n_colours_; }
   size_t n_sequences() const { return n_sequences_; }
   const std::vector<std::string>& unknown() const { return unknown_; }
@@ -42,7 +42,7 @@ class ScreenModel {
  private:
   struct Cell {
     std::string text;          // empty: never written, or erased
-    bool second_half = false;  // of the wide character to the left
+    bool second_half = false;  // the cell is the second half of the wide character to its left
   };
   using Row = std::vector<Cell>;
 
@@ -64,7 +64,7 @@ class ScreenModel {
   bool bracketed_paste_ = false;
   size_t n_colours_ = 0, n_sequences_ = 0;
   std::string pending_;  // an incomplete sequence or character
-  char32_t before_ = 0;  // the last character, for combining ones
+  char32_t before_ = 0;  // the last character, with which combining characters combine
   std::vector<std::string> unknown_;
 };
 

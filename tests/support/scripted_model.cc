@@ -17,13 +17,13 @@ constexpr size_t kHeadDim = 32, kFfnDim = 32, kNBytes = 256;
 constexpr int32_t kNormal = 1, kControl = 3;  // tokenizer.ggml.token_type
 constexpr char kPieceEnd = '\x1f';
 
-// Splits an answer into pieces that are not in `taken`, and adds them to it.
+// Splits an answer into pieces that are not in `taken`, and adds these to it.
 std::vector<std::string> pieces_of(std::string_view text, std::set<std::string>& taken) {
   const bool marked = text.find(kPieceEnd) != std::string_view::npos;
   std::vector<std::string> pieces;
   std::string piece;
   const auto end_piece = [&] {
-    if (piece.size() < 2 || !taken.insert(piece).second) return;  // single bytes are the alphabet
+    if (piece.size() < 2 || !taken.insert(piece).second) return;  // single bytes are in the vocabulary anyway
     pieces.push_back(std::move(piece));
     piece.clear();
   };
@@ -41,7 +41,7 @@ std::vector<std::string> pieces_of(std::string_view text, std::set<std::string>&
   return pieces;
 }
 
-// The successors of each token; a token without one ends the turn.
+// The successor of each token; a token without one ends the turn.
 class Chain {
  public:
   explicit Chain(const std::vector<ScriptedAnswer>& answers) {
@@ -95,8 +95,7 @@ class Chain {
   size_t im_end_ = 0, nothing_ = 0;
 };
 
-// Every question ends with the header of its answer, so that it is rendered in the history as in its own
-// prompt.
+// Every question ends with the header of its answer, so that it is rendered alike in the history and in its own prompt.
 std::string chat_template(const std::vector<ScriptedAnswer>& answers) {
   std::string choice;
   for (size_t i = 0; i < answers.size(); ++i) {

@@ -14,7 +14,7 @@ namespace {
 
 using Node = StoreSnapshot::Node;
 
-// Tests run it millions of times, so sentences are built only for violated invariants.
+// Tests run the validator millions of times, so it builds sentences only for violated invariants.
 class Validator {
  public:
   explicit Validator(const StoreSnapshot& store) : store_(store) {}
@@ -53,7 +53,7 @@ class Validator {
   }
   size_t index_of(const Node* node) const { return static_cast<size_t>(node - store_.nodes.data()); }
 
-  // Number of ancestors; 0 if the chain is broken, which is reported elsewhere.
+  // Returns the number of ancestors; 0 if the chain is broken, which another check reports.
   size_t n_above(const Node& node) const {
     if (node.marks.empty()) return 0;
     size_t n = 0;
@@ -65,7 +65,7 @@ class Validator {
     return n;
   }
 
-  // True if `first` is evicted before `second`, or equally late.
+  // True if `first` is evicted before `second`, or at the same place in the order.
   static bool in_order(const Node& first, const Node& second) {
     if (first.marks.empty() != second.marks.empty()) return first.marks.empty();
     if (!first.marks.empty()) return first.last_used <= second.last_used;
@@ -117,8 +117,8 @@ class Validator {
     }
   }
 
-  // Siblings are sorted by namespace and tokens, and none is a prefix of the next, hence of any other. Logits are
-  // at the first one that begins with their tokens.
+  // Siblings must be sorted by namespace and tokens, and none may be a prefix of the next, and so of any other. Logits
+  // must be at the first sibling that begins with their tokens.
   void check_siblings(const std::vector<uint64_t>& serials, const Node* parent) {
     const Node* last = nullptr;
     for (const uint64_t serial : serials) {
@@ -139,7 +139,7 @@ class Validator {
     }
   }
 
-  // Every node is reached once from the root: no cycles, no unreachable nodes.
+  // Every node must be reached once from the root: no cycles, no unreachable nodes.
   void check_reachable() {
     std::vector<bool> seen(store_.nodes.size(), false);
     size_t n_seen = 0;
@@ -193,7 +193,7 @@ class Validator {
     expect(n_pages == store_.nodes.size(), "a node belongs to a namespace that is not there");
   }
 
-  // States are sorted and distinct, and each records the length of the longest other one that is its prefix.
+  // States must be sorted and distinct, and each must record the length of the longest other state that is its prefix.
   void check_states() {
     using State = StoreSnapshot::State;
     const auto begins = [](const State& state, const State& other) {
@@ -214,7 +214,7 @@ class Validator {
     }
   }
 
-  // True if keys and values of all tokens are cached, in the namespace or the shared one.
+  // True if keys and values of all tokens are cached, in the namespace or in the shared one.
   bool is_reached(uint64_t space, TokenSpan ids) const {
     std::vector<uint64_t> parents = {0};
     for (size_t begin = 0; begin < ids.size(); begin += kPagePositions) {

@@ -1,5 +1,5 @@
-// Invariants of a LruKvCacheStore between any two calls, as a pure function of a snapshot of its contents. Tests
-// check them after every operation.
+// Invariants of a LruKvCacheStore between any two calls, as a pure function of a snapshot of its contents. Tests check
+// them after every call.
 #pragma once
 
 #include <string>

@@ -14,7 +14,7 @@ class TempDir {
   TempDir& operator=(const TempDir&) = delete;
 
   const std::string& path() const { return path_; }
-  // The path of `name` in it.
+  // Returns the path of `name` in it.
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
   // Writes a file and returns its path.
   std::string write(std::string_view name, std::string_view content) const;
@@ -23,7 +23,7 @@ class TempDir {
   std::string path_;
 };
 
-// The content of a file. REQUIRES: it can be read.
+// Returns the content of a file. REQUIRES: it can be read.
 std::string read_whole_file(const std::string& path);
 
 }  // namespace ibid

@@ -1,2 +1,2 @@
-// Does nothing: see ibid_test_headers in CMakeLists.txt.
+// Does nothing; CMakeLists.txt explains ibid_test_headers.
 int main() { return 0; }

@@ -26,11 +26,11 @@ class TensorMaker {
   TensorMaker(GgufWriter& writer, const TinyModel& model)
       : writer_(writer), seed_(model.seed), norm_mean_(model.norm_mean), without_(model.without) {}
 
-  // Adds the matrices of all experts as one tensor: [n, rows, cols].
+  // Adds the matrices of all experts as one tensor, [n, rows, cols].
   void stacked(const std::string& name, DType dtype, size_t n, size_t rows, size_t cols) {
     add_matrices(name, dtype, Shape{{n, rows, cols}, 3}, cols);
   }
-  // Adds uniform weights whose products have the magnitude of their input.
+  // Adds a matrix of uniform weights, scaled so that its products have the magnitude of their input.
   void matrix(const std::string& name, DType dtype, size_t rows, size_t cols) {
     add_matrices(name, dtype, Shape{{rows, cols}, 2}, cols);
   }
@@ -45,7 +45,7 @@ class TensorMaker {
     const float rms = spread / std::sqrt(3.0f);
     writer_.add_tensor(name, dtype, shape, random_blocks(dtype, shape.elements(), rms, seed_ + n_drawn_++));
   }
-  // Quantised types without an encoder get random blocks.
+  // True for types that have an encoder; the others get random blocks.
   static bool is_encoded(DType dtype) {
     return dtype < DType::kTQ1_0 && dtype != DType::kQ2_K && dtype != DType::kQ3_K;
   }

@@ -1,4 +1,4 @@
-// Tiny models with random weights, written as real GGUF files, so that tests of the loader and all layers above it
+// Tiny models with random weights, written as real GGUF files, so that tests of the loader and of all layers above it
 // run in milliseconds.
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace ibid {
 
-// A tiny llama. The defaults cover difficult sizes: three blocks of 32 in a row of ffn (an odd number), grouped
-// heads; head_dim may be set to a number that is not a power of two.
+// A tiny llama. The default sizes are difficult ones: three blocks of 32 in a row of ffn (an odd number), grouped
+// heads. head_dim may be set to a number that is not a power of two.
 struct TinyModel {
   size_t n_layers = 3;
   size_t dim = 64;
@@ -27,18 +27,18 @@ struct TinyModel {
   size_t head_dim = 16;
   size_t vocab_size = 120;
   size_t context = 1024;
-  DType matrix_dtype = DType::kF32;  // of wq ... w_down
+  DType matrix_dtype = DType::kF32;  // type of wq ... w_down
   DType embed_dtype = DType::kF32;
   DType head_dtype = DType::kF32;
   bool tied = false;    // no output.weight
-  bool biases = false;  // every optional bias
-  // If there are experts, they replace the MLP of every layer, routed by a softmax over all.
+  bool biases = false;  // with every optional bias
+  // If there are experts, they replace the MLP of every layer. The router uses a softmax over all of them.
   size_t n_experts = 0, n_experts_active = 2, expert_ffn_dim = 32;
-  size_t shared_ffn_dim = 0;  // of a shared expert with a gate
-  // Numbers in the metadata if they differ from those of the tensors; 0: they do not.
+  size_t shared_ffn_dim = 0;  // F of a shared expert with a gate
+  // Numbers to write to the metadata although the tensors have others; 0: write those of the tensors.
   size_t counted_experts = 0, counted_expert_ffn_dim = 0;
-  std::string without;     // a tensor of the layers that is omitted
-  float norm_mean = 1.0f;  // of norm weights
+  std::string without;     // name of a tensor of the layers to omit
+  float norm_mean = 1.0f;  // mean of the norm weights
   uint32_t seed = 1;
 };
 

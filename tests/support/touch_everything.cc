@@ -14,7 +14,7 @@ uint64_t count_of(const Result<std::optional<T>>& result) {
   return result.ok() && result.value().has_value() ? 1 : 0;
 }
 
-// All rows of a tensor that is assembled when it is read.
+// Returns all rows of a tensor that is assembled when it is read.
 std::vector<std::byte> all_rows(const TensorView& view) {
   std::vector<uint64_t> rows(view.row_bytes() == 0 ? 0 : view.bytes() / view.row_bytes());
   std::iota(rows.begin(), rows.end(), view.first_row);

@@ -1,5 +1,5 @@
-// Reads all data of a model file: every value through every getter, every byte and every row of
-// every tensor. Returns a sum, so that no read is optimised away.
+// Reads all data of a model file: every value through every getter, and every byte and row of every tensor. Returns a
+// sum, so that the compiler removes no read.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A unit that includes nlohmann's JSON before ibid. Its ordered_json must behave as its own header defines it:
+// A source file that includes nlohmann's JSON before ibid. Its ordered_json must behave as its own header defines it:
 // destruction without recursion at any depth.
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-// A unit that defines macros with the names used by test frameworks, loggers and ibid's sources.
+// A source file that defines macros with names that test frameworks, loggers and ibid's sources use too.
 #define CHECK(x) (40 + (x))
 #define CHECK_EQ(a, b) ((a) + (b) + 1)
 #define DCHECK(x) CHECK(x)
