@@ -126,8 +126,7 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const auto own = reinterpret_cast<uintptr_t>(data_);
   if (begin < own || part.size() > size_ || begin - own > size_ - part.size()) return;
-  constexpr uintptr_t kPage = 4096;  // if the system's pages are larger, madvise rejects unaligned ranges: nothing is
-                                     // freed, which is harmless
+  constexpr uintptr_t kPage = 4096;  // with larger pages madvise may reject the range: then nothing is freed
   const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const uintptr_t last = (begin + part.size()) / kPage * kPage;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);

@@ -95,8 +95,7 @@ Status AutomatonBuilder::add_rules() {
     outermost_ = i == 0;
     add_rule(grammar_.rule_expr(i));
   }
-  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // the loop itself appends the rules that blocks
-                                                                     // repeat
+  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // the loop appends the rules that blocks repeat
     outermost_ = is_outermost_rule_[i];
     add(rule_exprs_[i], out_.rules_[i].start, out_.rules_[i].final, 0);
   }
@@ -253,8 +252,7 @@ void AutomatonBuilder::finish() {
   }
   out_.edge_begin_.push_back(static_cast<uint32_t>(out_.edges_.size()));
   out_.tail_ = out_.final_;
-  for (StateId state = 0; state < n_states_; ++state) {  // finds states that have only empty edges to the end of the
-                                                         // rule
+  for (StateId state = 0; state < n_states_; ++state) {  // finds states with only empty edges to the rule's end
     StateId end = state;
     for (size_t n = 0; n < 8 && !out_.is_final(end); ++n) {
       const auto edges = out_.edges(end);
@@ -334,8 +332,7 @@ void AutomatonBuilder::find_nullable() {
   const size_t n_rules = out_.rules_.size();
   calls_first_.resize(n_rules);
   std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // by rule: (waiting rule, its next state)
-  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // one set for all rules, because no two rules
-                                                                          // share a state
+  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // by state; rules share no states
   std::vector<std::pair<RuleId, StateId>> work;
   const auto reach = [&](RuleId rule, StateId state) {
     const size_t node = node_of(state);
@@ -369,8 +366,7 @@ void AutomatonBuilder::find_nullable() {
       if (edge.kind == Edge::Kind::kCall && out_.rules_[edge.rule].productive) call(rule, edge.rule, edge.target);
     }
   }
-  // If the repeated rule may be empty, min becomes 0: {m,n} of it matches the same texts as {0,n} of its non-empty
-  // texts.
+  // If the repeated rule may be empty, min becomes 0: {m,n} matches the texts of {0,n} of its non-empty texts.
   for (Block& block : out_.blocks_) {
     if (block.calls && out_.rules_[block.rule].nullable) block.min = 0;
   }
@@ -399,8 +395,8 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // Rules without a rank are on a cycle or reachable from one. Following callers upwards, the first rule that is met
-  // twice is on a cycle.
+  // Rules without a rank are on a cycle or reachable from one. Following callers upwards, the first repeated rule is on
+  // a cycle.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
   std::vector<RuleId> caller(out_.rules_.size());  // by rule: a caller that has no rank either

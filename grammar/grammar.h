@@ -61,8 +61,7 @@ Result<Grammar> compile_regex(std::string_view pattern);
 // One of these texts. Error: kInvalidArgument for an empty list.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
-// The text before the constrained part of an answer. The model may write its words as any tokens, special ones
-// included.
+// The text before the constrained part of an answer. Its words may be any tokens, special ones too.
 struct Preamble {
   std::string begin = {};    // "<think>": if the model writes this first, free text follows up to `end`; empty: there
                              // is no such text
@@ -100,8 +99,7 @@ Result<Grammar> compile_calls(const RequiredCalls& demanded);
 struct CallsInText {
   struct Begin {
     std::string word = {};  // if the text contains this word, it must continue with `rest`
-    bool in_front = false;  // the word begins a call only at the beginning of the text; spaces may precede it and
-                            // follow its brackets
+    bool in_front = false;  // the word begins a call only at the beginning of the text, after optional spaces
     bool ends = false;      // after `rest` only spaces may follow
     std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
@@ -135,8 +133,7 @@ struct ArgumentNotation {
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
   std::string before_value = {};        // before a string value
-  std::string before_other_value = {};  // before other values; if it equals before_value, values that may be strings
-                                        // are strings
+  std::string before_other_value = {};  // before other values; if equal to before_value, strings may be values too
   std::string quote = {};
 };
 

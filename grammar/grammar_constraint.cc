@@ -249,8 +249,7 @@ void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
   configs_.begin_work();
   place.config = read(place.config, bytes_at(place, place.ids.size() - 1));
   if (configs_.trouble() != Trouble::kNone)
-    return forget();  // a limit was reached: the next call recomputes the
-                      // configuration, or reports the error
+    return forget();  // after a limit: the next call starts anew, or reports the error
   place.generation = generation;
 }
 

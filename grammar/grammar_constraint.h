@@ -1,6 +1,5 @@
 // GrammarConstraint: a grammar as the constraint of an answer. Its state is the pushed tokens; everything else is a
-// cache (GrammarMatcher), which all constraints of the same prototype share. One thread at a time may use a constraint,
-// const calls included.
+// cache (GrammarMatcher), which all constraints of the same prototype share. One thread at a time may use a constraint.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +45,7 @@ class TokenMasks {
  private:
   static constexpr size_t kMostFrames = 4;
   static constexpr size_t kMostItems = 4;     // a configuration with more items is walked as a whole
-  static constexpr size_t kMostExits = 6000;  // with more exits it costs more to cache the part for the rule than it
-                                              // saves
+  static constexpr size_t kMostExits = 6000;  // with more exits, caching the rule's part costs more than it saves
 
   // A set of tokens: as a list if that is smaller, else as a bit mask.
   struct TokenList {

@@ -1,6 +1,5 @@
 // GrammarRules: a grammar in the form that its compilers (JSON Schema, GBNF, regular expressions) produce: expressions
-// over bytes and characters, and rules that call each other. ByteAutomaton turns it into the automaton that matches
-// texts.
+// over bytes and characters, and rules that call each other. ByteAutomaton makes the automaton from it.
 //
 // Expressions are indices of nodes in one table, so equal parts can be shared, and destruction does not recurse. When a
 // grammar exceeds its limits, full() becomes true: all further expressions are nothing(), and compilation fails at the
@@ -27,8 +26,7 @@ inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 // Maximum of a repetition, because a count needs as many states of an automaton.
 inline constexpr uint32_t kMaxRepetition = 1'000'000;
 
-// A graph of states with expressions on its edges. A path from state 0 to a final state matches the texts of its edges
-// in sequence.
+// A graph of states with expressions on its edges. A path from state 0 to a final state matches its edges' texts.
 struct ExprGraph {
   struct Edge {
     uint32_t from, to;

@@ -25,8 +25,7 @@ namespace ibid {
 // --- Numbers within bounds, as decimal texts: digits are compared with those of the bounds, so nothing is rounded.
 // Texts have no exponent, no leading zeros and no "-0".
 
-// Maximum digits before the point: a double can represent every number of that length, and programs parse numbers as
-// doubles.
+// Maximum digits before the point: doubles, which programs parse numbers as, are exact up to there.
 inline constexpr uint32_t kMostWholeDigits = 308;
 
 // A decimal number: digits before the point (at least "0", no leading zeros) and after it (no trailing zeros).
@@ -39,8 +38,7 @@ struct Decimal {
   bool operator==(const Decimal&) const = default;
 };
 
-// Returns the exact decimal of an integer; for a double the shortest decimal that parses to it. REQUIRES: a number from
-// parse_json().
+// Returns the exact decimal of an integer, or the shortest one of a double. REQUIRES: a number from parse_json().
 Decimal decimal_of(const Json& number);
 bool operator<(const Decimal& a, const Decimal& b);
 
@@ -58,8 +56,8 @@ struct NumberBounds {
   bool allows(const Decimal& value) const;
 };
 
-// Returns an expression for the texts of the numbers within the bounds. Errors: kLimitExceeded for too many states;
-// those of the budget.
+// Returns an expression for the numbers within the bounds. Errors: kLimitExceeded for too many states; those of the
+// budget.
 Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget);
 
 // --- JsonWriter.
@@ -69,10 +67,7 @@ class JsonWriter {
   JsonWriter(GrammarRules& rules, const JsonFormat& format);
 
   GrammarRules& rules() const { return rules_; }
-  ExprId space() const {
-    return space_;
-  }  // white space after an opening bracket, before a closing one, and after a
-     // comma
+  ExprId space() const { return space_; }  // white space beside brackets and after commas
   ExprId colon() const { return colon_; }
   ExprId comma() const { return comma_; }  // with the white space after it
 

@@ -112,8 +112,7 @@ class ObjectCompiler {
   Result<bool> is_name(const NameConstraints& asked, const std::string& name);
   // `"name": value` pairs for undeclared names.
   Result<ExprId> other_pairs();
-  // Undeclared names that match a pattern; nullopt: names that match none of the patterns. nothing() if there are no
-  // such names.
+  // Undeclared names that match a pattern; nullopt: names that match none of the patterns. nothing(): none exist.
   Result<ExprId> other_names(std::optional<size_t> pattern);
   Status compile_patterns();
   Status check_patterns_apart();

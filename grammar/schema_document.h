@@ -32,8 +32,7 @@ class PatternSearch {
   PatternSearch(PatternSearch&&) noexcept;
   ~PatternSearch();
 
-  // Returns whether the pattern matches a part of `text`. Errors: those of compiling the pattern; kLimitExceeded,
-  // kCancelled.
+  // Returns whether the pattern matches a part of `text`. Errors: the pattern's; kLimitExceeded, kCancelled.
   Result<bool> finds(std::string_view pattern, std::string_view text);
   size_t n_compiled() const { return known_.size(); }
 

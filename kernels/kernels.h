@@ -57,8 +57,7 @@ inline constexpr float kHugeRow = 0x1p-96f;
 [[gnu::always_inline]] constexpr bool exceeds_float(float mean) { return !(mean <= 0x1.fffffep127f); }
 
 // Partial softmax-weighted sums of values for some rows: sum of exp(s - max), and of exp(s - max) * v, over the
-// positions that were visible so far (before the first: max = -inf, sum = 0, out = 0). max and sum: any float
-// alignment.
+// positions that were visible so far (before the first: max = -inf, sum = 0, out = 0). Any alignment.
 struct AttendSums {
   float* max;  // [n_rows] the largest score
   float* sum;  // [n_rows]
@@ -70,20 +69,17 @@ struct AttendSums {
 // positions [row_begin[i], row_end[i]) of the sequence that are in the block. Data stored at other positions, even NaN,
 // never changes the row's result; pages in which no row sees a position are not read.
 struct AttendTile {
-  const std::byte* const* heads;   // the head's block of each page that covers the tile, in order; the first
-                                   // holds position `begin`
+  const std::byte* const* heads;   // the head's block of each page of the tile, in order; the first holds `begin`
   const std::byte* const* values;  // for latent rows only: the output of latent_values() for each page
   size_t begin;                    // first absolute position of the block, a multiple of 256
-  const float* q;                  // [n_rows, q_stride], not scaled; after rope, and Hadamard-transformed if the keys
-                                   // are (KvHeadBlock)
+  const float* q;                  // [n_rows, q_stride], not scaled; after rope and, as the keys, Hadamard
   size_t q_stride;
-  size_t n_rows;            // query rows: tokens x heads of the group
-  const size_t* row_begin;  // [n_rows]
-  const size_t* row_end;    // [n_rows]
-  float scale;              // factor of the scores (usually head_dim^-1/2)
-  float softcap;            // 0: no cap; else s = softcap * tanh(s / softcap)
-  bool same_rows;           // the rows and queries are those of the previous call with this scratch, so their
-                            // preparation is reused
+  size_t n_rows;                       // query rows: tokens x heads of the group
+  const size_t* row_begin;             // [n_rows]
+  const size_t* row_end;               // [n_rows]
+  float scale;                         // factor of the scores (usually head_dim^-1/2)
+  float softcap;                       // 0: no cap; else s = softcap * tanh(s / softcap)
+  bool same_rows;                      // the rows and queries are those of the previous call with this scratch
   const std::byte* const* next_heads;  // [n_next] blocks that the caller will read next (prefetch hint)
   size_t n_next;
   AttendSums result;  // output
@@ -112,11 +108,10 @@ struct Kernels {
   // below kMinBlockMagnitude counts as zeros; a block of zeros has scale 0.
   void (*quantize_blocks)(const float* x, size_t row, Range blocks, QuantizedRows& out);
   // y = x * (1 / sqrt(mean(x^2) + eps)) * weight, as (x * inv) * weight. y may be x. (Zhang & Sennrich 2019)
-  // In both norms: if exceeds_float() is true for the mean of squares, the result is the norm of x * kHugeRow with eps
-  // 0.
+  // In both norms: if exceeds_float() holds for the mean of squares, the result is the norm of x * kHugeRow, eps 0.
   void (*rms_norm)(const float* x, const float* weight, float eps, size_t n, float* y);
-  // y = (x - mean) * (1 / sqrt(mean((x - mean)^2) + eps)) * weight + bias; bias == nullptr: no bias. y may be x. (Ba et
-  // al. 2016)
+  // y = (x - mean) * (1 / sqrt(mean((x - mean)^2) + eps)) * weight + bias; bias may be null. y may be x. (Ba et al.
+  // 2016)
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, size_t n, float* y);
   // y = silu(gate) * up, silu(g) = g / (1 + exp(-g)). y may be gate or up. (Shazeer 2020)
   void (*silu_mul)(const float* gate, const float* up, size_t n, float* y);
@@ -154,8 +149,7 @@ struct Kernels {
   // Copies the values of a page of latent rows into the layout of V (KvHeadBlock), without checking them:
   // value_order() bytes, 64-byte aligned. INT8 codes become q, as in V; scales are not copied.
   void (*latent_values)(const KvHeadBlock& block, const std::byte* head, std::byte* values);
-  // Scores, exp and weighted values of one tile, per row. Queries are transformed if keys are, and the result if values
-  // are.
+  // Scores, exp and weighted values of one tile, per row. Queries are transformed like keys, results like values.
   //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
   //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
   //   INT4 keys: q is quantised as for INT8; t = 0, then for every 32 dimensions, increasing,
@@ -186,8 +180,7 @@ struct Kernels {
 inline constexpr size_t kMaxLinearPanels = 2;
 inline constexpr size_t kMaxLinearRows = 16;
 
-// Maximum rows of an attention tile whose scores are computed together, so that these scores and a page of floats stay
-// in the L1 cache.
+// Maximum rows of an attention tile whose scores are computed together, so that they and a page of floats fit into L1.
 inline constexpr size_t kAttendPassRows = 16;
 // Maximum rows of a register tile of attention, over all instruction sets.
 inline constexpr size_t kMaxAttendRows = 4;

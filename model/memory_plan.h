@@ -32,15 +32,14 @@ struct MemoryPlan {
 };
 
 // Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter if the trained
-// context exceeds kMaxContext and the options set no context; kInvalidArgument if the context exceeds the model's
-// learned positions.
+// context exceeds kMaxContext and the options set no context; kInvalidArgument if it exceeds the model's learned
+// positions.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 // As above, with a layout from kv_layout_of(), for callers that plan several times.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
                                KvLayout layout);
 
-// Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(); the message lists all of
-// them.
+// Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(); lists these.
 Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
 
 // Memory that this process may still allocate: the OS estimate, limited by the control group (cgroup v2).

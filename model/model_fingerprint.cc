@@ -18,8 +18,7 @@ namespace {
 // Number of bytes that are hashed as one unit. A change would change all fingerprints.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
-// Returns XXH3 of each piece of each tensor. SHA-256 is not needed: users do not attack themselves by colliding
-// weights.
+// Returns XXH3 of each piece of each tensor. SHA-256 is not needed: nobody forges weights against himself.
 Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads) {
   std::vector<std::span<const std::byte>> pieces;
   for (const std::string& name : file.tensor_names()) {
@@ -42,8 +41,7 @@ Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads)
   return hashes;
 }
 
-// Adds the full values, because describe_metadata() shortens long arrays, and two arrays may differ only in the part
-// that it omits.
+// Adds the full values, because describe_metadata() shortens long arrays, which may differ only in the omitted part.
 void add_gguf_metadata(const ModelFile& file, FingerprintBuilder& builder) {
   for (const GgufEntry& entry : gguf_entries(file)) {
     builder.add(entry.key, static_cast<uint64_t>(entry.type));
@@ -60,8 +58,7 @@ Status add_companions(const ModelFile& file, FingerprintBuilder& builder) {
   return {};
 }
 
-// If all layers are alike, adds the numbers of one layer only, as older versions did, so that KV stored by those stays
-// valid.
+// If all layers are alike, adds the numbers of one layer only, as older versions did, so that their KV stays valid.
 void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   const bool alike = layout.layers_are_alike();
   builder.add("kv layout", layout.n_layers());

@@ -20,8 +20,7 @@ class NextTokens {
   NextTokens(const TokenConstraint* prototype, std::vector<TokenId> stop_ids, size_t min_tokens);
 
   // Returns `logits` with -inf for forbidden tokens, valid until the next call; `logits` itself if no token is
-  // forbidden. Errors: kInvalidArgument if there is a constraint and it allows no token; the error of the constraint's
-  // status().
+  // forbidden. Errors: kInvalidArgument if the constraint allows no token; the error of its status().
   Result<std::span<const float>> restrict(std::span<const float> logits);
   // Replaces `draft` by up to n_most likely next tokens: those that the constraint proposes, because it allows few
   // others; if it proposes none, those of Drafter::propose().

@@ -4,8 +4,8 @@
 // numbers come from a counter, exp is our own, and probabilities are integers in units of 2^-40 of the largest, whose
 // sums do not depend on their order. The same seed gives the same text on every machine.
 //
-// The history is the prompt, which the owner passes to begin_answer(), and the tokens of push(). It is kept only if an
-// option needs it.
+// The history is the prompt, which the owner passes to begin_answer(), and the tokens of push(). Kept only if an option
+// needs it.
 //
 // A value: a copy is independent, and restoring an old copy repeats the same draws. Not thread-safe.
 #pragma once
@@ -25,7 +25,7 @@ namespace ibid {
 
 // --- Allowed values of SamplerOptions (ibid/sampler_options.h).
 
-// Returns kInvalidArgument with name, value and range for a value out of range (NaN always is), and for a token >=
+// Returns kInvalidArgument with name, value and range for a value out of range (NaN always is), and tokens >=
 // vocab_size.
 Status check_sampler_options(const SamplerOptions& options, size_t vocab_size);
 

@@ -121,8 +121,7 @@ void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std:
     const size_t length = std::min<size_t>(states_[v].length, cap);
     if (length < min_length) break;
     if (states_[states_[v].link].length >= cap)
-      continue;  // matches of the next state are as long, and it has more
-                 // edges
+      continue;  // the next state's matches are as long, and it has more edges
     for (uint32_t e = states_[v].first_edge; e != kNone; e = edges_[e].next) {
       ++n_steps_;
       const size_t place = states_[edges_[e].to].last_end;  // position of the token after the match

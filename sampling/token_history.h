@@ -90,8 +90,7 @@ class RepeatIndex {
   void advance_end(TokenId id);
   void undo_last();
 
-  std::vector<State> states_;  // [0] is the empty string; allocated by the first append, so that an empty index needs
-                               // no memory
+  std::vector<State> states_;  // [0] is the empty string; an empty index needs no memory
   std::vector<Edge> edges_;
   std::unordered_map<uint64_t, uint32_t> edge_of_;
   std::vector<Record> records_;  // one per token

@@ -2,7 +2,6 @@
 // points, one-byte floats with scales, blocks of 4-bit floats. The assembled tensor has the name that it has in the
 // unquantised checkpoint, and a number format that represents its values exactly. Its rows are assembled when they are
 // read (RowSource of base/tensor_view.h), so opening a file reads only the scales.
-//
 //   stored as                                                     presented as
 //   NAME_blocks U8 [.., n, 16], NAME_scales U8 [.., n]            NAME_blocks MXFP4 [.., 32 n]   (gpt-oss)
 //   NAME F8 [out, in], NAME_scale_inv or NAME_scale               NAME F8 with scales: one per tensor, per row, or
@@ -11,7 +10,6 @@
 //   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 if all zero points are 8, else
 //   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        Q5_0, because q - z is -16..15
 //   NAME.weight_packed, .weight_scale, .weight_zero_point         NAME.weight likewise (compressed-tensors)
-//
 // Values that no format represents exactly are F32, rounded as the product of the stored format is. This happens if
 // scales are not FP16 numbers, rows or groups are not multiples of 32, or groups of columns are out of order (g_idx).
 #pragma once

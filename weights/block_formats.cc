@@ -45,8 +45,8 @@ float e8m0_half(uint8_t exponent) {
   return std::bit_cast<float>((uint32_t{exponent} - 1) << 23);
 }
 
-// Returns half of an unsigned E4M3 number, because the table kFp4 has doubled values. Ignores the sign bit and maps 127
-// to 0, as ggml does.
+// Returns half of an unsigned E4M3 number, because the table kFp4 has doubled values. Ignores the sign and maps 127 to
+// 0, as ggml does.
 float ue4m3_half(uint8_t byte) {
   const uint8_t magnitude = byte & 0x7f;
   if (byte == 0x7f) return 0.0f;
@@ -149,8 +149,7 @@ using SplitBlock = SuperBlock (*)(BlockCursor in, int8_t* codes);
 struct Decoder {
   DType dtype;
   void (*unpack)(BlockCursor, BlockOut);
-  SplitBlock split = nullptr;  // used instead of `unpack` for types with an FP16 scale per block and an integer per
-                               // group
+  SplitBlock split = nullptr;  // instead of `unpack` for types with an FP16 scale per block and integers per group
 };
 
 // In the order of DType.

@@ -7,7 +7,6 @@
 // Stateless, thread-safe. Bytes may be unaligned.
 //
 // A row is a sequence of blocks; a block holds one or more groups of 32 or 16 values that share a scale:
-//
 //   type  block         bytes, in order                                    value of code c
 //   Q8_0  32 in  34 B   d f16 | c int8[32]                                 d c
 //   Q4_0  32 in  18 B   d f16 | c nibbles[16]                              d (c - 8)
@@ -34,7 +33,6 @@
 //                         (weights/assembled_tensors.h)
 //   MXFP4    32 in  17 B   e8m0 | c nibbles[16]                                      2^(e8m0 - 128) t
 //   NVFP4    64 in  36 B   ue4m3[4] | c nibbles[32], 8 bytes for 16 values           ue4m3 / 2 t
-//
 // t is the table value of code c, or one of the four or eight values of codebook entry i (weights/super_blocks.h).
 // Values of E2M1 are stored times 2, so that they are integers. Of eight signs seven are stored; the eighth makes the
 // number of set bits even.
@@ -75,8 +73,7 @@ struct SuperScales {
   std::span<int8_t> scales, mins;  // [groups]
 };
 
-// As unpack_row(), but returns the factors of scales and mins. REQUIRES: has_super_scales(dtype); sizes as for
-// unpack_row().
+// As unpack_row(), but returns the factors of scales and mins. REQUIRES: has_super_scales(dtype); the same sizes.
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, const SuperScales& out);
 
 // True for the types that dequantize_row() decodes: F32, F16, BF16, F64, one-byte floats with scales, quantised types.

@@ -1,6 +1,5 @@
 // Constants of the GGUF container, versions 2 and 3, little endian.
 // Spec: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. A file is
-//
 //   u8[4]  "GGUF"
 //   u32    version
 //   u64    number of tensors
@@ -9,7 +8,6 @@
 //   info   name string, u32 n_dims, u64 dims[n_dims], u32 tensor type, u64 offset      (repeated)
 //   pad    zeros to the next multiple of general.alignment (default 32)
 //   data   each tensor at its offset from here, a multiple of the alignment
-//
 // A string is u64 length and its bytes; an array is u32 element type, u64 count and its elements; a bool is
 // one byte, 0 or 1. Dimensions are listed innermost first: a [n_out, n_in] matrix has dims {n_in, n_out}.
 #pragma once
@@ -60,8 +58,7 @@ std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 
 inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
-inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; larger values are useless and overflow careless
-                                                        // arithmetic
+inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; larger values may overflow arithmetic
 inline constexpr uint32_t kGgufMaxDims = 4;             // GGML_MAX_DIMS
 inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // limit of the specification
 inline constexpr uint64_t kGgufMaxNameBytes = 64;       // limit of the specification

@@ -1,6 +1,5 @@
 // GgufWriter: builds a GGUF version 3 file in memory, or only its header if the file does not fit into memory. Not
-// thread-safe. Does not validate (for example, it accepts duplicate keys), so that tests can write hostile files with
-// it.
+// thread-safe. Does not validate (for example, it accepts duplicate keys), so that tests can write hostile files.
 #pragma once
 
 #include <cstddef>
@@ -110,8 +109,7 @@ class GgufStream {
   // Path of the unfinished file, which only its owner can read.
   const std::string& temporary_path() const { return temporary_.path; }
 
-  // Syncs and closes the file; temporary_path() can then be read. REQUIRES: called once, after the last tensor. Error:
-  // kIo.
+  // Syncs and closes the file; then temporary_path() can be read. REQUIRES: called once, at the end. Error: kIo.
   Status close();
   // Renames the file to its path. REQUIRES: close() succeeded. Error: kIo.
   Status finish();

@@ -58,8 +58,8 @@ class ModelFile {
   virtual const std::vector<std::string>& tensor_names() const = 0;        // in file order
   virtual const TensorView* find_tensor(std::string_view name) const = 0;  // nullptr: absent
 
-  // Hint that the caller no longer needs the tensor's data, so that its memory may be freed. Reading the data again is
-  // correct, but slow.
+  // Hint that the caller no longer needs the tensor's data, so that its memory may be freed. Later reads are correct,
+  // but slow.
   virtual void release(const TensorView& /*tensor*/) const {}
 
   // All metadata as text for display (`ibid inspect`): key, type, value; long arrays truncated.
@@ -100,8 +100,8 @@ struct Sniffed {
 
 Sniffed sniff(std::span<const std::byte> file);
 
-// The error for a file that is not `wanted`: kTruncated if the file is too short to decide, else kBadMagic, saying what
-// the file looks like.
+// The error for a file that is not `wanted`: kTruncated if it is too short to decide, else kBadMagic, saying what it
+// looks like.
 Status wrong_content_error(std::span<const std::byte> file, const std::string& path, std::string_view wanted);
 
 }  // namespace ibid

@@ -39,8 +39,8 @@ bool ends_word(std::string_view rest) {
   return rest.empty() || is_blank(rest[0]) || rest[0] == ',' || rest[0] == ']' || rest[0] == '}';
 }
 
-// Finds the words in value position, that is after '[', ',' or ':' outside strings. Does not check that the text around
-// them is JSON.
+// Finds the words in value position, that is after '[', ',' or ':' outside strings. The text around them may be
+// anything.
 std::vector<Found> find_words(std::string_view text, size_t at_most) {
   std::vector<Found> all;
   bool in_string = false;
@@ -68,8 +68,7 @@ std::vector<Found> find_words(std::string_view text, size_t at_most) {
   return all;
 }
 
-// Replaces each word by a number of the same length. The result is valid JSON if the text is otherwise, and has equal
-// offsets.
+// Replaces each word by a number of the same length. The result is JSON if the text is otherwise, with equal offsets.
 std::string with_numbers(std::string text, const std::vector<Found>& words) {
   for (const Found& found : words) {
     text.replace(found.at, found.word.size(), std::string(found.word.size() - 1, ' ') + "0");

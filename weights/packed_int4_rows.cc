@@ -22,8 +22,7 @@ uint32_t word_at(const TensorView& tensor, uint64_t index) {
   return word;
 }
 
-// Returns element `index` of a row of packed words. AWQ has even elements in the lower half of a word, odd ones in the
-// upper half.
+// Returns element `index` of a row of packed words. AWQ has even elements in the lower half of a word, odd ones above.
 int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
   const uint64_t i = index % kPerWord;
   const uint64_t place = packing == Int4Packing::kAwq ? i / 2 + i % 2 * 4 : i;

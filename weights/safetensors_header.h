@@ -1,11 +1,9 @@
 // The validated header of a safetensors file.
 // Spec: https://github.com/huggingface/safetensors, README and safetensors/src/tensor.rs. A file is
-//
 //   u64    length of the header, at most 100 000 000
 //   u8[]   JSON: {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ...,
 //                 "__metadata__": {"key": "value"}}, padded with spaces
 //   data   the tensors, back to back
-//
 // A pure function of bytes, so a fuzzer can call it directly.
 #pragma once
 

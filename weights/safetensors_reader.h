@@ -50,8 +50,7 @@ class SafetensorsModel : public ModelFile {
   }
 
   const Json* config_json() const override { return config_ ? &*config_ : nullptr; }
-  // Reads at most 100 MB. Errors: kUnsafePath for a name that is not a plain file name; kLimitExceeded,
-  // kNotRegularFile, kIo.
+  // Reads at most 100 MB. Errors: kUnsafePath unless `name` is a plain file name; kLimitExceeded, kNotRegularFile, kIo.
   Result<std::optional<std::string>> companion(std::string_view name) const override;
 
   const std::vector<std::string>& tensor_names() const override { return names_; }

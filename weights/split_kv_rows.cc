@@ -1,9 +1,7 @@
 // Latent attention expands keys and values by one matrix. GGUF files store it as two tensors, because llama.cpp
 // computes attention on the latents themselves:
-//
 //   blk.L.attn_k_b.weight  [heads, kv_rank, nope_dim]    the rows of keys, transposed
 //   blk.L.attn_v_b.weight  [heads, value_dim, kv_rank]   the rows of values
-//
 // This file presents them as one tensor, blk.L.attn_kv_b.weight, [heads (nope_dim + value_dim), kv_rank]: for each head
 // the rows of keys, then those of values. It has the type of both if that is F32, F16 or BF16. Otherwise it is F32,
 // because the blocks of a transposed matrix are not blocks of its rows.

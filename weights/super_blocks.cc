@@ -245,8 +245,7 @@ SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The format's scale is 2 s + 1 and its codes are odd numbers up to 15. Codes are doubled here, so the scale is 4 (2 s
-// + 1) / 8.
+// The format's scale is 2 s + 1 and its codes are odd numbers up to 15. Doubled codes make the scale 4 (2 s + 1) / 8.
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3s);
   SuperBlock block;

@@ -1,7 +1,6 @@
 // Decoders of 256-value blocks with two levels of scales: Q2_K to Q6_K, whose codes are numbers, and IQ1 to IQ3, whose
 // codes are codebook entries (an index selects four or eight values; signs are stored separately).
-// weights/block_formats.h has the byte layouts, and its functions call these. Also BlockCursor, which reads the fields
-// of a block.
+// weights/block_formats.h has the byte layouts, and its functions call these. BlockCursor reads the fields of a block.
 #pragma once
 
 #include <array>
@@ -67,8 +66,7 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes);
 
-// The codebooks of ggml's IQ formats. A codebook lists the combinations of four or eight values that an index can
-// select.
+// The codebooks of ggml's IQ formats. A codebook lists the combinations of four or eight values to select.
 enum class Codebook {
   kIq2xxs,  // 256 entries of 8: 8, 25, 43
   kIq2xs,   // 512 entries of 8

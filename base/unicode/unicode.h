@@ -73,8 +73,7 @@ struct UnicodeRecord {
 
 // Bits of UnicodeRecord::classes: Numeric_Type, case, and how a character joins its neighbours in a cluster.
 inline constexpr uint8_t kDigitClass = 0x01, kNumericClass = 0x02, kLowerClass = 0x04, kUpperClass = 0x08;
-inline constexpr uint8_t kCaseIgnorableClass = 0x10, kCasedClass = 0x20;  // kCasedClass excludes characters that are
-                                                                          // also case-ignorable
+inline constexpr uint8_t kCaseIgnorableClass = 0x10, kCasedClass = 0x20;  // kCasedClass: cased, not case-ignorable
 inline constexpr uint8_t kJoinsPreviousClass = 0x40, kJoinsNextClass = 0x80, kJoinsNothingClass = 0xC0;
 
 // Every `stride`-th code point of [first, last] maps to itself plus delta.

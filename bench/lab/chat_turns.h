@@ -1,11 +1,9 @@
 // Measures whole turns of conversations: rendering, tokenising, prefix matching, prefill, and sampling of the first
 // token.
-//
 //   chat_turn system_tokens turn   eight short turns after a system message of that many tokens
 //   conversation turn              ten turns of a conversation that grows by 500 tokens each, 60 of them new
 //                                  to the session; the same prompt is then rendered, tokenised and prefilled
 //                                  cold in the same process, and the details include the turn's work counters
-//
 // Times are to the first sampled token.
 #pragma once
 

@@ -26,8 +26,7 @@ inline constexpr size_t kMaxFigureKeys = 2;
 struct FigureKind {
   const char* what;                              // the field "what"
   std::array<const char*, kMaxFigureKeys> keys;  // names of the parameters' fields; nullptr: not used
-  const char* label;                             // for display; # is replaced by the first key's value, @ by the
-                                                 // second's
+  const char* label;                             // for display; # and @ are replaced by the keys' values
   const char* value;                             // the field of the number
   const char* unit;
   bool less_is_better;

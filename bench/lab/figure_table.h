@@ -1,6 +1,5 @@
 // Formats figures as table rows for the terminal while they are measured. Lines have at most 78 characters, so that
 // they fit 80 columns, and include their line ends. Text only.
-//
 //                                      median      quartiles         work   of peak
 //    decode at depth 1024           307.5 tok/s    297.5-312.5    30.0 GB/s      73 %
 //      llama.cpp                  123.0 tok/s          2.50x

@@ -1,10 +1,8 @@
 // RateBench: prefill and decode rates of one model without a conversation, with the same work as the programs that
 // time other engines (bench/rivals): given tokens, up to the next token's logits.
-//
 //   prefill n        n new tokens in an empty sequence
 //   decode depth     48 tokens one by one after `depth` others
 //   turn history 44  44 new tokens at once after `history` others
-//
 // Reports the median of several repetitions after one warm-up. The engine's own parts of a turn (template, tokenizer,
 // matching, sampling) are measured by bench/lab/chat_turns.h.
 #pragma once

@@ -1,6 +1,5 @@
 // Costs of the file tier: reading a history, the part of writing that blocks the caller, and opening an existing
 // directory. Pages are those of SmolLM2-135M with F16 keys and values (1.41 MiB). Files are in the OS page cache.
-//
 //   bench_file_tier [--benchmark_filter=...]           creates a directory in $TMPDIR
 #include <benchmark/benchmark.h>
 #include <unistd.h>

@@ -1,7 +1,5 @@
 // Grammars on a model's vocabulary: the cost of compiling a grammar, and of computing the masks of allowed tokens.
-//
 //   bench_grammar MODEL      MODEL: anything with a tokenizer, also a directory with only tokenizer.json
-//
 // A given answer is tokenised step by step, each time with its longest matching token, which the mask must allow. Times
 // are of one thread, in microseconds. A first answer fills the caches of masks, and a second one uses them.
 #include <algorithm>

@@ -1,11 +1,8 @@
 // bench_second_turn: the second turn of a chat whose template drops the thinking of the first answer. Work and JSON
 // lines are those of bench/rivals/second_turn_llama_cpp.py, which describes them.
-//
 //   bench_second_turn MODEL [--histories 4096,16384] [--rounds 3] [--threads N] [--kv f16]
-//
 // Checkpoints are at the same positions as in the engine (runtime/generate/checkpoint_positions.h). The second turn is
 // measured in two ways:
-//
 //   kept     resumes at the end of the first prompt, as a session does
 //   nothing  prefills the whole prompt again
 #include <CLI/CLI.hpp>

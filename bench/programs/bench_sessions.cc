@@ -1,8 +1,6 @@
 // bench_sessions: measures the claims about sessions, and prints one row for each: claim, goal, measured value, and
 // whether the goal is met.
-//
 //   bench_sessions [MODEL] [--what chat,prompt,resume,memory,company] [--rounds 5] [--threads N] [--kv f16] [--json]
-//
 // Exit status: 0 even if a goal is missed, which the row shows; 1 if a value could not be measured.
 #include <CLI/CLI.hpp>
 #include <algorithm>

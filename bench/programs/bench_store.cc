@@ -1,6 +1,5 @@
 // Cost of prefix lookup in a turn: find_longest_prefix() on a warm store, and insert() after a turn.
 // Most pages are small here, because the cost of a lookup does not depend on their contents.
-//
 //   bench_store [--benchmark_filter=...]
 #include <benchmark/benchmark.h>
 

@@ -1,8 +1,6 @@
 // Hit rate of the store under both eviction policies and several budgets: tokens reused / prompt tokens.
 // The pages are small and hold no keys and values, since eviction does not depend on their contents.
-//
 //   bench_store_workloads [branching | conversations | TRACE.jsonl]
-//
 // Two workloads of our own: `branching`, users who chat, edit, regenerate, abandon branches and now
 // and then send a long document once, under shared and declared system prompts; and `conversations`, with the shape
 // of the conversation trace of Mooncake (arXiv 2407.00079; FAST25-release/README.md: 12,031 requests in one hour,
@@ -75,8 +73,6 @@ Reuse replay(const Workload& workload, size_t budget_tokens, Eviction eviction, 
   workload([&](const Request& request) { serve(pool, store, request, declares, reuse); });
   return reuse;
 }
-
-// --- workloads
 
 class Dice {
  public:

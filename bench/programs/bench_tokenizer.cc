@@ -1,5 +1,4 @@
 // The tokenizer and the chat template on the real model's vocabulary: whole texts, and the delta of one message.
-//
 //   bench_tokenizer [MODEL] [Google Benchmark's options]
 //   bench_tokenizer --row TEXT MODEL      # a JSON line: load, encode, decode and append, in CPU time of one thread
 #include <benchmark/benchmark.h>

@@ -170,8 +170,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const bool copies_last = n_rows > 0 && shares_last_page();
   const size_t n_new = saturating_sub(n_pages, pages_.size());
 
-  // Allocate the lists first: allocating pages may evict others, which would be lost for nothing if a list failed
-  // later.
+  // Allocate the lists first: allocating pages may evict others, in vain if a list failed later.
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, length() + n_rows);
   PageList::Room room = pages_.make_room(n_pages);
@@ -256,8 +255,6 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   // Keep the leases that a slice within this pass, or within a short pass before it, would need.
   pages_.return_before(layout().first_window_page(saturating_sub(length(), tokens.size() + kPagePositions)));
 }
-
-// --- resuming
 
 // As resumable_length(), considering the window parts only.
 size_t KvCacheEntry::resumable_windows(size_t n) const {

@@ -10,8 +10,7 @@
 // leases the window parts of its last pages; window parts of earlier pages may be evicted (KvPagePool). Both restrict
 // the positions at which a sequence can resume: see resumable_length().
 //
-// Not thread-safe, except that the workers of one parallel region call append() together. The pool must outlive the
-// entry.
+// Not thread-safe, except append() by the workers of one parallel region. The pool must outlive the entry.
 #pragma once
 
 #include <array>
@@ -44,8 +43,7 @@ class PageList {
   const std::byte* const* data(PagePart part) const { return data_[static_cast<size_t>(part)].data(); }
   PageMemory parts(size_t i) const { return pages_[i].parts(); }
 
-  // Arrays of addresses for n pages. Allocating them before the change lets use() swap them in without failing. May
-  // throw std::bad_alloc.
+  // Arrays of addresses for n pages. Allocated before the change, so that use() cannot fail. May throw std::bad_alloc.
   struct Room {
     std::array<std::vector<const std::byte*>, kPageParts> data;
     bool moves = false;
@@ -70,8 +68,7 @@ class PageList {
 
   // --- Window parts. Without sliding-window layers these calls do nothing and return true.
 
-  // Returns true if all pages of [first, end) have their window parts; else sets `missing` to the last page without
-  // one.
+  // Returns true if all pages of [first, end) have their window parts; else `missing` is the last page without.
   bool have_windows(size_t first, size_t end, size_t& missing) const;
   // Leases the window parts of pages [first, end), and ends the leases before `first`. Returns false, changing nothing,
   // if one of the parts was evicted.
@@ -87,8 +84,7 @@ class PageList {
   std::vector<KvPage> pages_;
   std::array<std::vector<const std::byte*>, kPageParts> data_;
   size_t first_leased_ = 0;
-  std::vector<KvWindowLease> leases_;  // by page; empty without windows. Declared after pages_, so that leases end
-                                       // before pages are freed
+  std::vector<KvWindowLease> leases_;  // by page; empty without windows. After pages_, so that leases end first
 };
 
 class KvCacheEntry {
@@ -115,8 +111,8 @@ class KvCacheEntry {
 
   // Stages n_rows positions of one layer, from length() on. Every worker of a region calls append() with the same
   // arguments and stores its share: heads and groups of 16 positions, so that no two workers write one cache line of K.
-  // The caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites the
-  // staged positions.
+  // The caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites
+  // them.
   //   k, v: [n_rows, stride], a row has n_kv_heads * head_dim floats; k is rotated. v is not read for latent rows.
   //   finish(row, head): each worker calls it for each row and head that it stores, just before storing; it may change
   //   k and v.
@@ -160,16 +156,14 @@ class KvCacheEntry {
   // Addresses of one part of each page, valid until the next non-const call. Window parts that are not leased are null.
   const std::byte* const* page_data(PagePart part = PagePart::kAll) const { return pages_.data(part); }
 
-  // Addresses of the parts of a page. REQUIRES: its window part, if there is one, is leased, or no other thread uses
-  // the pool.
+  // Addresses of the parts of a page. REQUIRES: its window part, if any, is leased, or no other thread uses the pool.
   PageMemory parts(size_t page) const { return pages_.parts(page); }
   // Prevents the eviction of a page's window part while the caller copies the page.
   KvWindowReader read_window(size_t page) const { return pool_->read_window(pages_[page]); }
 
   // Fills an empty entry with stored pages and states, and slices it to the last position at which it can resume.
   // Error: kOutOfMemory; the entry stays empty.
-  // REQUIRES: the entry is empty, tokens.size() positions need exactly these pages, and one of the states reaches
-  // tokens.size().
+  // REQUIRES: the entry is empty, tokens.size() positions need exactly these pages, and a state reaches tokens.size().
   Status adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Frees all pages and states. Returns the tokens that the entry had.

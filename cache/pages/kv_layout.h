@@ -1,10 +1,8 @@
 // KvLayout: sizes and offsets of the data that a sequence caches for a model's layers. Attention layers keep a key and
 // a value for each position and head. A page holds 64 positions of *all* these layers, so that the page is the unit of
 // sharing, eviction and transfer:
-//
 //   page:   layer 0 | layer 1 | ... | layer n_layers()-1
 //   layer:  head 0 | head 1 | ... | head n_kv_heads-1         each a KvHeadBlock (kernels/kernels.h)
-//
 // A page has two parts: the first part with the layers of full attention, and the window part with the sliding-window
 // layers. A sequence needs the window parts of its last pages only, so the pool can evict the others (KvPagePool). In a
 // file the window part follows the first part.
@@ -14,9 +12,7 @@
 //
 // Recurrent layers keep a state, which depends on all positions before it (cache/pages/sequence_state.h). The states of
 // all recurrent layers after one position are one block of memory:
-//
 //   state:  layer 0 | layer 1 | ... | layer n_states()-1      floats, each layer aligned to a cache line
-//
 // docs/kv_cache.md has a drawing. Plain data, immutable once made.
 #pragma once
 
@@ -38,8 +34,7 @@ struct KvRowShape {
   size_t head_dim = 0;
   size_t window = 0;  // number of positions that attention reads, including the current one; 0: all
   size_t latent_dim = 0;
-  std::optional<KvRowFormat> format;  // set if the layer's format is not that of the KV type
-                                      // (model/weights/kv_precision.h)
+  std::optional<KvRowFormat> format;  // if other than that of the KV type (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 

@@ -49,8 +49,7 @@ class PageSlabs {
   const size_t page_bytes_;
   const size_t max_pages_;
   std::vector<Slab> slabs_;
-  Slot* touched_ = nullptr;  // free pages that were used before; take() prefers them, so that untouched memory stays
-                             // untouched
+  Slot* touched_ = nullptr;  // free pages that were used before; take() prefers them to untouched memory
   Slot* fresh_ = nullptr;    // free pages that were never touched since the system supplied them
   size_t n_touched_ = 0;
   size_t n_fresh_ = 0;

@@ -201,8 +201,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     const bool reuses = new_rows_ != nullptr && new_rows_.use_count() == 1 && new_rows_->capacity() >= n_rows;
     new_rows = reuses ? new_rows_ : std::make_shared<StateRows>(n_rows, layout().state_row_floats());
   }
-  // If the head exists, this pass does not need the state before the last pass. If that state is not shared, this pass
-  // overwrites its page.
+  // If the head exists, this pass does not need the state before the last pass. If it is not shared, its page is
+  // overwritten.
   const bool takes_base = head_ && base_.state.use_count() == 1;
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);

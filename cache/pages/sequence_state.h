@@ -5,11 +5,9 @@
 // rows: what each of its positions added. From base and rows the state after any of these positions is recomputed by
 // the same steps in the same order, so with the same bits. Rejecting a part of a draft therefore costs no extra pass.
 // Snapshots that a caller asked to keep have the same form: a state, and rows after it.
-//
 //   position:   0        p                  L = length of the sequence
 //               |--------|======rows========|
 //                        base               head
-//
 // The head is missing after the sequence was sliced within the rows.
 //
 // Decoding passes have one row or a few. So that more than the last pass can be rolled back (a stop string of several
@@ -100,7 +98,7 @@ class SequenceState {
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
   // Both keep a snapshot for later: keep_here() of the current position; keep_last_pass() of the state before the last
-  // pass with the rows of that pass or, if the pass was too long for rows, of the state after it. Both may throw
+  // pass with the rows of that pass or, if the pass was too long for rows, of the state after it. May throw
   // std::bad_alloc.
   void keep_here(size_t length) { keep(now(length)); }
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }

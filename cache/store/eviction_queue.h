@@ -81,8 +81,7 @@ class EvictionQueue {
   // Makes room for n nodes. The only call that can throw std::bad_alloc.
   void reserve(size_t n);
 
-  // Marks a node, queued or not, as used now. reused: the use is by another sequence or in another turn than the node's
-  // creation.
+  // Marks a node, queued or not, as used now. reused: by another sequence or in another turn than its creation.
   void touch(PrefixNode& node, bool reused = false);
   // Makes the node part of a declared prefix (Retention::kPrefix), and marks it as used now.
   void declare(PrefixNode& node);

@@ -35,8 +35,8 @@ void PrefixHolds::unlink(PrefixMark& mark) {
   --n_marks_;
 }
 
-// Adds `more` (1 or -1) to n_ends of all pages whose window part a sequence needs to resume at `length`; `node` is the
-// last of these pages.
+// Adds `more` (1 or -1) to n_ends of all pages whose window part a sequence needs to resume at `length`; the last is
+// `node`.
 void PrefixHolds::count_end(PrefixNode* node, size_t length, size_t more) {
   const KvLayout& layout = pool_.layout();
   if (layout.window() == 0) return;

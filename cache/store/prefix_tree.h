@@ -69,15 +69,15 @@ class PrefixTree {
   NodeMap prepare(PrefixNode& parent, std::span<const KvPage> pages);
 
   // Moves a node from `prepared` into the tree.
-  // REQUIRES: the parent is the root or full, no node holds the page, and best_child(ids) neither covers `ids` nor is a
-  // prefix of `ids`.
+  // REQUIRES: the parent is the root or full, no node holds the page, and best_child(ids) neither covers `ids` nor is
+  // its prefix.
   PrefixNode& add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page, NodeMap& prepared);
 
   // Replaces tokens and page of a leaf; its place in the tree, pins and logits stay. Returns the old page.
   // REQUIRES: the node's tokens are a prefix of `ids`, and no other node holds the page.
   KvPage extend(PrefixNode& node, TokenSpan ids, KvPage page);
-  // Replaces the page of a node by another page of the same tokens. Returns the old page. REQUIRES: no other node holds
-  // the new page.
+  // Replaces the page of a node by another page of the same tokens. Returns the old page. REQUIRES: no node holds the
+  // new page.
   KvPage replace_page(PrefixNode& node, KvPage page);
 
   // Makes a private node shared; its children stay private. A shared leaf whose tokens are a prefix of the node's is
@@ -95,12 +95,12 @@ class PrefixTree {
   // Declares the first `length` tokens of the path to the node as a prefix.
   void declare_prefix(PrefixNode& node, size_t length);
 
-  // Number of nodes that could be evicted, at most n: nodes whose page only the tree holds, and all of whose children
-  // could be evicted.
+  // Number of evictable nodes, at most n: nodes whose page only the tree holds, and all of whose children are
+  // evictable.
   size_t count_evictable(size_t n) { return queue_.count_evictable(n); }
   // Removes the idle leaf that is evicted first, and returns it. REQUIRES: count_evictable(1) == 1.
   const PrefixNode& evict_first(RemovedNodes& removed);
-  // Returns all tokens from the root to the end of `node`, which may be the node that was removed last. May throw
+  // Returns all tokens from the root to the end of `node`, which may be the last removed node. May throw
   // std::bad_alloc.
   static Tokens ids_to(const PrefixNode& node);
 

@@ -4,8 +4,8 @@
 // A kept state is the state after its tokens. It may have tails: tokens that one pass read after it, with the rows that
 // they added, so that the state after any of them can be recomputed (cache/pages/sequence_state.h). States are sorted
 // by namespace and tokens, and each points to the longest other state whose tokens are a prefix of its own. So one
-// binary search and a walk along these pointers find all states of a sequence: O(tokens x log states). Tokens are
-// compared, not hashes.
+// binary search and a walk along these pointers find all states of a sequence: O(tokens x log states). Compares tokens,
+// not hashes.
 //
 // Evicts the state that is cheapest to recompute per byte; the cost is the number of tokens since the preceding state.
 // A use restores the full priority (GreedyDual-Size: Cao & Irani 1997). States have a budget of their own. Not
@@ -53,8 +53,8 @@ class StateIndex {
 
   class Removed;
 
-  // state_bytes: charge of one state; 0 if the model has no recurrent layers: then all calls do nothing. `spaces` must
-  // outlive the index.
+  // state_bytes: charge of one state; 0 without recurrent layers: then calls do nothing. `spaces` must outlive the
+  // index.
   StateIndex(StoreSpaces& spaces, size_t state_bytes, size_t budget_bytes)
       : spaces_(spaces), state_bytes_(state_bytes), budget_bytes_(budget_bytes) {}
 

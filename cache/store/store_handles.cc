@@ -64,7 +64,7 @@ bool LruKvCacheStore::make_idle(KvCacheEntry& entry, IdleSequence& rest) {
   return true;
 }
 
-// Returns the stored pages and states of the idle sequence, up to the last position at which it can resume. May throw
+// Returns the stored pages and states of the idle sequence, up to its last resumable position. May throw
 // std::bad_alloc.
 LruKvCacheStore::AtRest LruKvCacheStore::at_rest(const IdleSequence& rest, bool uses) {
   AtRest found;

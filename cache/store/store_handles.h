@@ -1,8 +1,7 @@
 // Handles on the content of a LruKvCacheStore that hold no pages: PrefixPin prevents the eviction of a prefix,
 // IdleSequence is an idle sequence whose pages may be evicted, PrivateNamespace removes its namespace on destruction.
 //
-// Pins and idle sequences have one owner at a time and are not thread-safe. The store is thread-safe, and must outlive
-// them.
+// Pins and idle sequences have one owner, and are not thread-safe. The store is thread-safe, and must outlive them.
 #pragma once
 
 #include <cstddef>
@@ -42,11 +41,9 @@ class PrefixPin {
 // An idle sequence. Its pages belong to the store and may be evicted, but only after all pages at which no idle
 // sequence ends. The handle has the tokens, so that evicted positions can be prefilled again, and a mark in the store's
 // tree, so that resuming compares no tokens.
-//
 //   insert(.., {.rest = &rest})   makes the positions findable, and marks them
 //   make_idle(entry, rest)        empties the entry; only the store holds the pages now
 //   wake(rest, entry)             fills the entry with the pages that were not evicted; the mark stays, for make_idle()
-//
 // When the mark is removed (the handle is destroyed, or marks another sequence), the pages are evicted like all others.
 class IdleSequence {
  public:

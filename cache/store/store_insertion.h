@@ -79,8 +79,7 @@ class StoreInsertion {
   size_t depth_ = 0;                       // number of full pages that are stored
   size_t n_pages_ = 0;                     // number of pages to store
   std::vector<PrefixNode*> private_path_;  // stored private nodes to make shared, from the head on
-  PrefixNode* grown_leaf_ = nullptr;       // stored leaf whose tokens are a prefix of the first new page, which
-                                           // replaces the leaf's page
+  PrefixNode* grown_leaf_ = nullptr;       // stored leaf that the first new page extends and replaces
   PrefixTree::NodeMap prepared_;           // the new nodes
 };
 
@@ -118,8 +117,7 @@ class StoreBudget {
   // Removes the page that is evicted first, and returns its node. If there are recurrent states, O(length of the page's
   // sequence). REQUIRES: tree.count_evictable(1) == 1.
   const PrefixNode& evict_first(Removed& removed) noexcept;
-  // Removes the states at which no sequence can resume any more, after pages were removed other than by eviction. O(all
-  // states).
+  // Removes the states at which no sequence can resume, after pages were removed, but not evicted. O(all states).
   void remove_unreached(Removed& removed);
 
  private:

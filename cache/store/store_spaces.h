@@ -1,8 +1,7 @@
 // StoreSpaces: the namespaces of LruKvCacheStore, and their statistics.
 //
 // A namespace and its counters exist while anything is charged to it: names come from requests, so unused ones must not
-// accumulate. A call that is about to insert keeps its namespace alive by a Hold. Not thread-safe: called under the
-// store's lock.
+// accumulate. An inserting call keeps its namespace alive by a Hold. Not thread-safe: called under the store's lock.
 #pragma once
 
 #include <cstddef>

@@ -124,8 +124,8 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   return entry.length() - length;
 }
 
-// Reads the deepest stored state within the pages that were read, and drops the pages after it. Returns false if no
-// state can be used.
+// Reads the deepest stored state within the pages that were read, and drops the pages after it. Returns false without a
+// usable state.
 bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name) {
   const size_t end = reading.end(reading.pages.size());
   std::ranges::stable_sort(reading.states, std::ranges::greater(),
@@ -202,8 +202,7 @@ Status FileTier::flush(int64_t limit_ns) { return writing_->flush(limit_ns); }
 Status FileTier::clear(std::string_view name_space) {
   try {
     const Sha256Digest digest = digest_of_namespace(name_space);
-    const std::unique_lock pen = files_->take_pen();  // while this holds the pen, no record of the namespace is being
-                                                      // written
+    const std::unique_lock pen = files_->take_pen();  // meanwhile no record of the namespace is written
     writing_->forget(digest);
     return files_->clear(digest);
   } catch (const std::bad_alloc&) {

@@ -1,5 +1,4 @@
-// FileTier: a KvTier in a directory, with one file for each page or recurrent state, so that later processes can use
-// them.
+// FileTier: a KvTier in a directory, with one file for each page or recurrent state, for later processes.
 //
 // A page or state is used only after its file was verified to hold exactly the wanted tokens, namespace and
 // computation. A state is usable only together with the pages before it. The directory is a cache: any file may be

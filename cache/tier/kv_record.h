@@ -3,13 +3,11 @@
 // fingerprint of the computation, the namespace (as a digest, because names may be user keys), and all tokens that it
 // depends on. Blocks follow the header, each with its own checksum.
 //
-// This file has what pages and states share; cache/tier/kv_page_file.h and cache/tier/kv_state_file.h define their
-// blocks.
+// Common parts of pages and states; cache/tier/kv_page_file.h and cache/tier/kv_state_file.h define their blocks.
 //
 // Records are untrusted input. No data is used before the whole header was verified and matches the wanted identity.
 // Every error is typed and changes nothing. Checksums detect accidents, not forgery: a program that may write the file
 // may forge it.
-//
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
 
@@ -101,9 +99,8 @@ std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, Token
 class KvRecordCheck {
  public:
   // header: the whole header. ids: the tokens that the record must begin with; it may have more.
-  // Errors: those of parse_kv_record_header(); kCorrupt if the checksum differs; kUnsupportedVersion if another version
-  // of the numerics computed the record; kMismatch if the record is valid, but of another kind, computation, namespace
-  // or text.
+  // Errors: those of parse_kv_record_header(); kCorrupt if the checksum differs; kUnsupportedVersion for another
+  // version of the numerics; kMismatch if the record is valid, but of another kind, computation, namespace or text.
   static Result<KvRecordCheck> open(std::span<const std::byte> header, KvRecordKind kind,
                                     const KvPageIdentity& identity, TokenSpan ids);
 

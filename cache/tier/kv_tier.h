@@ -2,15 +2,14 @@
 // tiers, the process. An engine has at most one. Sessions search the tier after the store, and pass to it what a turn
 // has committed.
 //
-// A tier is a lossy, verified cache. Its interface consists of these laws, which kv_tier_laws_test.cc tests for every
-// implementation:
+// A tier is a lossy, verified cache. Its interface consists of these laws, tested for all implementations in
+// kv_tier_laws_test.cc:
 //   - It adds to an entry exactly the bits that it received for the same tokens, namespace and computation. Data that
 //     it cannot verify is a miss.
 //   - It fails silently: positions that it cannot read are prefilled, records that it cannot write are dropped, and no
 //     call of a session fails.
 //   - It does not block: write_behind() never waits for storage, and extend() ends at its limits.
 //   - Queued writes free their memory when the pool is short of pages.
-//
 // Thread-safe. The pool must outlive the tier, and no thread may allocate from the pool while the tier is destroyed.
 #pragma once
 
@@ -77,8 +76,7 @@ class KvTier {
   // Extends `entry`, which holds a prefix of `ids`, by stored positions in new pages, exact to the token. In a model
   // with recurrent layers it extends up to the deepest stored state, in one with sliding windows as long as the needed
   // window parts are stored. Returns the number of positions added; 0 on a miss, and the entry is unchanged. Checks the
-  // limits before each page and state; if one is reached, adds what was read completely. REQUIRES: entry.tokens() is a
-  // prefix of ids.
+  // limits before each page and state, and stops if one is reached. REQUIRES: entry.tokens() is a prefix of ids.
   virtual size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) = 0;
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry) {
     return extend(name_space, ids, entry, ReadLimits{});

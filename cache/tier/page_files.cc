@@ -136,8 +136,7 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
   scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
   TRY(read_exactly(*file, 0, scratch));
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
-  TRY(expect_size(*file, check.header().record_bytes));  // the size may equal that of a page with other parts, so check
-                                                         // it once more
+  TRY(expect_size(*file, check.header().record_bytes));  // a page with other parts may have the expected size
   if (check.header().n_ids() != n_ids) {
     return Status(ErrorCode::kMismatch, file_name + ": holds other tokens than before");
   }
@@ -441,8 +440,7 @@ Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::ve
 }
 
 // Evicts files until `bytes` fit. continues: the file of the page that the new record continues; empty: none. Error:
-// kLimitExceeded if that page is missing, or is the only one left to evict: without it no lookup would find the new
-// record.
+// kLimitExceeded if that page is missing, or would have to be evicted: no lookup finds a record without it.
 Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
@@ -483,8 +481,7 @@ Status PageFiles::remove(const std::string& file_name) {
   return {};
 }
 
-// Makes the new names durable, then deletes the files that they supersede. In the other order a power loss could lose
-// both versions.
+// Makes the new names durable, then deletes the files that they supersede. Otherwise a power loss could lose both.
 Status PageFiles::settle() {
   const std::vector<std::string> superseded = std::exchange(superseded_, {});
   if (options_.durable) TRY(directory_->sync());

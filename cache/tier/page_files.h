@@ -1,6 +1,5 @@
 // PageFiles: pages and states as files of one directory, under a budget. PageIndex lists the existing files,
-// TierDirectory reads and writes them, PageFiles chooses the ones to delete. WriteBehind writes through it, FileTier
-// reads.
+// TierDirectory reads and writes them, PageFiles evicts. WriteBehind writes through it, FileTier reads.
 //
 // Deletes the least recently used file first, and a page before the page that it continues. A longer last page of a
 // sequence supersedes its shorter version, which is deleted once the new name is durable; likewise a state with more
@@ -36,13 +35,11 @@ namespace ibid {
 
 // The files of a cold tier. Each holds one record (cache/tier/kv_record.h), and after a crash is either complete or
 // absent. Has no policy and no index; it owns only the lock of the directory:
-//
 //   <directory>/lock                                held while this object exists
 //              /<before>-<name>.kv                  a page
 //              /<before>-<name>.state               a recurrent state, and rows after it
 //              /<n>.tmp                             being written; scan() removes those that a crash left
 //              /quarantine/<before>-<name>.kv, .state   at most kMaxQuarantined files that failed verification
-//
 // The directory and quarantine/ are private to their user, and are accessed through the descriptors that open()
 // checked. Entries with other names, or that are not regular files, were not made by a tier ("foreign"); they are never
 // read or removed.

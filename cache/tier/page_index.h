@@ -35,8 +35,7 @@ struct StoredRecord {
   PageName before, name;
   Sha256Digest name_space{};
   size_t first_position = 0;
-  Tokens ids;             // tokens from its page's beginning to its end; empty: the record can only be evicted, never
-                          // found
+  Tokens ids;             // tokens from its page's beginning to its end; empty: can be evicted, not found
   bool is_known = false;  // true if the record is of this fingerprint and version, so that `ids` is set
   KvPageParts parts = KvPageParts::kBoth;
   uint64_t bytes = 0;  // of the file
@@ -79,14 +78,13 @@ class PageIndex {
   // Marks a file as used, if it is known. Returns next_use_ns().
   int64_t touch(const std::string& file_name, int64_t now_ns);
 
-  // Returns the file to evict next: the least recently used one that no other record continues. nullopt if there is no
-  // file.
+  // Returns the file to evict next: the least recently used one that no other record continues. nullopt: no file.
   std::optional<std::string> oldest();
   // Returns the least recently used state, or nullopt.
   std::optional<std::string> oldest_state() const;
 
-  // Returns the states after `before` whose tokens are a prefix of `ids`; for each position the one with the most rows
-  // in common.
+  // Returns the states after `before` whose tokens are a prefix of `ids`, for each position the one with most common
+  // rows.
   struct StateMatch {
     std::string file_name;
     size_t first_position = 0;
@@ -94,11 +92,9 @@ class PageIndex {
     size_t n_used = 0;  // rows in common with the tokens
   };
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
-  // True if there is a state after `before` of exactly the first n_front tokens of `ids`, with rows of all other
-  // tokens.
+  // True if there is a state after `before` of exactly the first n_front tokens of `ids`, with rows of the others.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;
-  // Returns the files of states after the first n_front tokens whose rows are for a proper prefix of the remaining
-  // tokens.
+  // Returns the files of states after the first n_front tokens whose rows cover only a part of the others.
   std::vector<std::string> states_superseded_by(const PageName& before, TokenSpan ids, size_t n_front) const;
 
   // files_of() returns the files of a namespace; files_superseded_by() the page files after `before` whose tokens are a

@@ -31,8 +31,7 @@ class PageNamer {
  public:
   explicit PageNamer(PageNameRule rule) : rule_(rule) {}
   PageName first(const KvPageIdentity& identity);             // name of the empty text
-  PageName next(const PageName& before, TokenSpan page_ids);  // name up to the end of the page with page_ids after
-                                                              // `before`
+  PageName next(const PageName& before, TokenSpan page_ids);  // name up to the end of the page after `before`
   // Returns the name of a recurrent state with its rows. Of page_ids, which follow `before`, the first n_front are
   // before the state, and the others have rows.
   PageName state(const PageName& before, TokenSpan page_ids, size_t n_front);
@@ -42,8 +41,7 @@ class PageNamer {
   Sha256 hash_;
 };
 
-// The parts of a file name "<before>-<name>.kv", or ".state", in hexadecimal digits. The functions convert in both
-// directions.
+// The parts of a file name "<before>-<name>.kv", or ".state", in hexadecimal digits. Functions convert both ways.
 struct RecordName {
   KvRecordKind kind = KvRecordKind::kPage;
   PageName before, name;

@@ -129,8 +129,6 @@ WriteBehind::WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, Kv
 
 WriteBehind::~WriteBehind() = default;  // joins the thread first
 
-// --- Queueing
-
 // One call of hand_over(), which visits the pages of the entry in order.
 class WriteBehind::HandOver {
  public:
@@ -268,8 +266,6 @@ void WriteBehind::forget(const Sha256Digest& name_space) {
   queue_.forget(name_space);
 }
 
-// --- Writing
-
 void WriteBehind::run(const std::stop_token& stop) {
   lower_priority();
   const std::stop_callback interrupts(stop, [this] { idle_->interrupt(); });
@@ -305,8 +301,8 @@ Status WriteBehind::flush(int64_t limit_ns) {
   }
 }
 
-// Writes the first record of the queue or, if the queue is empty, makes earlier writes durable. Returns false if there
-// was nothing to do.
+// Writes the first record of the queue or, if the queue is empty, makes earlier writes durable. Returns false if both
+// are done.
 bool WriteBehind::write_next() {
   const std::unique_lock pen = sink_.take_pen();
   std::unique_lock lock(mutex_);
@@ -337,8 +333,7 @@ bool WriteBehind::write_next() {
   return true;
 }
 
-// Copies the page or state of `next`, frees it, and writes the copy. Clears copying_. REQUIRES: the sink's pen;
-// copying_.
+// Copies the page or state of `next`, frees it, writes the copy. Clears copying_. REQUIRES: the sink's pen; copying_.
 Status WriteBehind::write(WriteQueue::Next& next) {
   KvPageParts parts = KvPageParts::kBoth;
   if (next.page) {
@@ -364,8 +359,7 @@ KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const size_t n_rows = waiting.n_rows();
   const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
   if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
-  const KvPage page = std::move(waiting.page);  // declared before the reader of its window part, so that it is freed
-                                                // after that
+  const KvPage page = std::move(waiting.page);  // declared before its window's reader, so freed after it
   const KvWindowReader window = pool_.read_window(page);
   layout.copy_rows({page.data(), window ? page.parts().window : nullptr}, layout.parts_of(copy.data()), n_rows);
   return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;

@@ -43,8 +43,7 @@ namespace ibid {
 // A page to write, with its identity.
 struct WaitingPage {
   KvPageIdentity identity;
-  PageName before_that, before, name;    // names of the text before the previous page, before this page, and up to this
-                                         // page's end
+  PageName before_that, before, name;    // of the text before the previous page, before this page, to its end
   std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
   size_t n_ids = 0;                      // number of tokens up to the end of the page
   KvPage page;                           // empty once the page is copied
@@ -55,8 +54,7 @@ struct WaitingPage {
   TokenSpan page_ids() const { return ids().subspan(first_position()); }
 };
 
-// A recurrent state to write, with the rows after it. The state's position is inside the page after `before`, or at its
-// beginning.
+// A recurrent state to write, with the rows after it. Its position is in the page after `before`.
 struct WaitingState {
   KvPageIdentity identity;
   PageName before_that, before, name;

@@ -1,10 +1,7 @@
-// ChatSession: one conversation with a model. Each message costs only its own tokens: earlier prompts and answers are
-// not prefilled again.
-//
+// ChatSession: one conversation with a model. Each message costs only its own tokens, because earlier ones stay cached.
 //   auto engine = Engine::load("model.gguf");
 //   auto chat = ChatSession::create(*engine, {.system = "You are brief."});
 //   auto turn = chat->send("Hello!", {}, [](const TurnEvent& event) { std::cout << event.text; });
-//
 // A session runs one turn at a time. A call during a turn (from another thread, or from the turn's own event callback)
 // returns kBusy and changes nothing. Apart from that, a session is used by one thread at a time.
 //
@@ -160,8 +157,7 @@ class IBID_EXPORT ChatSession {
   Message message(size_t i) const;
   // All messages as a JSON array of objects, as templates see them: [{"role": ..., "content": ...}, ...].
   std::string messages_json() const;
-  // The tokens of the conversation: all whose KV was computed, and at most one more, which the next turn computes
-  // first.
+  // The tokens of the conversation: those with KV, and at most one more, which the next turn computes.
   const Tokens& ids() const;
   // Number of leading tokens whose keys and values are in memory now. They may be evicted between turns.
   size_t n_in_memory() const;
@@ -172,8 +168,7 @@ class IBID_EXPORT ChatSession {
   const Usage& usage() const;
   // Timings of the last committed turn.
   const Timings& timings() const;
-  // Number of tokens of a text, not counting those that the template adds. Any thread, at any time. May throw
-  // std::bad_alloc.
+  // Number of tokens of a text, without those of the template. Any thread, at any time. May throw std::bad_alloc.
   size_t count_tokens(std::string_view text) const;
   const std::shared_ptr<Engine>& engine() const;
 

@@ -12,8 +12,7 @@
 namespace ibid {
 
 struct SchedulerOptions {
-  // Target for the duration of a pass that contains prefill, while other sessions decode, or may start to, and wait for
-  // it.
+  // Target for the duration of a pass that contains prefill, while other sessions wait to decode.
   double latency_target_ms = 40;
 };
 
@@ -43,10 +42,8 @@ struct EngineOptions {
   // to this user only (0700), and is created so.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
-  bool fingerprint = false;    // compute a hash of the weights, which reads them once more, so that save() can include
-                               // keys and values
-  size_t kv_budget_bytes = 0;  // for all keys and values, a page at least; 0: two contexts, at least 256 MB, at most
-                               // half of the memory that is available
+  bool fingerprint = false;    // hash the weights (reads them once more), so that save() can include KV
+  size_t kv_budget_bytes = 0;  // for all KV; 0: two contexts, at least 256 MB, at most half of the available memory
   // How to compute embeddings; overrides the model's file. Unset: as the file specifies.
   std::optional<Pooling> pooling = {};
 };

@@ -14,8 +14,7 @@ enum class Numerics : uint8_t {
                // without the promise of the same bits
 };
 
-// How keys and values are stored. Layers in which a type would lose too much precision keep more bits
-// (docs/numerics.md).
+// How keys and values are stored. Sensitive layers keep more bits (docs/numerics.md).
 enum class KvDType : uint8_t {
   kF32,
   kF16,

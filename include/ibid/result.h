@@ -1,8 +1,6 @@
 // Status and Result<T>: the return types of calls that can fail for external reasons. No call throws instead.
-//
 //   const auto engine = ibid::Engine::load("model.gguf");
 //   if (!engine.ok()) std::cerr << engine.status().message();
-//
 // A message is one sentence that names the culprit (file, field), the value found and the value expected. The code is
 // for programs, the message for people. Both types are values: any number of threads may read a const one.
 #pragma once

@@ -1,7 +1,6 @@
 // SamplerOptions: how the next token is sampled from the logits. Plain data.
 //
-// By default only temperature and min_p have an effect. The steps in their order; each is applied to the result of the
-// one before:
+// By default only temperature and min_p have an effect. The steps in order, each applied to the result before:
 //   logit_bias          added to the logits (OpenAI API)
 //   repetition_penalty  logits of tokens in the window: divided if positive, else multiplied (Keskar et al. 2019, CTRL,
 //                       4.1), prompt and answer alike, as in Hugging Face's logits processors

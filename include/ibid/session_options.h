@@ -31,8 +31,7 @@ struct SessionOptions {
 };
 
 struct LoadOptions {
-  // Namespace of the conversation, which the file does not store. Keys and values that were saved in another namespace
-  // are not used.
+  // Namespace of the conversation, which the file does not store. Keys and values of another namespace are not used.
   std::string cache_namespace = {};
 };
 
@@ -47,11 +46,9 @@ struct SaveReport {
 
 // The damaged parts of a loaded conversation. Its messages are complete.
 struct IBID_EXPORT LoadWarnings {
-  size_t n_replies = 0;             // number of last answers that keep only their text, because their tokens were
-                                    // damaged
+  size_t n_replies = 0;             // number of last answers whose tokens were damaged; only their text is kept
   std::vector<std::string> fields;  // fields that have the values of a new session instead: "pinned", "usage" ...
-  // Why the file's keys and values from some page on are not used. Ok: all are used, or the file has no keys and
-  // values.
+  // Why the file's keys and values from some page on are not used. Ok: all are used, or the file has none.
   Status rows = {};
 
   bool any() const { return n_replies > 0 || !fields.empty() || !rows.ok(); }

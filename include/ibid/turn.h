@@ -46,13 +46,10 @@ struct TurnOptions {
   SamplerOptions sampler = {};
   // While DRY is on, all tokens whose text contains one of these strings act as sampler.dry_breakers too.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};                   // if set, fill Turn::logprobs, with the n most likely
-                                                           // tokens; at most 20
-  std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; a prototype, which the turn
-                                                           // clones
+  std::optional<size_t> n_logprobs = {};  // if set, fill Turn::logprobs, with the n most likely; max. 20
+  std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; the turn clones it
   size_t max_tokens = 0;                                   // 0: up to the end of the context
-  size_t min_tokens = 0;                                   // the model cannot end its turn before this number;
-                                                           // SIZE_MAX: never
+  size_t min_tokens = 0;                                   // the turn cannot end before this number; SIZE_MAX: never
   std::vector<std::string> stop_strings = {};              // each ends the answer, and is not part of it
   // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
   // kRepetition. The answer keeps its text, as at max_tokens.
@@ -63,8 +60,7 @@ struct TurnOptions {
   // `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
   bool parse_calls = true;                // if false, parse_reply treats tool calls as content
-  bool speculate = true;                  // verify drafts from earlier text of the conversation: the same answer,
-                                          // faster
+  bool speculate = true;                  // verify drafts from earlier text: the same answer, faster
   Priority priority = Priority::kNormal;  // among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
@@ -103,8 +99,7 @@ struct IBID_EXPORT LostPrefix {
   size_t n_tokens = 0;               // cached tokens that could not be reused
   size_t message = 0;                // index of the first message that renders differently
   size_t byte = 0;                   // the first differing byte of the rendered text
-  size_t token = 0;                  // position of the first differing token; if none differs, of the first prefilled
-                                     // again
+  size_t token = 0;                  // position of the first differing token, else of the first prefilled again
   std::string was, now;              // up to 40 bytes of the old and of the new text from that byte on
   std::string was_token, now_token;  // texts of the old and of the new token at that position
   LostCause cause = LostCause::kTemplate;
@@ -159,8 +154,7 @@ struct TurnStart {
 struct TurnEvent {
   enum class Kind {
     kLeftOut,   // turn: with left_out set
-    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones included; n_total: positions of
-                // the prompt
+    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones too; n_total: all of it
     kLogprobs,  // logprobs: those of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
     kText,      // text: the next piece of the answer
     // With TurnOptions::parse_reply streams emit the following kinds in place of kText:

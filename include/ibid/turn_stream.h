@@ -1,18 +1,14 @@
 // TurnStream: pulls an answer piece by piece, for programs in which a callback is inconvenient.
-//
 //   TurnStream stream(chat, "Hello!");
 //   while (std::optional<std::string> piece = stream.next()) std::cout << *piece;
 //   Result<Turn> turn = stream.finish();
-//
 // The engine computes the turn from the constructor on, whether or not the program pulls it, and buffers at most one
 // answer. A stream has no thread, so one thread can pull any number of streams. They may share a Waker (`bell`), which
 // wakes that thread when one of them has new events:
-//
 //   while (!all_over) {
 //     for (TurnStream& stream : streams) while (auto piece = stream.poll()) show(*piece);
 //     bell->wait();
 //   }
-//
 // Until the stream is over, the session is busy and the answer is not part of the conversation. A stream ends only in a
 // call of next(), poll() or finish(), or in the destructor. The session must outlive it. One thread at a time uses a
 // stream, except that any thread may call cancel().
@@ -35,8 +31,7 @@ namespace ibid {
 class IBID_EXPORT TurnStream {
  public:
   // Begins a turn as ChatSession::run() does. If the turn cannot begin, the stream is over at once, and finish()
-  // returns the error. bell: nullptr, or a Waker that several streams share; the thread that pulls the streams waits
-  // for it.
+  // returns the error. bell: nullptr, or a Waker that several streams share; the pulling thread waits for it.
   TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options = TurnOptions(),
              std::shared_ptr<Waker> bell = nullptr);
   TurnStream(ChatSession& session, std::string_view message, TurnOptions options = TurnOptions(),
@@ -53,14 +48,12 @@ class IBID_EXPORT TurnStream {
   // Returns the next event without waiting: prefill, log-probabilities, and text or its parts. Do not combine it with
   // next() or poll(). Log-probabilities of tokens that end the answer may be in the finished turn only.
   std::optional<TurnEvent> poll_event();
-  // Returns the turn as known at its start: usage.n_prompt, seed, left_out and lost_prefix. nullptr: the turn could not
-  // begin, or is over.
+  // Returns the turn as known at its start: usage.n_prompt, seed, left_out and lost_prefix. nullptr: no turn runs.
   const Turn* begun() const;
   // True if the turn is over and all pieces were pulled. Like poll(), it takes new events from the engine.
   bool is_over();
 
-  // Ends the answer at the current token, like the stop token of the options. Text up to that token can still be
-  // pulled.
+  // Ends the answer at the current token, like the stop token of the options. Earlier text can still be pulled.
   void cancel();
 
   // Waits for the end of the turn and returns its result, as ChatSession::run() would. Drops pieces that were not

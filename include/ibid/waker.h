@@ -5,8 +5,8 @@
 // small model cost 8 % of its rate. So wake_softly() does not wake a thread within kRest of its last wake-up. ring(),
 // for rarer events, does.
 //
-// Any thread may call ring() and wake_softly(); they make no system call unless a thread waits. Only one thread at a
-// time may call wait().
+// Any thread may call ring() and wake_softly(); they make no system call unless a thread waits. Only one thread may
+// wait().
 #pragma once
 
 #include <algorithm>

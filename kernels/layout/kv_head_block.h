@@ -75,7 +75,7 @@ struct KvHeadBlock {
   size_t value_dim() const { return is_latent() ? latent_dim : head_dim; }
   size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // groups of a key
   size_t value_groups() const { return (value_dim() + kNibbleGroup - 1) / kNibbleGroup; }
-  // REQUIRES: 0 < head_dim <= kMaxHeadDim; if latent_dim != 0, latent_dim < head_dim and both are multiples of
+  // REQUIRES: 0 < head_dim <= kMaxHeadDim, latent_dim < head_dim; if latent_dim != 0, both are multiples of
   // kLatentUnit.
   static KvHeadBlock make(KvRowFormat format, size_t head_dim, size_t latent_dim = 0);  // kv_head_block.cc
 };
@@ -83,11 +83,9 @@ struct KvHeadBlock {
 // KvPartOrder: memory layout of one head's keys, or of its values, in a KvHeadBlock, whose comment describes the
 // layouts. All code that needs the address of a stored number uses it: the sizes of a block, the kernels that store
 // rows, the copying of rows, and the check that rows are finite.
-//
 //   part:   groups of positions
 //   group:  cells
 //   cell:   the positions of the group, adjacent, each with the same `cell_dims` dimensions
-//
 // Always inlined, because it is compiled for several instruction sets. The numbers of positions, dimensions and bytes
 // are powers of two, stored as exponents, so that an address needs no division.
 struct KvPartOrder {
@@ -151,8 +149,7 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
   return {block.v, block.value_groups() * (kNibbleGroup / 2), kValueGroupBits, 0, 0, 4};
 }
 
-// The scales of a part: `arrays` consecutive arrays, each with one number of `bytes` bytes for each of the 64
-// positions.
+// The scales of a part: `arrays` consecutive arrays, each with a number of `bytes` bytes per position.
 struct KvScales {
   size_t arrays;
   size_t bytes;

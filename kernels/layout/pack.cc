@@ -82,8 +82,7 @@ void pack_pairs(const uint8_t* stored, unsigned shift, size_t lane, std::byte* o
   }
 }
 
-// Packs the codes of one block of 32 columns of one lane. Processes a whole block at a time, because loading spends its
-// time here.
+// Packs the codes of one block of 32 columns of one lane. A whole block at a time, because most loading time is here.
 void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, const int8_t* codes, size_t lane,
                 std::byte* out) {
   uint8_t stored[kQuantBlock];

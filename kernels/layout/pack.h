@@ -15,8 +15,7 @@ namespace ibid {
 struct PanelRows {
   size_t n_rows = kPanelRows;  // 1..16; the remaining rows of the panel are zeroed
   // For quantised types; groups = n_cols / panel_format(type).group.
-  std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 for kP4, 0..15 for kP4m; for types with a
-                                  // table, its values
+  std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 (kP4), 0..15 (kP4m), or table values
   std::span<const float> scales;  // [n_rows, groups]  exactly representable in the 16 bits that the panel stores
   std::span<const float> mins;    // [n_rows, groups]  as scales, for types with mins
   // For types with super scales instead of scales and mins; chunks = n_cols / 256 rounded up. scale =

@@ -4,12 +4,10 @@
 // rows are the 16 lanes of a vector, so one output is one lane, its sum over k runs in increasing k in one
 // accumulator, and no sum is ever split or reordered. This makes results independent of instruction set, thread
 // count and the number of input rows.
-//
 //   panel:  chunk 0 | chunk 1 | ...                  64-byte aligned
 //   chunk:  scales [groups][16] | mins [groups][16] (m types) | codes               64 columns; scales, mins: halves
 //   chunk of types with super scales:  d [16] | dmin [16] (types with mins) | scales [groups][16] | mins [groups][16]
 //           | padding to 64 bytes | codes    256 columns, one block of the file; d, dmin: halves; scales, mins: int8
-//
 // Codes of a quantised chunk, per block of 32 columns (k = 0..31), for row r of the panel:
 //   8 bit   [8][16][4]   byte [j][r][i] is the code of k = 4 j + i, stored as code + 128 (unsigned)
 //   4 bit   [4][16][4]   byte [j][r][i]: low nibble k = 4 j + i, high nibble k = 16 + 4 j + i

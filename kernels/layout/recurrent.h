@@ -4,7 +4,6 @@
 // All three kernels advance a state by rows of one sequence, row after row, in one fixed order per element of the
 // state. So results are bit-identical however rows are split into calls, recomputed or batched with other sequences.
 // Different columns, channels or heads are independent: threads divide these among them, never rows.
-//
 //   S    state of one head: N keys by P values. Mamba-2 calls keys B, queries C, values x, rates dt.
 //   d    decay factor of a row of S, applied before a token is added: one number per head, or one per key.
 //
@@ -13,7 +12,6 @@
 //   gated delta       exp(g)                   beta        yes     (Yang et al. 2025)
 //   Kimi delta        exp(g), for each key     beta        yes     (Kimi Linear 2025)
 //   lightning         exp(-s)                  1           no      (Qin et al. 2024; MiniMax-01 2025)
-//
 // These types own no memory. Strides and counts are in floats; `before` and `after` of a StateStep are 64-byte aligned.
 #pragma once
 

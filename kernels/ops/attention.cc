@@ -15,8 +15,6 @@ constexpr size_t kBlockPages = kAttentionBlock / kPagePositions;
 
 size_t group_size(const AttentionShape& shape) { return shape.n_heads / shape.n_kv_heads; }
 
-// --- scratch
-
 // Sizes in bytes of one thread's scratch, for tiles of `rows` rows and sequences of `blocks` blocks.
 struct ScratchLayout {
   size_t rows, blocks, q_dim, v_dim, head_dim;
@@ -28,10 +26,7 @@ struct ScratchLayout {
   // A row of a tile has at most `blocks` blocks, whether or not other rows share their reads.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
-  size_t value_bytes() const {
-    return latent ? kAttentionBlock * v_dim * sizeof(float) : 0;
-  }  // F32 is the largest
-     // format
+  size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }  // F32 is the largest
   size_t bytes() const {
     return round_up(q_bytes(), 64) + places_bytes() + kernel_bytes() + value_bytes() + 2 * sums_bytes(rows) +
            sums_bytes(tail_rows());
@@ -126,8 +121,7 @@ class AttentionThread {
     if (begin == 0 && end == task.n_reads) finish(task);
   }
 
-  // Merges the results of reads [begin, end), which another thread left in its scratch, into a task that this thread
-  // began.
+  // Merges the results of reads [begin, end), which another thread left in its scratch, into this thread's task.
   void merge_tail(const AttentionTask& task, size_t begin, size_t end, const Scratch& theirs) {
     size_t tail_row = 0;
     task.for_each_run(begin, end, [&](const AttentionRun& run, size_t from, size_t to) {

@@ -39,8 +39,7 @@ class AttentionTask {
   bool empty() const { return sequences.empty(); }
   size_t n_rows() const { return n_tokens * group; }
 
-  // For the i-th sequence of the tile: its number of rows in the tile, and the first row's index in the pass and
-  // position.
+  // For the i-th sequence of the tile: its number of rows in the tile, and the first row's index and position.
   size_t tokens_of(size_t i) const {
     if (i != 0) return sequences[i].n_rows;
     return sequences.size() == 1 ? n_tokens : sequences[0].n_rows - first_row;

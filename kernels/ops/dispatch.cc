@@ -49,8 +49,7 @@ bool cpu_has_avx2() {
          has_bits(saved_state(), kYmmState);
 }
 
-// AVX-VNNI: the dot products of AVX-512 VNNI in 256-bit vectors, in most processors since 2021 that lack AVX-512 and
-// some that have it.
+// AVX-VNNI: the dot products of AVX-512 VNNI in 256-bit vectors, in most processors since 2021 without AVX-512.
 bool cpu_has_avxvnni() {
   constexpr unsigned kAvxVnni = 1u << 4;
   // If leaf 7 has no subleaf 1, a CPU may return subleaf 0 for it.

@@ -46,9 +46,8 @@ struct TileScratch {
   // Indexed by the part of latent rows; other rows use only the first.
   float* q_scale[2];     // [n_rows]
   int32_t* q_offset[2];  // [n_rows] -128 * sum of q
-  float* q_sums;  // [n_rows, nibble_groups()] sums of q over each group of dimensions (INT4); for latent rows times
-                  // q_scale
-  Span* spans;    // [n_rows]
+  float* q_sums;         // [n_rows, nibble_groups()] sums of q by group (INT4); for latent rows times q_scale
+  Span* spans;           // [n_rows]
 
   TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
     scores = reinterpret_cast<float*>(memory);
@@ -104,8 +103,7 @@ IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows)
 IBID_INLINE V16 load_values(const float* p) { return load(p); }
 IBID_INLINE V16 load_values(const uint16_t* p) { return load_f16(p); }
 
-// The keys or values of a page, and the address of data that is read later and is prefetched to the L2 cache meanwhile;
-// null: no prefetch.
+// The keys or values of a page, and the address of later data to prefetch to the L2 cache meanwhile; may be null.
 struct Stream {
   const std::byte* at;
   const std::byte* ahead;
@@ -230,15 +228,13 @@ class Operands {
   }
 
   // Bytes to prefetch per byte of values read. With INT8 keys, which are twice as long as INT4 values, it must be two:
-  // with one, a decoding thread waited for every other line (1.2 to 1.4 times as long after 4,096 and 16,384
-  // positions).
+  // with one, a decoding thread waited for every other line (1.2 to 1.4 times as long).
   size_t ahead_of_values() const { return unequal_ ? 2 : 1; }
 
  private:
   static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr}; }
 
-  // Returns the i-th source in reading order: the keys of the block's pages, their values, then those of the next
-  // block.
+  // Returns the i-th source in reading order: the keys of a block's pages, their values, then the next block.
   const std::byte* part(size_t i) const {
     if (i < n_pages_) return tile_.heads[first_ + i] + block_.k;
     i -= n_pages_;
@@ -249,8 +245,7 @@ class Operands {
     return i < tile_.n_next ? tile_.next_heads[i] + block_.v : nullptr;
   }
 
-  // Prefetches scales a whole block ahead: they are outside the streams of codes, and the scales of values are needed
-  // before the values.
+  // Prefetches scales a whole block ahead: they are outside the streams of codes, and needed before the values.
   void fetch_scales(size_t i) const {
     if (i >= tile_.n_next) return;
     const std::byte* head = tile_.next_heads[i];

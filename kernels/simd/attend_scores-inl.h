@@ -64,8 +64,7 @@ IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const floa
   }
 }
 
-// Computes the scores of a register tile's rows for their visible positions in a page. type: format of the keys in the
-// stream.
+// Computes the scores of a register tile's rows for their visible positions in a page. type: format of the keys.
 template <size_t kRows>
 void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvNumberFormat type, RowTile rows, size_t page) {

@@ -7,8 +7,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: index of the
-// scale.
+// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: its index.
 IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
                                 const TileScratch& s, size_t row) {
   const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);
@@ -91,8 +90,7 @@ struct RowCount {
   static constexpr size_t kRows = kCount;
 };
 
-// Calls act(RowCount, RowTile) for the rows that see any position: kSoftmaxRows rows together if all of them do, else
-// row by row.
+// Calls act(RowCount, RowTile) for the rows that see any position, together if all kSoftmaxRows rows do.
 template <typename Act>
 IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act& act) {
   for (size_t first = 0; first < n_rows;) {
@@ -112,8 +110,7 @@ IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act
 }
 
 // Replaces the dots of kRows rows, all of which see positions, by weights exp(s - max), and stores max and sum in the
-// result. kInt8: then multiplies each weight by its value's scale, and quantises it. Rows are interleaved to fill the
-// pipeline.
+// result. kInt8: then multiplies each weight by its value's scale, and quantises it. Interleaves rows for speed.
 template <size_t kRows, bool kInt8>
 void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, Span pages) {
   float* const scores = s.scores + rows.first * kScoreStride;

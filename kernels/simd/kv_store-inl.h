@@ -199,15 +199,12 @@ IBID_INLINE float extreme(float x) {
   return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
 }
 
-// Stores a row of keys, or of values, in 4 bits. x has space for whole groups; the padding after head_dim is
-// overwritten.
+// Stores a row of keys, or of values, in 4 bits. x has whole groups; overwrites the padding after head_dim.
 void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* head, size_t scales_at, size_t position,
                 float* x) {
   auto* scales = reinterpret_cast<uint16_t*>(head + scales_at);
   const size_t n = block.head_dim, partner = size_t{1} << order.pair_bit;
-  for (size_t d = n; d < block.nibble_groups() * kNibbleGroup; ++d)
-    x[d] = x[n - 1];  // the padding must change neither
-                      // minimum nor maximum
+  for (size_t d = n; d < block.nibble_groups() * kNibbleGroup; ++d) x[d] = x[n - 1];  // keeps minimum and maximum
   for (size_t group = 0; group < block.nibble_groups(); ++group) {
     const size_t first = group * kNibbleGroup;
     const V16 a = load(x + first), b = load(x + first + 16);

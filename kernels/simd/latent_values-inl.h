@@ -69,8 +69,8 @@ void turn_halves(const KvHeadBlock& block, const uint16_t* keys, uint16_t* value
   }
 }
 
-// Transposes INT8 codes. Four dimensions of four positions are 16 bytes in both layouts. A stored key has its highest
-// bit flipped.
+// Transposes INT8 codes. Four dimensions of four positions are 16 bytes in both layouts. Keys have the highest bit
+// flipped.
 void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
   const __m128i highest = _mm_set1_epi8(-128);
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.k_dim * kKeyGroup) {

@@ -101,8 +101,7 @@ struct AmxTile {
     }
   }
 
-  // y: outputs of row 0; n of the rows are stored. Not inlined, because a test checks that no vectors are spilled to
-  // its stack.
+  // y: outputs of row 0; n of the rows are stored. Not inlined: a test checks that its stack has no spilled vectors.
   [[gnu::noinline]] void run(size_t blocks, Ahead& ahead, float* y, size_t y_stride, size_t n) const {
     V16 acc[kRows];
 #pragma GCC unroll 16
@@ -125,8 +124,7 @@ struct AmxTile {
     store_sums<1>(groups - 1);
     accumulate(groups - 2, acc);
     accumulate(groups - 1, acc);
-    // If rows are missing, store through the scratch: with a condition at each store the compiler would spill vectors
-    // to the stack.
+    // If rows are missing, store through the scratch: with a condition at each store, vectors would be spilled.
     float* const to = n == kRows ? y : reinterpret_cast<float*>(sums);
     const size_t stride = n == kRows ? y_stride : kPanelRows;
 #pragma GCC unroll 16

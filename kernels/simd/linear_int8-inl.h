@@ -17,8 +17,7 @@ constexpr size_t kGemmRows = 8;
 // for weights in the L3 cache, and as good for weights in memory.
 constexpr size_t kPrefetchBytes = 12288;
 
-static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows);  // the scratch is sized for these
-                                                                                    // maxima
+static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows);  // size of the scratch
 
 // --- integer sums
 

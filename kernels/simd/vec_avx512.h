@@ -1,9 +1,7 @@
 // Vectors of 16 lanes on AVX-512: one zmm register. Included by isa_avx512_vnni.cc and isa_amx.cc. vec_avx2.h must have
 // the same operations with bit-identical results, because the kernel bodies (*-inl.h) are written once for both.
-//
 //   V16   16 floats        I16   16 int32        B64   64 bytes: 16 lanes of 4
 //   M16   16 booleans
-//
 // max and min are those of x86: max(a, b) is a > b ? a : b, so b if they are equal or one is NaN. All functions have
 // internal linkage: the linker must never choose a copy compiled for AVX-512 for the rest of the program.
 #pragma once
@@ -123,8 +121,8 @@ IBID_INLINE V16 load_e5m2(const uint8_t* p) {
   return {_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 8))};
 }
 IBID_INLINE V16 load_e4m3(const uint8_t* p) {
-  // The bytes are sign-extended, so the shift by 7 leaves the sign in bits 15 and 14; bit 14 belongs to the exponent
-  // and is cleared.
+  // The bytes are sign-extended, so the shift by 7 leaves the sign in bits 15 and 14; bit 14, of the exponent, is
+  // cleared.
   const __m256i bytes = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256i fields = _mm256_and_si256(_mm256_slli_epi16(bytes, 7), _mm256_set1_epi16(static_cast<short>(0xbfff)));
   return {_mm512_cvtph_ps(fields)};

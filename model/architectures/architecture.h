@@ -46,14 +46,13 @@ struct RecurrentFamily {
   OutputGate gate = OutputGate::kGateThenNorm;
   FusedInputs fused = FusedInputs::kQkv;  // order in checkpoints (Hugging Face)
   FusedInputs gguf_fused = FusedInputs::kQkv;
-  bool tiled_in_gguf = false;       // value heads are ordered as with RecurrentMixer::tiled_heads, in GGUF files and in
-                                    // memory
-  bool beside_attention = false;    // every layer has attention and a recurrent mixer
-  bool alone = false;               // no layer has attention
-  bool common_blocks = false;       // some layers run shared blocks before their mixers (CommonBlocks)
-  bool gguf_folds_factors = false;  // GGUF has the model's factors multiplied into its weights
-  bool one_block = false;           // each layer has only one of: mixer, attention, MLP, experts
-  float norm_eps = 0;               // epsilon of their norms; 0: that of the model
+  bool tiled_in_gguf = false;              // value heads are ordered as with RecurrentMixer::tiled_heads
+  bool beside_attention = false;           // every layer has attention and a recurrent mixer
+  bool alone = false;                      // no layer has attention
+  bool common_blocks = false;              // some layers run shared blocks before their mixers (CommonBlocks)
+  bool gguf_folds_factors = false;         // GGUF has the model's factors multiplied into its weights
+  bool one_block = false;                  // each layer has only one of: mixer, attention, MLP, experts
+  float norm_eps = 0;                      // epsilon of their norms; 0: that of the model
   NormPlaces norms = NormPlaces::kBefore;  // norm places of recurrent layers
 };
 
@@ -67,8 +66,7 @@ struct Architecture {
   // --- files
   std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
   const char* hf_prefix = "model.";        // replaces '@' in the names of a complete checkpoint
-  In adjacent_pairs = In::kNeither;        // RoPE rotates pairs of neighbouring rows of wq and wk; kNeither: pairs i
-                                           // and i + d / 2
+  In adjacent_pairs = In::kNeither;        // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; kNeither: i and i + d / 2
   In norms_minus_one = In::kNeither;       // norm weights are stored minus 1
   In qkv_by_group = In::kNeither;          // fused q|k|v is stored by KV head: its queries, key, value
   In transposed = In::kNeither;            // matrices of the layers are stored as [in, out]
@@ -97,27 +95,22 @@ struct Architecture {
   double rotary_share = 1;             // rotated share of a head, if config.json has none
   bool rotary_share_is_fixed = false;  // config.json cannot override it
   bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no key for this
-  bool grows_without_rope = false;     // queries of layers without rope are scaled by position, if the file requests
-                                       // scaling
-  double windowed_theta = 0;           // for kTwoRules: theta of windowed layers if the file has none; 0: that of the
-                                       // other layers
+  bool grows_without_rope = false;     // scales queries of layers without rope by position, if the file requests it
+  double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta
 
   float attention_scale = 0;  // factor of the scores, if the file has none; 0: head_dim^-1/2
-  // Converted models with this number of layers scale scores by (dim / heads)^-1/2, for which GGUF has no key. 0: no
-  // model does.
+  // Converted models with this number of layers scale scores by (dim / heads)^-1/2, for which GGUF has no key. 0: none.
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
-  size_t gguf_cut_layers = 0;  // number of first layers whose gates have cutoffs for share 0.95, if GGUF lists no
-                               // cutoffs
+  size_t gguf_cut_layers = 0;  // number of first layers whose gates default to the cutoff for share 0.95 in GGUF
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;  // attention and MLP read the same x, if the file has no key for this
 
   // --- experts, if the file has any
   RouterScores router_scores = RouterScores::kSoftmax;  // if the file has no key for this
-  In router_normalizes = In::kNeither;  // weights of the chosen experts are divided by their sum, if the file has no
-                                        // key for this
+  In router_normalizes = In::kNeither;  // default: weights of the chosen experts are divided by their sum
   size_t shared_experts = 0;            // number of shared experts, if the file has no key for this
   bool weighs_inputs = false;           // router weights scale the inputs of experts instead of their outputs
   bool moe_beside_mlp = false;          // experts and MLP both read x, each through its own norm

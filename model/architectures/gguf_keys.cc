@@ -124,8 +124,8 @@ class KeyWriter {
     integer(keys::kOtherValueDim, other);
   }
 
-  // Writes which layers are recurrent. They have 0 KV heads; for gated delta rules GGUF has the period of layers with
-  // attention instead.
+  // Writes which layers are recurrent. They have 0 KV heads; gated delta rules have the period of attention layers
+  // instead.
   Status write_kinds() {
     if (to_.recurrent.beside_attention || to_.recurrent.alone) return {};
     if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {
@@ -265,8 +265,7 @@ class KeyWriter {
     out_.add_bools(full(keys::kWindowPattern), windowed);
   }
 
-  // Writes that there are no chunks, as a window of 0. Otherwise writes nothing: the chunk size is built into
-  // llama.cpp.
+  // Writes that there are no chunks, as a window of 0. Otherwise nothing: llama.cpp knows the chunk size.
   void write_chunks() {
     if (config_.attention_chunk == 0) integer(keys::kWindow, 0);
     if (!from_.has(keys::kExpertStep)) integer(keys::kExpertStep, 1);

@@ -145,8 +145,7 @@ class Lister {
     } else {
       rows.add(std::move(part));
     }
-    // Larger token ids use row 0 of layer inputs (LayerInputs). llama.cpp requires a row for each token, so repeat row
-    // 0.
+    // Larger token ids use row 0 of layer inputs (LayerInputs). llama.cpp requires one per token, so repeat it.
     if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
       rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
     }

@@ -54,8 +54,7 @@ class Hyperparameters {
   Result<bool> flag(const Key& key, bool fallback) const;
   // nullopt if the file lacks the key.
   Result<std::optional<std::string>> text(const Key& key) const;
-  // Returns one number per layer: the file has an array of n_layers, or one number for all layers. nullopt if it lacks
-  // the key.
+  // Returns one number per layer: the file has an array of n_layers, or one number for all layers. nullopt: absent.
   Result<std::optional<std::vector<size_t>>> per_layer(const Key& key, int64_t low, int64_t high,
                                                        size_t n_layers) const;
   Result<std::optional<std::vector<double>>> numbers(const Key& key, size_t n) const;

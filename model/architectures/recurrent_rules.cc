@@ -13,8 +13,7 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxTaps = 64;
-// Maximum floats of the states: 1 GB over all layers, which is more than any model has, and below the limits of later
-// checks.
+// Maximum floats of the states: 1 GB over all layers, more than models have, and below the limits of later checks.
 constexpr size_t kMaxStateFloats = size_t{1} << 28;
 
 // Reads a width that files may leave to the default, as "auto" or by omitting it.
@@ -163,8 +162,7 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   size_t n_layers = 0;
   for (const LayerConfig& layer : config.layers) n_layers += layer.state_layer != kNoState ? 1 : 0;
   const size_t columns = state_columns(mixer.value_dim) * mixer.n_heads;
-  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound of rows, including those of the
-                                                               // convolution
+  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound of rows, with the convolution's
   if (columns + 2 * mixer.q_width() > kMaxStateFloats / rows / std::max(n_layers, size_t{1})) {
     return {ErrorCode::kBadHyperparameter, of + " in " + std::to_string(n_layers) +
                                                " layers: a state must have at most " + std::to_string(kMaxStateFloats) +

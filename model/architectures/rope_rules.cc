@@ -134,9 +134,7 @@ size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
 // Reads the members of rope_scaling or rope_parameters. REQUIRES: rule.rotary_dim and theta are read.
 Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   TRY_ASSIGN(const std::string kind, hf.kind());
-  if (kind == "default" || kind == "mrope")
-    return {};  // M-RoPE: all positions of a text token are equal, so this is
-                // plain rope
+  if (kind == "default" || kind == "mrope") return {};  // M-RoPE is plain rope for text
   if (kind == "linear") {
     rule.kind = RopeRule::Kind::kLinear;
     TRY_ASSIGN(rule.factor, hf.positive("factor"));
@@ -193,8 +191,8 @@ Status read_hf_rule(const Hyperparameters& file, const std::string& section, con
   return read_hf_scaling(file, hf, config, rule);
 }
 
-// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` for
-// each kind of layer.
+// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` by
+// kind of layer.
 Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTogether{"rope", "", "rope_parameters"};
   constexpr Key kFull{"rope", "", "rope_parameters.full_attention"};

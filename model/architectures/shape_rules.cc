@@ -23,8 +23,7 @@ Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig&
   return single && !counted ? 1 : config.n_heads;
 }
 
-// Returns a number of layer l that config.json may list by layer. transformers 5 lists those that differ between
-// layers.
+// Returns a number of layer l that config.json may list by layer, as transformers 5 does if layers differ.
 Result<size_t> of_layer(const Hyperparameters& file, size_t l, const char* name, int64_t high, size_t usual) {
   const std::string key = "per_layer_config." + std::to_string(l) + "." + name;
   return file.integer({name, "", key.c_str()}, 1, high, usual);
@@ -85,8 +84,7 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// The last n_shared layers read the KV of an earlier layer: the last one before them that has, as they do, a window or
-// not.
+// The last n_shared layers read the KV of an earlier layer: the last one before them that agrees in having a window.
 Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kDoubleWide{"MLPs of these layers that are twice as wide", "", "use_double_wide_mlp"};
   const auto n_layers = static_cast<int64_t>(config.n_layers);

@@ -12,10 +12,8 @@ namespace ibid {
 
 // AltUp (alternating updates), as data. The model has n streams x_0 .. x_{n-1} instead of one x. A layer computes only
 // the active stream a. The new values of the other streams are predicted before the layer and corrected after it:
-//
 //   c = tanh(W_router (norm(x_a) / D)),  p_i = x_i + sum over j of (W_predict c)[i n + j] x_j
 //   y = layer(p_a),  c' = tanh(W_router (norm(y) / D)),  x_i = p_i + (y - p_a) (1 + (W_correct c')[i])
-//
 // Before the first layer x_i is W_spread,i x. After the last layer x is the mean of x_0 and all W_gather,i x_i. Each
 // product is scaled to the magnitude of stream 0. Source: Baykal et al. 2023.
 inline constexpr size_t kMaxStreams = 8;
@@ -46,9 +44,7 @@ struct AltUpWeights {
 
 // LayerInputs (per-layer embeddings), as data. Each token has a short row i_l for each layer l. The rows of all layers
 // are computed at once:
-//
 //   i = (E_layers[token] sqrt(P) + norm(W_layers x / sqrt(D))) / sqrt(2),   x: the scaled embedding, norm: over P
-//
 // After its MLP, a layer adds the part of i_l that its gate passes: x += norm(W_layer_out (f(W_layer_gate x) * i_l)).
 // Source: Gemma 3n model overview 2025.
 struct LayerInputs {
@@ -66,12 +62,9 @@ struct LayerInputWeights {
 };
 
 // CommonBlocks, as data: blocks of attention and an MLP that several layers share. Such a layer runs a shared block
-// before its recurrent mixer. The block reads x and the token's embedding e; its output is added only to the mixer's
-// input:
-//
+// before its recurrent mixer. The block reads x and the token's embedding e; its output goes only to the mixer's input:
 //   a = W_o attend(norm(x | e))       m = W_down (f((W_gate + A_gate B) norm(a)) * (W_up + A_up B) norm(a))
 //   h = norm(x + W_out m)             x += mixer(h)
-//
 // W_q, W_k and W_v may have low-rank adapters like those of W_gate and W_up, whose B then reads x | e. The first layer
 // that uses a block stores its matrices; each use has its own adapters A and B, and each layer its own W_out. The j-th
 // layer with a block uses block j mod n_blocks, unless the file has a block for that layer only. Source: Zamba2 2024.
@@ -91,8 +84,7 @@ struct AdapterWeights {
   PackedMatrix q, k, v;              // A [width, R], if adapts_attention
 };
 
-struct CommonBlockWeights {                     // in addition to wq, wk, wv and wo, of which the first three read 2 D
-                                                // columns
+struct CommonBlockWeights {                     // beside wq, wk, wv (which read 2 D columns) and wo
   std::span<const float> norm;                  // [2 D]
   std::span<const float> ffn_norm;              // [D]
   PackedMatrix w_gate, w_up;                    // [F, D]

@@ -1,5 +1,4 @@
-// Converts a model's configuration for other parts: that of one layer for the attention kernel, that of all layers for
-// the KV cache.
+// Converts a model's configuration: that of a layer for the attention kernel, that of all layers for the KV cache.
 #pragma once
 
 #include <algorithm>

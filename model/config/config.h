@@ -44,8 +44,7 @@ struct Residual {
   bool operator==(const Residual&) const = default;
 };
 
-// Which blocks a layer has: all (mixers, that is attention and recurrent mixers, and MLPs, dense or experts), or only
-// one of these.
+// Blocks of a layer: all (mixers, that is attention and recurrent ones, and MLPs, dense or experts), or one kind.
 enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 
 struct LayerConfig {
@@ -64,8 +63,7 @@ struct LayerConfig {
   bool value_is_key = false;       // values are the unnormed, unrotated keys: v = Wk h
   size_t ffn_dim = 0;              // F of this layer's MLP; 0: no MLP
   bool has_experts = false;        // has experts instead of an MLP, or beside it
-  // Each gate becomes max(gate - cutoff, 0). cutoff: the mean of the row's gates plus gate_cutoff standard
-  // deviations.
+  // Each gate becomes max(gate - cutoff, 0). cutoff: mean of the row's gates + gate_cutoff standard deviations.
   std::optional<float> gate_cutoff;
   Activation activation;
 };
@@ -125,8 +123,7 @@ struct ModelConfig {
   float embed_scale = 1;                                          // factor of the embeddings
   float residual_scale = 1;                                       // factor of the outputs of attention and MLP
   Residual attention_residual, recurrent_residual, mlp_residual;  // in addition to residual_scale
-  float attention_input_scale = 1;  // factor of h, already multiplied into attention_scale and attention_residual;
-                                    // biases are divided by it
+  float attention_input_scale = 1;  // factor of h, contained in attention_scale and attention_residual; divides biases
   float gate_scale = 1;             // factor of the gates of MLPs
   float logit_scale = 1;
   float logit_softcap = 0;  // logits l become cap tanh(l / cap); 0: no cap

@@ -1,15 +1,11 @@
 // LatentAttention: multi-head latent attention as data. Queries, keys and values are computed from two low-rank rows
 // (latents) per position. Only a small part of a key is rotated by its position, and all heads share that part:
-//
 //   q = W_qb norm(W_qa h), per head nope | rope          (without W_qa: Wq h)
 //   c | k_rope = W_kva h;   k_nope | v = W_kvb norm(c), per head;   k = k_nope | rope(k_rope)
-//
 // The cache stores one row per position for all heads, norm(c) | rope(k_rope), and attention reads that row directly.
 // The part of W_kvb for a head, W_k above W_v, is applied to the query and to the output instead:
-//
 //   q_nope . k_nope = q_nope . W_k norm(c) = (W_k^T q_nope) . norm(c)
 //   sum of p v      = sum of p W_v norm(c) = W_v (sum of p norm(c))
-//
 // So the query of a head is W_k^T q_nope | rope(q_rope), the row is its key, the first kv_rank numbers of the row are
 // its value, and W_v is applied to the output of attention. All passes use this form, even if the expanded form would
 // be faster, because the two differ in rounding (docs/decisions/0033). Both parts of a row are zero-padded to multiples

@@ -1,7 +1,6 @@
 // RecurrentMixer: the recurrent layers of a model as data. Instead of attention (or beside it) such a layer keeps a
 // state of fixed size: the last inputs of a short convolution, and for each head a matrix S that decays and adds one
 // outer product per token. All kinds share one sequence of steps (model/forward/recurrent_block.cc):
-//
 //   q | k | v = short_conv(W h)      z = W_z h        decay, rate = functions of per-head projections of h
 //   S = decay S + k (outer) rate (v - [S^T k: delta rules])        o = S^T q + skip v
 //   x += W_out norm_and_gate(o, z)
@@ -13,7 +12,6 @@
 //   kGatedDelta   q, k, v of unit length          exp(A softplus)   beta, delta     Yang et al. 2025
 //   kKeyedDelta   likewise                        per key dimension beta, delta     Kimi Linear 2025
 //   kLightning    q, k, v                         per head, layer   1               MiniMax-01 2025
-//
 // States and their updates are F32. The row that a position contributes to the state consists of the input of the
 // convolution, the rates and the decays. The next state is recomputed from these rows bit for bit.
 #pragma once
@@ -36,8 +34,7 @@ enum class RecurrentRule : uint8_t { kNone, kShortConv, kMamba1, kMamba2, kGated
 // How the input of W_out is computed: o silu(z), norm(o silu(z)), norm(o) silu(z), norm(o) sigmoid(z).
 enum class OutputGate : uint8_t { kNoNorm, kGateThenNorm, kNormThenGate, kNormThenSigmoid };
 
-// Order of the parts in the file's fused tensor that computes the layer's inputs. "Numbers" are the rates and decays of
-// the heads.
+// Order of the parts in the file's fused tensor that computes the layer's inputs. "Numbers": rates and decays by head.
 enum class FusedInputs : uint8_t {
   kQkv,     // all q, all k, all v
   kGroups,  // for each key head: q and k of that head, v and z of its value heads; then all rates and all decays
@@ -62,8 +59,7 @@ struct RecurrentMixer {
   float norm_eps = 0;
   float rate_scale = 1;                                                    // factor of beta (the rate of delta rules)
   float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // range to which dt is limited
-  float input_scale = 1;  // factor of h, already multiplied into the factors below; biases are divided by it when they
-                          // are read
+  float input_scale = 1;  // factor of h, contained in the factors below; divides biases when they are read
   // Factors of the outputs of W h, by the name of the output; 1: no factor. number_scale: of rates and decays.
   float z_scale = 1, v_scale = 1, k_scale = 1, q_scale = 1, number_scale = 1;
   FusedInputs fused = FusedInputs::kQkv;
@@ -78,8 +74,8 @@ struct RecurrentMixer {
 
   size_t key_head_of(size_t head) const { return tiled_heads ? head % n_key_heads : head / (n_heads / n_key_heads); }
 
-  // Widths of the outputs of W h. In scan layers (Mamba-1) some parts are computed from the convolved x instead; their
-  // width is 0.
+  // Widths of the outputs of W h. In scan layers (Mamba-1) some parts are computed from the convolved x; their width is
+  // 0.
   size_t q_width() const { return scans() ? 0 : n_key_heads * key_dim; }
   size_t k_width() const { return q_width(); }
   size_t v_width() const { return n_heads * value_dim; }

@@ -56,8 +56,7 @@ struct RecurrentBuffers {
   Rows scratch;           // [n_threads, RecurrentBuffers::scratch_floats()]
   float* unit = nullptr;  // [N] ones, used as the weight by norms without a weight
 
-  // Number of rows whose keys and queries a worker prepares at a time; together with a tile of S they fit the
-  // first-level cache.
+  // Number of rows whose keys and queries a worker prepares at a time; with a tile of S they fit into the L1 cache.
   static constexpr size_t kBlockRows = 16;
   static size_t block_floats(const RecurrentMixer& mixer) {  // for k, q, k after decay, and decays
     return 4 * kBlockRows * RecurrentMixer::padded(mixer.key_dim);
@@ -86,8 +85,7 @@ struct LatentBuffers {
 
 class Activations {
  public:
-  // In a pass with at most this number of rows, each worker computes the row steps for all rows, because that costs
-  // less than a barrier.
+  // In a pass of at most this size, each worker computes all row steps, because that costs less than a barrier.
   static constexpr size_t kOwnRows = 4;
 
   // context: maximum positions of a sequence. Error: kOutOfMemory.
@@ -106,8 +104,7 @@ class Activations {
   Rows attn_gate;                 // [T, H d]    only in models with a gate on attention's output
   RecurrentBuffers recurrent;     // only in models with recurrent layers
   Rows gate, up;                  // [T, F]
-  Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; the first also for those of q, k and
-                                  // v
+  Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; the first also of q, k, v
   LinearInput gated;              // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;                 // only in models with experts
   Rows block_out;                 // [T, D]      output of wo and w_down, added to x

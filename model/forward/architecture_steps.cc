@@ -156,9 +156,7 @@ void gather_streams(PassPart& p) {
 }
 
 // --- LAuReL, learned augmented residual layer: a low-rank bypass of attention.
-//
 //   x = (x + attention + h + norm(W_right (W_left h))) / sqrt(2),   h: the input of attention
-//
 // Source: Menghani et al. 2024.
 
 // Computed at the same time as attention. REQUIRES: all workers have written h. The caller runs a barrier after it.
@@ -243,9 +241,7 @@ void add_layer_input(PassPart& p, size_t layer) {
 }
 
 // --- Experts beside an MLP: MLP, experts and router read x, each through its own norm.
-//
 //   x += norm(norm_1(mlp(norm(x))) + norm_2(experts(norm_3(x)))),   router: x / rms(x) * scale / sqrt(D)
-//
 // Source: Gemma 4 model overview 2026.
 
 // REQUIRES: block_out is the output of the MLP.

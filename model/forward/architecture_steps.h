@@ -13,8 +13,8 @@ void expand_values(const PassPart& p, size_t layer);
 // common_block.cc: h = norm(x + output of the shared block).
 void common_block(PassPart& p, size_t layer);
 
-// AltUp, several streams instead of one x: the steps before the first layer, before and after each layer, and after the
-// last layer.
+// AltUp, several streams instead of one x: steps before the first layer, before and after each layer, and after the
+// last.
 void spread_streams(PassPart& p);
 void predict_streams(PassPart& p, size_t layer);
 void correct_streams(PassPart& p, size_t layer);
@@ -31,14 +31,12 @@ void add_layer_input(PassPart& p, size_t layer);
 // Adds the output of the experts of a layer that also has an MLP. REQUIRES: block_out is the output of the MLP.
 void mix_experts_beside(PassPart& p, size_t layer);
 
-// --- The steps of a recurrent layer (model/config/recurrent_mixer.h). Each worker calls them with its part of the
-// pass.
+// --- The steps of a recurrent layer (model/config/recurrent_mixer.h). Each worker calls them with its part.
 
 // x += W_out norm_and_gate(mix(h)). REQUIRES: all workers have written h. Contains barriers.
 void recurrent_block(PassPart& p, size_t layer);
 
-// Computes low = w from, the input of the second factor of a low-rank matrix. Contains barriers before and after
-// writing `low`.
+// Computes low = w from, the input of the second factor of a low-rank matrix. Has barriers before and after the writes.
 void project_low(PassPart& p, const PackedMatrix& w, const LinearInput& from, LinearInput& low);
 
 // recurrent_states.cc. Before each of the two the caller runs a barrier, so that its inputs are complete. convolve()

@@ -115,8 +115,7 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   const Activations& a = m.acts;
   AttentionShape shape = attention_shape(m.config, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
-  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // of this layer, or of an earlier one whose
-                                                                           // KV it reads
+  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // of this layer, or of an earlier one
   attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (m.config.attention_gate) gate_attended(p, layer);  // attended *= sigmoid(gate)
@@ -147,10 +146,8 @@ void project(PassPart& p, size_t layer) {
     norm_whole(p, a.k, w.bk, w.k_norm);
     p.worker.barrier();
   }
-  rotate_queries(p, layer);  // q = rope(norm(q + bq))
-  if (m.config.layers[layer].writes_kv)
-    store_keys_and_values(p, layer);  // in the rounded form in which attention
-                                      // reads them
+  rotate_queries(p, layer);                                               // q = rope(norm(q + bq))
+  if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // attention reads the rounded form
 }
 
 // x += W_down (f(W_gate h) * W_up h),  h = norm(x)
@@ -177,8 +174,7 @@ void mlp_block(PassPart& p, size_t layer) {
   add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += W_down gated [T, D]
 }
 
-// x += the weighted sum of the chosen experts' outputs, plus that of the shared expert. REQUIRES: all workers have
-// written h.
+// x += the weighted sum of the chosen experts' outputs, plus that of the shared expert. REQUIRES: all of h is written.
 void mix_experts(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];

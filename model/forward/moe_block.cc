@@ -290,8 +290,8 @@ class Mixture {
     kernels_.multiply(gate, up, n);
   }
 
-  // out = sum over experts of weight * (W_down * gated). A worker computes its columns for all rows, with the experts
-  // in ascending order.
+  // out = sum over experts of weight * (W_down * gated). A worker computes its columns for all rows, by ascending
+  // expert.
   void down() {
     const Range panels = s_.worker.share((s_.h.n_cols + kPanelRows - 1) / kPanelRows);
     for_parts(panels, kMoeTilePanels, [&](Range part) {
@@ -318,8 +318,7 @@ class Mixture {
     }
   }
 
-  // True if weights scale the use's output. The gate of the shared expert always does, even if other weights scale
-  // inputs.
+  // True if weights scale the use's output. The gate of the shared expert always does, even if others scale inputs.
   bool weighs_output(const ExpertUse& use) const {
     return use.weights != nullptr && (!rule_.weighs_inputs || use.expert == &w_.shared);
   }

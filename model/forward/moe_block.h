@@ -1,11 +1,9 @@
 // Mixture of experts: each row passes through the few experts that its router chooses (route()), and through a shared
 // expert if the model has one.
-//
 //   out = sum over the chosen experts e of weight_e * expert_e(h), in the order of their numbers, then + shared(h)
 //   expert(h) = W_down (f(W_gate h + b_gate) * (W_up h + b_up)) + b_down, or as MoeRule says
 //   if MoeRule::weighs_inputs, expert_e(weight_e h) instead: its gate and up are multiplied by weight_e
 //   shared(h) is an expert applied to every row, times sigmoid(w_shared_gate h) if the model has such a gate
-//
 // Rows are gathered by expert, so that each chosen expert is read once for all its rows, and the other experts are not
 // read. The bits of a row depend only on its own choice of experts, not on other rows or on the number of workers.
 // Sources: Shazeer et al. 2017; Jiang et al. 2024 (Mixtral); Dai et al. 2024 (DeepSeekMoE: shared experts).

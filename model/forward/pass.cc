@@ -59,8 +59,7 @@ void Pass::find_windows() {
   }
 }
 
-// Splits the rows of each sequence by attention chunk. Each chunk becomes a sequence that starts at the chunk's first
-// page.
+// Splits the rows of each sequence by attention chunk. Each chunk becomes a sequence from its first page on.
 void Pass::cut_into_chunks() {
   const size_t size = model.config.attention_chunk;
   for (const AttentionSequence& whole : sequences) {

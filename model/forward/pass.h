@@ -83,8 +83,7 @@ struct Pass {
 };
 
 // One worker's part of a pass. Row steps compute `rows`. In a small pass every worker computes all rows in its own
-// buffers, which costs less than a barrier; in other passes all workers share the buffers, and each computes its share
-// of the rows.
+// buffers, which costs less than a barrier; in other passes all workers share the buffers, each for its share of rows.
 struct PassPart {
   // n_rows: the rows of the pass, or fewer in its last steps.
   PassPart(const Worker& w, Pass& of, size_t n_rows);

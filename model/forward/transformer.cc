@@ -81,8 +81,7 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
 namespace {
 
 bool is_finite(std::span<const float> row) {
-  uint32_t largest = 0;  // maximum of the bits of magnitudes; for infinity and NaN it is above that of every finite
-                         // float
+  uint32_t largest = 0;  // maximum of the magnitudes' bits: infinity and NaN are above all finite floats
   for (const float value : row) largest = std::max(largest, std::bit_cast<uint32_t>(value) & 0x7fffffffu);
   return largest < 0x7f800000u;
 }
@@ -132,9 +131,7 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   TRY(failure_of(pass));
   TRY(check_finite(logits, pass));
 
-  for (const SequenceChunk& chunk : batch)
-    chunk.entry->commit(chunk.tokens);  // the only line that makes a sequence
-                                        // longer
+  for (const SequenceChunk& chunk : batch) chunk.entry->commit(chunk.tokens);  // only this line makes a sequence longer
   return {};
 }
 

@@ -1,6 +1,5 @@
 // TransformerModel: the decoder-only transformer, one class for all architectures in
-// model/architectures/architectures.cc. Loads the model, checks batches and runs passes; forward_pass.cc computes a
-// pass.
+// model/architectures/architectures.cc. Loads the model, checks batches and runs passes (forward_pass.cc).
 //
 // Owns immutable weights, one set of scratch buffers and one thread team. The caller of forward() is the team's first
 // thread, so forward() is not re-entrant.

@@ -15,7 +15,7 @@
 
 namespace ibid {
 
-// Returns the name of `role` in this file, by the first spelling. `layer` and `copy` are ignored for tensors that exist
+// Returns the name of `role` in this file, by the first spelling. Ignores `layer` and `copy` of tensors that exist
 // once.
 std::string tensor_name(const ModelFile& file, const ModelConfig& config, TensorRole role, size_t layer = 0,
                         size_t copy = 0);
@@ -23,8 +23,7 @@ std::string tensor_name(const ModelFile& file, const ModelConfig& config, Tensor
 // Returns all GGUF names of `role` for an architecture whose own names are `names`, the first spelling first.
 std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer);
 
-// Where a file has the weights of a role: in the rows source_row(0 .. n_rows) of `tensor`, or in its columns if
-// transposed.
+// Where a file has the weights of a role: rows source_row(0 .. n_rows) of `tensor`; columns if transposed.
 struct TensorSource {
   std::string name;   // of the tensor in the file
   TensorView tensor;  // if the part is whole rows of a fused tensor, only these rows

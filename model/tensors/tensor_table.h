@@ -203,8 +203,7 @@ struct TensorName {
   const char* hf;
 };
 
-// The input of the linear layer that uses a matrix. kNone for the embedding; if the embedding is also the LM head, it
-// reads h.
+// The input of the linear layer that uses a matrix. kNone for the embedding; as the LM head it reads h.
 enum class InputOf : uint8_t {
   kNone,
   kH,
@@ -281,7 +280,7 @@ size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer);
 
 std::span<const TensorRow> recurrent_tensors();
 
-// Returns the order of the rows of `row` in its fused tensor; nullopt if it is not part of a fused tensor of recurrent
+// Returns the order of the rows of `row` in its fused tensor; nullopt for rows outside fused tensors of recurrent
 // layers.
 std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row);
 

@@ -11,8 +11,8 @@
 
 namespace ibid {
 
-// A vector of a layer (norm weight, bias), converted to float and padded to whole vectors of 16; empty if the model
-// does not have it.
+// A vector of a layer (norm weight, bias), converted to float and padded to whole vectors of 16; empty if the model has
+// none.
 using WeightVector = std::span<const float>;
 
 struct LayerWeights {

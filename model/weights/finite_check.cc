@@ -22,8 +22,7 @@ namespace ibid {
 
 namespace {
 
-// True if a number of the row has all bits of `mask` set, the exponent of infinity and NaN. Branchless, so that it
-// vectorises.
+// True if a number of the row has all bits of `mask` set, the exponent of infinity and NaN. Branchless, to vectorise.
 template <typename Bits>
 bool any_has(std::span<const std::byte> row, Bits mask) {
   const std::byte* at = row.data();
@@ -172,8 +171,7 @@ Status not_finite(const ModelFile& file, const std::string& name) {
           file.path() + ": tensor " + name + " holds a " + what + " that is not finite" + first_bad_element(tensor)};
 }
 
-// Returns the divisor of a bias that is added before factors of h are applied to the outputs of its matrix; 1 for
-// others.
+// Returns the divisor of a bias that is added before factors of h scale its matrix's outputs; 1 for others.
 float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   switch (role) {
     case TensorRole::kBq:

@@ -22,8 +22,7 @@ namespace {
 using enum TensorRole;
 
 // Standard deviation of the rounding error of INT8, in standard deviations of the row. The largest number of a rotated
-// row is about 3 of these, for d from 64 to 256; the error of rounding to steps of largest / 127 is uniformly
-// distributed.
+// row is about 3 of these, for d from 64 to 256; rounding to steps of largest / 127 has a uniform error.
 const double kInt8Step = 3.0 / (127.0 * std::sqrt(12.0));
 
 // Maximum KvNoise for which a part may be INT8, or INT4 (docs/numerics.md).
@@ -163,8 +162,8 @@ class LayerNoise {
         of_(config.layers[layer]),
         tensors_(file, config, of_.common_layer == kNoLayer ? layer : of_.common_layer) {}
 
-  // Returns the moments of the input of the projections, from the weights of the norm before them, and from the bias of
-  // a LayerNorm.
+  // Returns the moments of the input of the projections, from the weights of the norm before them, and a LayerNorm's
+  // bias.
   Result<Moments> input(TensorRole norm_weight, std::optional<TensorRole> norm_bias = {}) const {
     TRY_ASSIGN(const std::vector<float> weight, tensors_.vector(norm_weight));
     TRY_ASSIGN(const std::vector<float> bias, tensors_.vector(norm_bias));

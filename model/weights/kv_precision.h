@@ -5,11 +5,9 @@
 // The decision is made once, before loading, from the weights only, so it is the same on every machine and part of the
 // KV layout and the fingerprint. For each layer with its own KV, two figures are estimated for inputs with independent
 // channels of variance 1, times the weight of the norm before them:
-//
 //   score noise   standard deviation, in nats, of the error that INT8 keys and INT8 queries add to a score before the
 //                 softmax: scale |q| |k| sqrt(2) kInt8Step / sqrt(d), root mean square over the query heads
 //   value noise   error of INT8 values, in standard deviations of a head's median channel: rms(v) kInt8Step / median
-//
 // |q|, |k| and rms(v) include biases, which use a part of the range. The standard deviations of channels exclude them,
 // because a constant carries no information. In every model softmax turns score noise into relative errors of weights.
 // docs/numerics.md has the limits, and their cost and benefit on four models.

@@ -25,8 +25,8 @@ namespace {
 // values as stored, the keys transposed (model/config/latent_attention.h). Blocks extend along the rows of the file, so
 // the transposed part of quantised weights is decoded to F32, which is exact; floats keep their type.
 
-// The keys, transposed: rows [H row_value_dim, nope_dim]. Row r of a head is column r of its key rows; rows from
-// kv_rank on are zero.
+// The keys, transposed: rows [H row_value_dim, nope_dim]. Row r of a head is column r of its key rows; zero from
+// kv_rank on.
 class TransposedKeys : public RowSource {
  public:
   TransposedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)
@@ -291,8 +291,7 @@ Result<TransformerWeights> load_weights(const ModelFile& file, const ModelConfig
   const auto bind = [&](const TensorRow& row, size_t layer, size_t copy) {
     return binder.bind(row, layer, copy, weights);
   };
-  // Bind all vectors first, so that they are adjacent. Between matrices each vector would make this one thread clear a
-  // huge page.
+  // Bind all vectors first, so that they are adjacent. Between matrices each vector would cost this thread a huge page.
   TRY(for_each_tensor(config, false, bind));
   TRY(for_each_tensor(config, true, bind));
   if (weights.lm_head.empty()) weights.lm_head = weights.embed;

@@ -310,8 +310,6 @@ void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out)
   }
 }
 
-// --- Panels.
-
 void advance(Blocks& blocks, size_t bytes) {
   for (const std::byte*& at : blocks) at += bytes;
 }

@@ -71,8 +71,7 @@ bool is_zero(const TensorView& tensor) {
   return std::ranges::all_of(values, [](float value) { return value == 0; });
 }
 
-// The names of the tensors that the tensor table finds in a file, and the addresses of tensors that are stored in
-// parts.
+// The names of the tensors that the tensor table finds in a file, and addresses of tensors stored in parts.
 class Used {
  public:
   Used(const ModelFile& file, const ModelConfig& config) {

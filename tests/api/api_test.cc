@@ -1,5 +1,5 @@
-// The public classes forward to the runtime, whose behaviour tests/runtime checks. These tests check only that every
-// call is forwarded.
+// The public classes forward to the runtime, whose behaviour tests/runtime checks. Checks only that every call is
+// forwarded.
 #include <gtest/gtest.h>
 
 #include <memory>

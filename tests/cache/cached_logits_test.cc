@@ -1,5 +1,4 @@
-// Cached logits are found for exactly their tokens, only by namespaces that see these tokens, and are evicted with
-// them.
+// Cached logits are found for exactly their tokens, only by namespaces that see them, and evicted with them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

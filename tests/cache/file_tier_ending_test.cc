@@ -1,5 +1,4 @@
-// flush() writes the queue on the calling thread, even on a machine that is never idle, and reports what it did not
-// write.
+// flush() writes the queue on the calling thread, even on a machine that is never idle, and reports unwritten pages.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -85,8 +84,7 @@ TEST_F(FileTierEnding, FlushKeepsItsLimitAndReportsTheRest) {
   EXPECT_EQ(found(*tier, "", ids), ids.size());
 }
 
-// On a machine that is never idle pages stay queued, but they are not held: the whole pool can be allocated at any
-// time.
+// On a machine that is never idle, pages stay queued, but not held: the whole pool can be allocated at any time.
 TEST_F(FileTierEnding, PoolCanReclaimAllQueuedPages) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   const auto tier = open(small, std::make_unique<NeverIdle>());

@@ -49,8 +49,7 @@ TEST_F(FileTierFaults, AnyFlippedBitIsAMissAndQuarantined) {
     std::string bytes = sound;
     bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
     overwrite(directory_ + "/" + name, bytes);
-    const auto tier = open();  // opening may quarantine the file at once, or take it for one of another fingerprint or
-                               // version
+    const auto tier = open();  // may quarantine the file, or find another fingerprint or version
     EXPECT_EQ(found(*tier, "", ids), 0u) << bit;
     EXPECT_EQ(found(*tier, "", ids), 0u) << bit;
     EXPECT_LE(files_->list(directory_ + "/quarantine")->size(), TierDirectory::kMaxQuarantined);
@@ -280,9 +279,7 @@ TEST_P(FileTierScenario, AnyCallMayFailOnceOrPermanently) {
   for (const bool for_good : {false, true}) {
     for (const int error : {EIO, ENOSPC, EMFILE, EACCES}) {
       if (for_good && error != EIO) continue;
-      if (has_windows() && error != EIO)
-        continue;  // for windows the kind of error makes no difference, so one
-                   // suffices
+      if (has_windows() && error != EIO) continue;  // one kind of error suffices for windows
       for (int call = 0; call < n_calls; ++call) {
         MemoryFileOps memory;
         FaultyFileOps faulty(memory);

@@ -1,5 +1,5 @@
 // Entries in the cold tier's directory that the tier did not make ("foreign") are never read, moved or removed, and
-// never prevent its work.
+// never hinder it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

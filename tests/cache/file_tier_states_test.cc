@@ -156,8 +156,7 @@ TEST_F(FileTierStates, AnyFlippedBitIsAMissAndNeverAWrongState) {
   const std::string name = state_files()[0];
   const std::string sound = read_file_of(name);
   size_t n_quarantined = 0;
-  // kv_state_file_test.cc flips every bit of a record. This test flips every bit of the fixed header and every ninth
-  // after it.
+  // kv_state_file_test.cc flips every bit of a record. This test flips those of the fixed header and every ninth other.
   size_t n_flipped = 0;
   for (size_t bit = 0; bit < 8 * sound.size(); bit += bit < 8 * kKvRecordFixedBytes ? 1 : 9, ++n_flipped) {
     std::string bytes = sound;

@@ -177,8 +177,7 @@ TEST_F(FileTierTest, ClearRemovesANamespaceAndTheQuarantine) {
   EXPECT_EQ(found(*tier, "alice", ids), 64u);
 }
 
-// Two clear() calls run at once, the second for a namespace whose pages are queued. When both have returned, none of
-// the pages may appear.
+// Two clear() calls run at once, the second for a namespace whose pages are queued. After both, no page may appear.
 TEST_F(FileTierTest, ClearCancelsQueuedAndRunningWrites) {
   const KvCacheEntry entry = fed(random_tokens(40, 250));
   for (int round = 0; round < 10; ++round) {
@@ -224,8 +223,7 @@ TEST_F(FileTierTest, CollidingNamesAreMissesAndNeverWrongRows) {
     const auto tier = open(few, rule);
     size_t total = 0;
     for (uint64_t seed = 0; seed < 40; ++seed) {
-      const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // three token values, so that sequences have
-                                                                         // long common prefixes
+      const Tokens ids = random_tokens(seed, 40 + 10 * (seed % 20), 3);  // few values, so long common prefixes
       tier->write_behind(seed % 2 == 0 ? "alice" : "bob", fed(ids));
       ASSERT_TRUE(tier->flush().ok());
       for (uint64_t other = 0; other <= seed; ++other) {

@@ -16,7 +16,7 @@ struct Number {
   size_t bytes;
 };
 
-// Returns the floating-point numbers of a page: all, or only the scales if the part is quantised, because any code is
+// Returns the floating-point numbers of a page: all, or only the scales of a quantised part, because any code is
 // finite.
 std::vector<Number> numbers(const KvLayout& layout) {
   std::vector<Number> found;

@@ -37,8 +37,8 @@ TEST(KvLayout, OffsetsTileThePage) {
 
 class CopyRows : public testing::TestWithParam<KvDType> {};
 
-// Copying n positions copies exactly these and changes no other byte: the rest of the copy must not depend on the page
-// that it came from.
+// Copying n positions copies exactly these and changes no other byte, because the rest must not depend on the source
+// page.
 TEST_P(CopyRows, CopiesTheRowsOnly) {
   const KvRowShape differ[] = {{2, 8},
                                {1, 24, 0, 0, KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8)},

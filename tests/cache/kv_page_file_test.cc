@@ -30,7 +30,7 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
     bytes.insert(bytes.end(), page, page + layout_.page_bytes());
     return bytes;
   }
-  // Decodes the bytes and returns the error code. On failure the page must be unchanged; otherwise it must equal the
+  // Decodes the bytes and returns the error code. On failure the page must be unchanged; else it must equal the
   // entry's.
   ErrorCode decoded(std::span<const std::byte> bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
     const Bytes untouched(layout_.page_bytes(), std::byte{0x5a});
@@ -130,8 +130,7 @@ TEST_P(KvPageFileLaws, EveryChangedHeaderByteIsDetected) {
   }
 }
 
-// Even if all layers have different sizes, a record is bound to its layout: the same bytes in another order are
-// refused.
+// Even if all layers have different sizes, a record is bound to its layout: bytes in another order are refused.
 TEST_P(KvPageFileLaws, UnequalLayersAreBoundToTheLayout) {
   const KvRowShape shapes[] = {{1, 8}, {2, 24}, {3, 8}}, swapped[] = {{3, 8}, {2, 24}, {1, 8}};
   const KvLayout layout = KvLayout::make(shapes, GetParam()), other = KvLayout::make(swapped, GetParam());
@@ -177,8 +176,7 @@ TEST_P(KvPageFileLaws, OverflowingCountsAreTypedErrors) {
   expect_code({{kBlocks, 0xffffffff}}, ErrorCode::kBadHeader);
   expect_code({{kBlocks, 0xffffffff}, {kBlockBytes, uint64_t{1} << 40}}, ErrorCode::kOverflow);
   expect_code({{kBlockBytes, most}}, ErrorCode::kOverflow);
-  expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // 0 is the value for layouts with unequal blocks, but the rest
-                                                         // of the header is not of such a layout
+  expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // 0 is for layouts with unequal blocks
   expect_code({{kBlockBytes, 0}, {kRecordBytes, 425}}, ErrorCode::kBadHeader);
   expect_code({{kBlockBytes, 0}, {kRecordBytes, most}}, ErrorCode::kOverflow);
   expect_code({{kHeaderBytes, 0}}, ErrorCode::kBadHeader);

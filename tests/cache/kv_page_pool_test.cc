@@ -152,8 +152,7 @@ TEST(KvPagePool, ReclaimsOnlyTheMissingBytes) {
 }
 
 TEST(KvPagePool, GrowsSlabBySlab) {
-  const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // about 30 MB per page, so that two pages fill a
-                                                                     // slab
+  const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // two pages of 30 MB fill a slab
   KvPagePool pool(large, 7 * large.page_bytes());
   const KvPage first = pool.allocate().value();
   const size_t slab = pool.reserved_bytes();

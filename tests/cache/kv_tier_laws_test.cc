@@ -125,8 +125,8 @@ class KvTierLaws : public testing::TestWithParam<std::tuple<PlaceMaker, LayoutMa
     const Status status = tier.flush();
     EXPECT_TRUE(status.ok()) << status.to_string();
   }
-  // Returns how many of `ids` extend() finds after the first `known`; checks that keys, values and states are those of
-  // the tokens.
+  // Returns how many of `ids` extend() finds after the first `known`, and checks that keys, values and states are
+  // theirs.
   size_t found(KvTier& tier, std::string_view name_space, TokenSpan ids, size_t known = 0,
                const ReadLimits& limits = {}) {
     KvCacheEntry entry = fed(ids.first(known));

@@ -1,6 +1,5 @@
 // A million random calls on a small store, in shards that run in parallel; the validator runs after each call. Compares
-// lookups with an exhaustive search of the snapshot, which takes evictions into account, and with a naive reference,
-// which has all insertions.
+// lookups with an exhaustive search of the snapshot, which takes evictions into account, and with all insertions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

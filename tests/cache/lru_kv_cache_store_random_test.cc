@@ -140,8 +140,7 @@ class Script {
     if (sessions_.empty()) return;
     Session& session = sessions_[below(sessions_.size())];
     const bool is_shared = below(6) == 0;
-    // Copy the last page first: if the shared page continues with another text after these positions, it could not be
-    // shared.
+    // Copy the last page first: if it continues with another text after these positions, it could not be shared.
     if (is_shared && !session.entry.reserve(1).ok()) return;
     const Status status =
         store_.insert(session.name_space, session.entry, is_shared ? Sharing::kShared : Sharing::kPrivate);
@@ -254,8 +253,8 @@ TEST(LruKvCacheStoreScripts, RowsAndBudgetAreRightUnderPressure) {
   EXPECT_GT(evicted, 100u) << "the store was never under pressure";
 }
 
-// Sessions run on threads with one small pool. At the end of every turn keys and values are compared with the tokens;
-// sanitizers check the rest.
+// Sessions run on threads with one small pool. Every turn compares keys and values with the tokens; sanitizers check
+// the rest.
 TEST(LruKvCacheStoreThreads, SessionsShareOneSmallPool) {
   const KvLayout layout = KvLayout::make(1, 1, 4, KvDType::kF32);
   KvPagePool pool(layout, 24 * layout.page_bytes());

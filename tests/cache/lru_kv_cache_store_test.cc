@@ -64,8 +64,8 @@ TEST_F(LruKvCacheStoreTest, HitSharesPagesAndCopiesAtMostThePartialOne) {
   EXPECT_EQ(find(tokens), 200u) << "the stored sequence is unchanged";
 }
 
-// In a turn after 4,000 stored tokens, the store only compares tokens and counts references, and the new entry copies
-// one partial page.
+// In a turn after 4,000 stored tokens, the store only compares tokens and counts references, and copies one partial
+// page.
 TEST(LruKvCacheStoreWarm, HitOfFourThousandTokensCopiesOnlyThePartialPage) {
   const KvLayout layout = tiny_layout(KvDType::kInt8);
   KvPagePool pool(layout, 200 * layout.page_bytes());
@@ -142,8 +142,6 @@ TEST_F(LruKvCacheStoreTest, FindsTheLongestOfManySiblings) {
   }
 }
 
-// --- insertion
-
 TEST_F(LruKvCacheStoreTest, InsertCostsNewPagesOnly) {
   KvCacheEntry session(pool_);
   Tokens history;
@@ -203,8 +201,6 @@ TEST_F(LruKvCacheStoreTest, ALongerForkReplacesTheShorterOne) {
   EXPECT_EQ(store_.stats().pages, 1u);
   EXPECT_EQ(find(longer.tokens()), 40u);
 }
-
-// --- eviction
 
 TEST_F(LruKvCacheStoreTest, PressureEvictsTheLeastRecentlyUsedTailFirst) {
   const Tokens old = random_tokens(17, 10 * 64), young = random_tokens(18, 10 * 64);
@@ -326,8 +322,6 @@ TEST(LruKvCacheStoreBudget, InsertDoesNotEvictItsOwnPrefix) {
   EXPECT_EQ(store.find_longest_prefix(kAlice, tokens).length(), 128u);
   EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());
 }
-
-// --- reports
 
 TEST_F(LruKvCacheStoreTest, NamespaceStatsAddUpToTotalStats) {
   const Tokens tokens = random_tokens(53, 100);

@@ -10,8 +10,7 @@ namespace ibid {
 
 namespace {
 
-// Returns how many of n pages, the first of which begins at position `length`, are outside the window of a sequence
-// that ends at `end`.
+// Returns how many of n pages, the first at position `length`, are outside the window of a sequence that ends at `end`.
 size_t n_behind(const KvLayout& layout, size_t end, size_t length, size_t n) {
   const size_t first = layout.first_window_page(end), begin = length / kPagePositions;
   return std::min(n, first - std::min(first, begin));

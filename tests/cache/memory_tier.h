@@ -33,8 +33,8 @@ class RecordServer {
   Status put(const PageName& before, Record record);
   Status erase(const Sha256Digest& name_space);
   bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const;
-  // states() and put_state() are for states with their rows. states() returns all after `before` whose state is after a
-  // prefix of the tokens.
+  // states() and put_state() are for states with their rows. states() returns those after `before` and a prefix of the
+  // tokens.
   std::vector<Record> states(const PageName& before, TokenSpan page_ids) const;
   Status put_state(const PageName& before, Record record);
   bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const;

@@ -1,5 +1,4 @@
-// Compares the index of recurrent states with a list of all insertions, and lookups of a store with states with a cold
-// pass.
+// Compares the index of recurrent states with a list of all insertions, and lookups of a store with a cold pass.
 #include "cache/store/state_index.h"
 
 #include <gmock/gmock.h>

@@ -1,8 +1,7 @@
 // Random calls on a small store whose model has layers of every kind: full attention, windows, recurrent. The validator
 // runs after each call. Compares lookups with an exhaustive search of the snapshot, which takes evictions of pages and
 // window parts into account, and with a naive reference, which has all insertions. KV and states of hits must equal a
-// cold pass. In one shard of four the pool is never short; there, everything in an independent list of insertions must
-// be found.
+// cold pass. In one shard of four the pool is never short: there, all insertions must be found.
 //
 // IBID_STORE_CALLS sets the number of calls in all shards together; the seeds are fixed.
 #include <gmock/gmock.h>

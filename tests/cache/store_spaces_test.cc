@@ -1,5 +1,5 @@
 // Visibility: a pinned prefix stays for all namespaces that can read it, namespaces are separate, and shared prefixes
-// serve all namespaces.
+// serve all.
 #include <gtest/gtest.h>
 
 #include <optional>
@@ -10,8 +10,6 @@
 
 namespace ibid {
 namespace {
-
-// --- pins
 
 TEST_F(LruKvCacheStoreTest, PinnedPrefixesStay) {
   const Tokens system = random_tokens(35, 100);
@@ -63,8 +61,6 @@ TEST_F(LruKvCacheStoreTest, ClearingVoidsPins) {
   EXPECT_EQ(store_.stats().pages, 0u);
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
-
-// --- namespaces
 
 // An attacker would measure the time of an identical prompt. In another namespace it must cost as much as a miss.
 TEST_F(LruKvCacheStoreTest, IdenticalPromptsOfOtherNamespacesAreMisses) {

@@ -101,8 +101,7 @@ TEST(StatesAtWorkTest, PoolOfWorkBytesIsEnoughForOneSequence) {
   const KvLayout layout = KvLayout::make({}, KvDType::kF32, states);
   ASSERT_LT(KvLayout::pages_for(kMost) * layout.page_bytes(), layout.state_bytes());
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    KvPagePool pool(layout, layout.work_bytes(kMost) + layout.page_bytes());  // one page more, for the copy of a shared
-                                                                              // page
+    KvPagePool pool(layout, layout.work_bytes(kMost) + layout.page_bytes());  // one page more, to copy a shared one
     LruKvCacheStore store(pool);
     std::mt19937_64 random(seed);
     KvCacheEntry entry(pool);

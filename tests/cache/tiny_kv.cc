@@ -37,8 +37,7 @@ float element(uint64_t hash, size_t layer, size_t dim, uint64_t salt) {
   return static_cast<float>(static_cast<int64_t>(bits % 2001) - 1000) / 500.0f;
 }
 
-// Computes what a position adds to a state (its row), and the next state. States are integers below 2^20, exact in
-// floats.
+// Computes what a position adds to a state (its row), and the next state. States are integers below 2^20: exact.
 void give_row(TokenId id, size_t layer, const StateShape& shape, float* row) {
   for (size_t i = 0; i < shape.row_floats; ++i) row[i] = static_cast<float>(static_cast<size_t>(id) + layer + i);
 }

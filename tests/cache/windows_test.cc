@@ -73,8 +73,7 @@ TEST(KvWindows, OldestPassedPartsAreEvictedFirstAndTheEndStays) {
   KvCacheEntry entry(pool);
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 30 * kPagePositions), 64).ok());
   EXPECT_EQ(entry.resumable_length(20 * kPagePositions), 20 * kPagePositions);
-  std::vector<KvPage> others = pool.allocate(14).value();  // 10 pages are free; evicting six window parts yields four
-                                                           // more
+  std::vector<KvPage> others = pool.allocate(14).value();  // 10 pages are free; six window parts yield four more
   EXPECT_FALSE(pool.has_window(entry.pages()[0]));
   EXPECT_TRUE(pool.has_window(entry.pages()[29]));
   EXPECT_LT(entry.resumable_length(8 * kPagePositions), 8 * kPagePositions);
@@ -149,8 +148,7 @@ size_t bytes_at_rest(const KvLayout& layout, size_t positions) {
 struct Chats {
   explicit Chats(size_t budget_bytes) : pool(layout, budget_bytes), store(pool) {}
 
-  // Runs one turn of a chat: resumes the sequence, prefills `more`, makes it idle. Returns the position at which it
-  // resumed.
+  // Runs one turn of a chat: resumes the sequence, prefills `more`, makes it idle. Returns where it resumed.
   size_t turn(IdleSequence& rest, TokenSpan more, const char* name_space = "a") {
     const Tokens before(rest.tokens().begin(), rest.tokens().end());
     KvCacheEntry entry(pool);
@@ -256,8 +254,7 @@ TEST(KvWindows, AMarkedResumePointIsEvictedLastHoweverItsLeaseEnded) {
   for (const KvPage& page : pages) pool.lease_window(page).end_as(WindowClass::kPassed);
   pool.mark_resume_point(pages[0], true);
   {
-    const std::vector<KvPage> others = pool.allocate(4).value();  // two pages are free; evicting three window parts
-                                                                  // yields the others
+    const std::vector<KvPage> others = pool.allocate(4).value();  // two are free; three window parts yield two
     EXPECT_TRUE(pool.has_window(pages[0]));
     for (size_t i = 1; i < 4; ++i) EXPECT_FALSE(pool.has_window(pages[i])) << i;
     EXPECT_TRUE(pool.has_window(pages[4]));

@@ -1,5 +1,4 @@
-// Records of pages of keys and values: raw bytes as a header, and a valid record in which a script changes
-// some bytes.
+// Records of pages of keys and values: raw bytes as a header, and a valid record changed by a script.
 #include <algorithm>
 #include <numeric>
 #include <vector>

@@ -1,5 +1,5 @@
-// Script: decodes decisions from the bytes of an input. At the end of the input it returns zeros, so every input is a
-// valid script.
+// Script: decodes decisions from the bytes of an input. After the input's end it returns zeros, so every input is
+// valid.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// A saved conversation from raw bytes. After loading, writing and loading it again gives the same conversation without
-// further warnings.
+// A saved conversation from raw bytes. Loaded, written and loaded again, it is the same, without further warnings.
 #include "base/check.h"
 #include "runtime/session/session_json.h"
 #include "tests/fuzz/script.h"

@@ -18,8 +18,7 @@ class RandomGrammar {
     const size_t n = 1 + pick(4);
     for (size_t i = 0; i < n; ++i) rules_.add_rule("r" + std::to_string(i));
     for (size_t i = 0; i < n; ++i) {
-      const ExprId way_out = rules_.bytes(std::string(1, letter()));  // an alternative that matches, so that every rule
-                                                                      // matches a text
+      const ExprId way_out = rules_.bytes(std::string(1, letter()));  // so that every rule matches a text
       rules_.define(static_cast<RuleId>(i), rules_.choice({way_out, expr(i, 3, false)}));
     }
   }

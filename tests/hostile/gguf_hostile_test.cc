@@ -154,8 +154,7 @@ TEST(HostileGguf, Case019DuplicateTensor) {
 }
 
 TEST(HostileGguf, Case020ManySimilarKeys) {
-  // Five million keys are refused because of their number. The allowed number of keys is sorted, so hash collisions
-  // have no effect.
+  // Five million keys are too many and refused. Fewer keys are sorted, so hash collisions have no effect.
   expect_refused(gguf(0, 5'000'000), ErrorCode::kLimitExceeded, "5000000");
   GgufWriter writer;
   for (uint32_t i = 0; i < 65'535; ++i) writer.add_u8("the.same.prefix." + std::to_string(i), 1);

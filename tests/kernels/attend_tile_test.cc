@@ -167,9 +167,7 @@ TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
     StoredPages pages(ref(), format(), 1, 64, 256, 3);
     const std::vector<float> k(64, 0.0f);
     std::vector<float> v(64, value);
-    if (is_coded(format().values))
-      ref().hadamard(v.data(), 64);  // undo what kv_store will do, exactly, so that it
-                                     // stores the intended values
+    if (is_coded(format().values)) ref().hadamard(v.data(), 64);  // kv_store will undo it
     for (size_t p = 0; p < 256; ++p) {
       ref().kv_store(pages.block, pages.head(p / kPagePositions, 0), p % kPagePositions, k.data(), v.data());
     }

@@ -44,8 +44,7 @@ struct Rows {
   size_t n_rows;
 };
 
-// Returns the query at a position. It is different for every position of every sequence, so that chunks can be
-// compared.
+// Returns the query at a position. It differs by position and sequence, so that chunks can be compared.
 std::vector<float> query(const Layer& layer, const StoredPages& pages, size_t position) {
   FloatSequence sequence(position * 131 + pages.n_positions());
   return sequence.vector(layer.stride(), -2, 2);
@@ -182,8 +181,7 @@ oracle::Vector wide(const float* values, size_t n) {
   return Eigen::Map<const Eigen::RowVectorXf>(values, static_cast<oracle::Index>(n)).cast<double>();
 }
 
-// Returns the largest error of any output compared with double, with keys and values either as stored, or as they were
-// before storing.
+// Returns the largest error of any output compared with double, with keys and values as stored, or as before storing.
 double largest_error(const Kernels& kernels, const Layer& layer, const StoredPages& stored, bool as_stored) {
   const AttentionShape shape = layer.shape();
   const size_t dim = shape.head_dim, group = shape.n_heads / shape.n_kv_heads;

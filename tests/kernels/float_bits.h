@@ -1,5 +1,5 @@
 // For tests that compare kernel tables bit for bit: the instruction sets of this machine, floats from a fixed sequence,
-// and memcmp with a message.
+// memcmp with a message.
 #pragma once
 
 #include <gtest/gtest.h>

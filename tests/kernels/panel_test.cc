@@ -73,7 +73,7 @@ TEST(Panel, RowOrderReordersOnlyRotatedDimensions) {
   for (size_t row = 0; row < 12; ++row) EXPECT_EQ(order.source_row(row), want[row]) << row;
 }
 
-// A fused tensor with two KV heads of three query heads each: q q q k v, q q q k v, each of two rows. The k rows are
+// A fused tensor with two KV heads of three query heads each: q q q k v, q q q k v, of two rows each. Rows of k are
 // pairs.
 TEST(Panel, RowOrderSelectsPartsOfAFusedTensor) {
   RowOrder q{.first = 0, .block = 6, .stride = 10};

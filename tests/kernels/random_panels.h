@@ -1,5 +1,4 @@
-// Random weights and inputs for the tests of kernels, in the form in which a decoder of quantised blocks passes them to
-// the packer.
+// Random weights and inputs for tests of kernels, in the form that a decoder of quantised blocks gives the packer.
 #pragma once
 
 #include <cmath>

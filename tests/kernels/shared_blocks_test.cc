@@ -69,8 +69,7 @@ class Family {
 };
 
 // Sequences of all kinds: decoded rows, drafts, a prefill, an unrelated sequence, sequences that share blocks with one
-// or two others, one that ends within its shared pages, and one without rows. Comments have the numbers of the
-// sequences.
+// or two others, one that ends within its shared pages, and one without rows. Comments have their numbers.
 Family mixed_family(const Layer& layer, KvRowFormat format, size_t prefill_rows) {
   Family family(layer, format);
   family.add(900, 1);                    // 0
@@ -145,10 +144,7 @@ std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const 
 }
 
 const Kernels& best() { return kernels_for(*active_isa()); }
-size_t prefill_rows() {
-  return *active_isa() == Isa::kRef ? 5 : 150;
-}  // the scalar kernels take very long, so they
-   // get fewer rows
+size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }  // fewer rows for the slow scalar kernels
 
 class SharedBlocksTest : public ::testing::TestWithParam<KvRowFormat> {};
 
@@ -176,8 +172,7 @@ TEST_P(SharedBlocksTest, InstructionSetsAgree) {
 INSTANTIATE_TEST_SUITE_P(Formats, SharedBlocksTest, ::testing::ValuesIn(kKvFormats),
                          [](const auto& format) { return kv_format_name(format.param); });
 
-// --- How often each block is read. attend_tile of the kernel table below counts its calls by the address of the first
-// page.
+// --- How often each block is read. The attend_tile below counts its calls by the first page's address.
 
 std::mutex counts_mutex;
 std::map<const std::byte*, size_t> counts;
@@ -232,8 +227,7 @@ TEST(SharedBlocks, SharedBlocksAreReadOnceAtEveryDepth) {
   family.add(1050, 1, 0, 12);
   family.add(1060, 1, 1, 8);
   const auto together = reads(layer, family, true, 2);
-  // Block 0 is shared by all; blocks 1 and 2 by sequences 0 and 2; block 1 by 1 and 3. The rest, up to block 4, is not
-  // shared.
+  // Block 0 is shared by all; blocks 1 and 2 by sequences 0 and 2; block 1 by 1 and 3. Others are not shared.
   EXPECT_EQ(together.size(), 3u * (1 + 2 + 1 + 2 + 2 + 3 + 3));
   for (const auto& [head, n] : together) EXPECT_EQ(n, 1u);
 }
@@ -297,8 +291,7 @@ TEST(ShareBlocks, EveryDistinctPrefixIsReadOnce) {
     for (size_t i = 0, n = random() % 12; i < n; ++i) {
       PageList list(5 * kBlockPages);
       for (size_t block = 0; block < 5; ++block) {
-        // Use only a few different blocks, so that they are often the same; some differ only in one of their last two
-        // pages.
+        // Use only a few different blocks, so that they are often equal; some differ only in one of the last two pages.
         for (size_t page = 0; page < kBlockPages; ++page) list[block * kBlockPages + page] = &memory[0];
         if (random() % 3 == 0) list[(block + 1) * kBlockPages - 1 - random() % 2] = &memory[random() % 3];
       }

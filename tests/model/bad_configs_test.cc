@@ -1,5 +1,5 @@
-// Invalid numbers in config.json: each gets a typed error that names file, field, value and allowed range, before a
-// tensor is read.
+// Invalid numbers in config.json: each gets a typed error that names file, field, value and allowed range, before
+// tensors are read.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// Inconsistent files of models with experts or latent attention: each gets a typed error that names file, field, value
-// and allowed range.
+// Inconsistent files of models with experts or latent attention: each gets a typed error with file, field, value and
+// allowed range.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,4 @@
-// Files with a valid container and an invalid model: each gets a typed error that names file, field, value and allowed
-// range.
+// Files with a valid container and an invalid model: each gets a typed error with file, field, value and range.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -285,8 +284,7 @@ TEST(BadModels, NonFiniteFloatErrorNamesTensor) {
 }
 
 // The weights are finite, but products of them are not. The next layers have int8 inputs, which cannot hold NaN, so the
-// logits would not show it. The pass must fail even without logits, and the sequence must resume unchanged from its
-// last commit.
+// logits would not show it. The pass must fail even without logits, and the sequence resume from its last commit.
 TEST(BadModels, OverflowErrorNamesLayerAndKeepsEntry) {
   TinyModel tiny;
   tiny.matrix_dtype = tiny.head_dtype = DType::kQ4_0;

@@ -60,8 +60,7 @@ class CheckpointBits : public testing::TestWithParam<KvDType> {
     return fed;
   }
 
-  // Stores the KV rows; and the states after one more token, so that the last pass ends at the same position for all
-  // splits.
+  // Stores the KV rows; and the states after one more token, so that all splits end their last pass at one position.
   static void keep_bits(TransformerModel& model, KvCacheEntry& entry, Fed& fed) {
     fed.kv = stored_rows(entry);
     Fed unused;

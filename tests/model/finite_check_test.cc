@@ -124,8 +124,7 @@ void expect_each_tensor_refused(const std::string& family, size_t& n_refused) {
 
 TEST(FiniteCheck, ReportsEachNonFiniteTensorOfACheckpoint) {
   size_t n_refused = 0;
-  // These families cover fused and stacked tensors, experts, biases, adapters, recurrent layers, latent attention,
-  // scales.
+  // These families cover fused and stacked tensors, experts, biases, adapters, recurrent layers, latents, scales.
   for (const char* family : {"gemma4_experts", "stablelm_qk_norm", "qwen3_vl_moe", "jamba_biases", "zamba2_adapters",
                              "nemotron_h_biases", "qwen3_5_biases", "deepseek_v3_halves"}) {
     expect_each_tensor_refused(family, n_refused);

@@ -22,8 +22,8 @@ constexpr const char* kShape = R"("vocab_size": 8, "hidden_size": 16, "intermedi
 
 class GgufKeys : public testing::Test {
  protected:
-  // Returns the converted file of a checkpoint with this config.json, with only the tensors that reading the
-  // configuration needs.
+  // Returns the converted file of a checkpoint with this config.json, with only the tensors that the configuration
+  // needs.
   std::unique_ptr<ModelFile> converted(const std::string& members) {
     dir_.write("config.json", std::string("{") + kShape + ", " + members + "}");
     const std::vector<float> zeros(8 * 16);

@@ -17,8 +17,7 @@ namespace {
 constexpr size_t kTextLength = 1000, kWindow = 48;
 constexpr size_t kLongestPass = 200;
 
-// Loads a llama with windows in all layers except the last. Sets them in the configuration, because the file has no key
-// for them.
+// Loads a llama with windows in all layers except the last. Sets them in the configuration: files have no key for them.
 std::unique_ptr<TransformerModel> load_windowed(KvDType kv_dtype, int n_threads, std::optional<Isa> isa = {}) {
   const TempDir dir;
   write_tiny_model({.context = 1024, .matrix_dtype = DType::kQ8_0}, dir.file("tiny.gguf"));
@@ -33,8 +32,7 @@ std::unique_ptr<TransformerModel> load_windowed(KvDType kv_dtype, int n_threads,
   return *std::move(model);
 }
 
-// Returns memory for all rows of the layer without a window, and for eleven pages of the other layers: as much as a
-// pass needs.
+// Returns memory for all rows of the layer without a window, and for eleven pages of the others: what a pass needs.
 size_t tight_budget(const KvLayout& layout) {
   const size_t n_windows = KvLayout::pages_for(kWindow + kLongestPass + kAttentionBlock + 2 * kPagePositions);
   return KvLayout::pages_for(kTextLength + kPagePositions) * layout.part_bytes(PagePart::kAll) +

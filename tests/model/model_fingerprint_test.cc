@@ -52,8 +52,7 @@ class AllDifferent {
   std::map<Sha256Digest, std::string> seen_;
 };
 
-// Metadata for a tiny llama like those of a published GGUF: a vocabulary, a template, and an array too long to be
-// printed in full.
+// Metadata for a tiny llama like those of a published GGUF: a vocabulary, a template, and an array too long to print.
 struct Metadata {
   std::string template_text = std::string(300, 't') + "end";
   std::vector<std::string> tokens = std::vector<std::string>(20, "token"), merges = {"a b", "c d"};
@@ -123,8 +122,7 @@ TEST_F(ModelFingerprint, CoversTypesShapesAndHyperparameters) {
   all.add("wider heads", of(gguf_bytes(other)));
 }
 
-// Pages of F16 keys and INT8 values have as many bytes as pages of INT8 keys and F16 values, so their size does not
-// tell them apart.
+// Pages of F16 keys and INT8 values have as many bytes as pages of INT8 keys and F16 values: the size does not differ.
 TEST_F(ModelFingerprint, CoversKvFormatOfEachLayer) {
   const std::string path = dir_.write("model.gguf", gguf_bytes());
   const auto file = open_model_file(path);
@@ -201,8 +199,6 @@ TEST_F(ModelFingerprint, IgnoresFilePath) {
   fs::create_symlink(elsewhere.file("another name.bin"), elsewhere.file("link.gguf"));
   EXPECT_EQ(fingerprint(elsewhere.file("link.gguf")), wanted);
 }
-
-// --- directories
 
 void copy_directory(const std::string& from, const TempDir& to) {
   for (const auto& entry : fs::directory_iterator(from)) {

@@ -270,9 +270,7 @@ TEST_P(MoeBlock, MatchesNaiveComputation) {
 // Reference kernels, which sum in double, run the same block.
 TEST_P(MoeBlock, ReferenceKernelsMatchMoreClosely) {
   const Case& c = GetParam();
-  if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF)
-    return;  // kReference expands all weights to
-             // floats
+  if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF) return;  // kReference computes in float
   const std::vector<float> rows = random_rows(9);
   const Output got = run(layer_, reference_kernels(), rows, c.dim, 2);
   for (size_t i = 0; i < 9; ++i) {

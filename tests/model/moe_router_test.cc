@@ -1,5 +1,5 @@
-// Routers: choices and weights compared with values computed by hand, and with a reference in double for random logits
-// with many ties.
+// Routers: choices and weights compared with values computed by hand, and with a reference in double for logits with
+// many ties.
 #include "model/forward/moe_block.h"
 
 #include <gtest/gtest.h>

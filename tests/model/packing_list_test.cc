@@ -27,8 +27,8 @@ struct Matrix {
   bool transposed = false;
 };
 
-// Matrices that cover many huge pages in total: matrices of many windows, many matrices in one window, and rows that do
-// not fill a panel.
+// Matrices that cover many huge pages in total: matrices of many windows, many matrices in one window, and partly
+// filled panels.
 const Matrix kMatrices[] = {
     {DType::kQ4_K, 8200, 2048, {}},   {DType::kQ4_0, 16, 32, {}},
     {DType::kF32, 1, 5, {}},          {DType::kQ8_0, 64, 96, RowOrder::halves_of_pairs(16, 16)},

@@ -1,6 +1,5 @@
 // Logits of tiny checkpoints, compared with those of independent implementations (tests/golden/logits and, if the
-// reference data is available, Hugging Face), and with the oracle (tests/oracle/transformer.h) for files of every
-// weight type.
+// reference data is available, Hugging Face), and with the oracle (tests/oracle/transformer.h) for every weight type.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,8 +97,7 @@ void expect_logits(const ModelFile& file, const ModelConfig& config, const Model
   std::printf("%-18s max |dlogit| %.1e reference, %.1e exact\n", name.c_str(), differences[0], differences[1]);
 }
 
-// Compares with the logits that make_logits_goldens.py computed in double, for the same weights as safetensors and as
-// GGUF.
+// Compares with the logits that make_logits_goldens.py computed in double, for weights in safetensors and in GGUF.
 TEST(ReferenceLogits, CommittedCheckpointsMatchInBothContainers) {
   const std::string goldens = golden_dir() + "/logits/";
   for (const std::string name : {"llama", "llama3", "llama_linear"}) {
@@ -172,8 +170,7 @@ std::vector<NamedTensor> tensors_of(const ModelFile& file) {
   return tensors;
 }
 
-// Published configs of Qwen2-VL have the language model's keys at the top level, and those of transformers 5 in a
-// section.
+// Published configs of Qwen2-VL have the language model's keys at the top level, those of transformers 5 in a section.
 TEST(ReferenceLogits, TextConfigSectionGivesTheSameModel) {
   const Tokens tokens = random_tokens(30, 40, 1);
   for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {

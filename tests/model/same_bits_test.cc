@@ -92,8 +92,8 @@ class SameBits : public testing::TestWithParam<WeightsAndKv> {
 };
 
 // Returns the chunk sizes to test. Kernels with tiles of rows are tested with every size. The scalar kernels compute
-// row by row and are slow; there, a size only decides how rows are split into passes and pages, so sizes around powers
-// of two suffice.
+// row by row and are slow; there, a size only decides how rows are split into passes and pages, so powers of two and
+// neighbours suffice.
 std::vector<size_t> chunk_sizes() {
   if (*active_isa() == Isa::kRef) return {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 70};
   std::vector<size_t> every(70);

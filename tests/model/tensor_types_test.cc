@@ -62,10 +62,7 @@ void expect_no_type_is_taken_for_granted(const std::string& directory) {
   const Checkpoint checkpoint(directory + "/model.safetensors");
   size_t n_refused = 0, n_loaded = 0;
   for (const auto& [name, tensor] : checkpoint.header.items()) {
-    if (name.find(".1.") != std::string::npos || name.find(".2.") != std::string::npos)
-      continue;  // skipped: the same
-                 // tensors as in
-                 // layer 0
+    if (name.find(".1.") != std::string::npos || name.find(".2.") != std::string::npos) continue;  // as layer 0
     for (const auto& [dtype, n_bytes] : std::vector<std::pair<std::string, size_t>>{
              {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F64", 8}, {"I8", 1}, {"U8", 1}, {"I64", 8}, {"BOOL", 1}, {"F16", 2}}) {
       const TempDir dir;

@@ -159,8 +159,7 @@ std::set<std::string> directories_in(const std::string& path) {
   return directories;
 }
 
-// Compares the model at `path`, and adds its row to `reached`. Returns false if `path` has no model of a supported
-// architecture.
+// Compares the model at `path`, and adds its row to `reached`. Returns false if `path` has no supported model.
 bool expect_oracle(const std::string& path, const std::string& logits_path, std::set<const Architecture*>& reached) {
   SCOPED_TRACE(path);
   const auto file = open_model_file(path);

@@ -105,8 +105,7 @@ Matrix FileTensors::as_matrix(const Stored& stored, TensorRole role, const doubl
   auto rows = static_cast<Index>(rank < 2 ? 1 : stored.shape[rank - 2]);
   if (role == kMixConv || row.part_of == kMixConv) rows = static_cast<Index>(stored.values.size()) / cols;
   const Matrix as_it_is = Eigen::Map<const Matrix>(values, rows, cols);
-  // Some checkpoints store float experts as [in, out], but others of the same architecture do not. So the shape
-  // decides.
+  // Some checkpoints store float experts as [in, out], others of the architecture do not: the shape decides.
   const auto inputs = static_cast<Index>(role == kExpertDown ? config_.moe.ffn_dim : config_.dim);
   const bool turned = is_expert_matrix(role) ? config_.experts_transposed && stored.is_float && rows == inputs
                                              : config_.transposed && row.per_layer();

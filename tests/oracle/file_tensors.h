@@ -3,8 +3,7 @@
 // Two parts are shared with the product, so this does not find their errors: the readers of weights/ (bytes to floats,
 // compared with other implementations in tests/weights/), and the table of tensor names (model/tensors/tensor_table.h,
 // verified by the logits of Hugging Face). All later processing is written anew: splitting fused tensors, transposing,
-// stacked experts, norms stored without their 1. It never reorders rows: if a file stores pairs as neighbours, the
-// oracle rotates neighbours.
+// stacked experts, norms stored without their 1. It never reorders rows: the oracle rotates pairs as they are stored.
 #pragma once
 
 #include <map>

@@ -131,8 +131,8 @@ Matrix mamba2(const Model& model, size_t layer, const Matrix& h) {
   return finish(model, layer, y, all.leftCols(d));
 }
 
-// Inputs of a delta rule, with q, k, v after convolve_inputs(). Rates and decays are [T, heads]; Kimi's decays are [T,
-// heads N].
+// Inputs of a delta rule, with q, k, v after convolve_inputs(). Rates and decays: [T, heads]; Kimi's decays: [T, heads
+// N].
 struct DeltaInputs {
   Matrix q, k, v, z, rates, decays;
 };

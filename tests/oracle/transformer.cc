@@ -85,8 +85,7 @@ Matrix run_layer(const Model& model, size_t layer, const Matrix& x, std::vector<
   Matrix read;
   if (!model.config.parallel) {
     read = norm_before(model, layer, kFfnNorm, kFfnNormBias, y);
-  } else {  // Wang & Komatsuzaki 2021: the MLP reads the x that attention read, through attention's norm or one of its
-            // own
+  } else {  // Wang & Komatsuzaki 2021: the MLP and attention read the same x
     const bool has_own = model.weights.vector(kFfnNorm, layer).size() > 0;
     read = has_own ? norm_before(model, layer, kFfnNorm, kFfnNormBias, x) : h;
   }

@@ -1,5 +1,4 @@
-// Compares the index with an exhaustive search, over texts of all kinds that grow and are truncated; and tests its
-// cost.
+// Compares the index with an exhaustive search, over texts of all kinds that grow and are truncated; tests its cost.
 #include "sampling/token_history.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Compares the detector with one that counts every period, over texts of all kinds; tests its cost, and texts that must
-// never end an answer.
+// Compares the detector with one that counts every period, over texts of all kinds, and tests its cost, and texts that
+// must not end an answer.
 #include "sampling/repetition.h"
 
 #include <gtest/gtest.h>

@@ -33,8 +33,7 @@ Outcome naive(const std::vector<std::string>& strings, const std::string& text) 
   return {text, ""};
 }
 
-// Returns the longest part of `text` that is safe to emit: without its longest suffix that is a prefix of a stop
-// string.
+// Returns the longest part of `text` that is safe to emit, without its longest suffix that begins a stop string.
 std::string naive_safe(const std::vector<std::string>& strings, const std::string& text) {
   size_t held = 0;
   for (const std::string& s : strings) {

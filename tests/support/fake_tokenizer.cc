@@ -27,8 +27,7 @@ FakeTokenizer::FakeTokenizer(const std::vector<std::string>& pieces, const std::
 
 PartialEncoding FakeTokenizer::encode_growing(const MarkedText& marked, TextContext) const {
   const std::string_view text = marked.view();
-  std::vector<size_t> special_until;  // for each byte: where a special token that begins there must end at the latest;
-                                      // 0: none may begin
+  std::vector<size_t> special_until;  // by byte: largest end of a special token that begins there; 0: none may
   for (const MarkedText::Run run : marked.runs()) {
     const size_t end = special_until.size() + run.bytes.size();
     special_until.resize(end, run.origin == TextOrigin::kTemplate ? end : 0);

@@ -1,5 +1,5 @@
-// HeapPeak: the peak heap use of the program. Replaces operator new: link ibid_heap_peak. Mapped memory (base/arena.h,
-// files) is not counted.
+// HeapPeak: the peak heap use of the program. Replaces operator new: link ibid_heap_peak. Does not count mapped memory
+// (base/arena.h).
 #pragma once
 
 #include <cstddef>

@@ -15,8 +15,8 @@ std::string golden_dir();
 // The directory of the reference data: $IBID_SHARED, else "../shared" of the source tree; nullopt if missing.
 std::optional<std::string> shared_dir();
 
-// The default model's file in $IBID_MODELS, else $XDG_DATA_HOME/ibid/models, else ~/.local/share/ibid/models; nullopt
-// if missing.
+// The default model's file in $IBID_MODELS, else $XDG_DATA_HOME/ibid/models, else ~/.local/share/ibid/models, or
+// nullopt.
 std::optional<std::string> real_model_path();
 
 // True if CI=true, which the CI script sets.

@@ -1,5 +1,4 @@
 // Runs a program in a pseudo-terminal of a given size, types into it and reads its screen.
-//
 //   PseudoTerminal terminal({IBID_PROGRAM, "chat", model}, {.rows = 24, .columns = 80});
 //   ASSERT_TRUE(terminal.shows("> "));           // waits until the screen contains it, or fails with the screen
 //   terminal.type("Hello\r");                    // keys as a keyboard sends them: Enter is \r, Ctrl-C is \x03
@@ -8,7 +7,6 @@
 //   terminal.type("\x04");
 //   EXPECT_EQ(terminal.exit_status(), 0);
 //   EXPECT_EQ(terminal.screen().row(0), "...");
-//
 // There are no fixed sleeps: every wait is for visible output, and fails after kPatience. To test
 // that some output does *not* appear, wait for output after it (a prompt, the answer to the next message)
 // and check the screen then. tests/support/scripted_model.h writes a model with scripted answers, without a

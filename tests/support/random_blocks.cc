@@ -59,8 +59,7 @@ void set_scale(DType dtype, float spread, std::byte* block) {
   const uint16_t half = float_to_fp16(spread / field->largest);
   std::memcpy(block + field->at, &half, sizeof half);
   if (dtype != DType::kQ2_K) return;
-  const uint16_t min = float_to_fp16(1.5f * spread / field->largest);  // gives mins for which the mean of the values is
-                                                                       // 0
+  const uint16_t min = float_to_fp16(1.5f * spread / field->largest);  // so the mean of values is 0
   std::memcpy(block + field->at + sizeof half, &min, sizeof min);
 }
 

@@ -1,5 +1,5 @@
-// For tests of law 1 (bit-identical results) on real forward passes: the data to compare, and all types of weights,
-// keys and values.
+// For tests of law 1 (bit-identical results) on real forward passes: data to compare, and all types of weights, keys
+// and values.
 #pragma once
 
 #include <algorithm>
@@ -59,8 +59,8 @@ inline Row stored_rows(const KvCacheEntry& entry) {
   return rows;
 }
 
-// Returns the states of all recurrent layers after the entry's last position. REQUIRES: a pass ended there, and the
-// entry was not sliced since.
+// Returns the states of all recurrent layers after the entry's last position. REQUIRES: a pass ended there; the entry
+// was not sliced since.
 inline Row stored_states(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
   Row states;

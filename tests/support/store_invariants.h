@@ -1,5 +1,4 @@
-// Invariants of a LruKvCacheStore between any two calls, as a pure function of a snapshot of its contents. Tests check
-// them after every call.
+// Invariants of a LruKvCacheStore, as a pure function of a snapshot of its contents. Tests check them after each call.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Tiny models with random weights, written as real GGUF files, so that tests of the loader and of all layers above it
-// run in milliseconds.
+// Tiny models with random weights, written as real GGUF files, so that tests of the loader and of layers above run in
+// milliseconds.
 #pragma once
 
 #include <cstdint>

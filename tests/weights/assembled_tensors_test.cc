@@ -66,8 +66,7 @@ std::vector<float> values_of(const TensorView& view) {
   std::vector<float> values(view.shape.elements());
   std::vector<std::byte> row(view.row_bytes());
   for (uint64_t i = 0; i < n_rows; ++i) {
-    const uint64_t index = (i * 7 + 3) % n_rows;  // visits every row: 7 and the numbers of rows in these tests are
-                                                  // coprime
+    const uint64_t index = (i * 7 + 3) % n_rows;  // visits all rows: 7 is coprime to their numbers
     view.source->read_rows({&index, 1}, row.data());
     dequantize_row(view.dtype, row, std::span(values).subspan(index * n_cols, n_cols));
   }

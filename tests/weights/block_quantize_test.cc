@@ -55,8 +55,7 @@ INSTANTIATE_TEST_SUITE_P(Types, LikeGgufPy,
 
 class RoundTrip : public testing::TestWithParam<DType> {};
 
-// The bound is half a step of the group's scale, plus the rounding of that scale to FP16 and, for K types, to 6 or 8
-// bits.
+// The bound is half a step of the group's scale, plus its rounding to FP16 and, for K types, to 6 or 8 bits.
 TEST_P(RoundTrip, StaysWithinAStepOfTheScale) {
   const QuantLayout layout = quant_layout(GetParam());
   std::mt19937 random(7);
