@@ -17,7 +17,8 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kLanes = 16;  // parallel sums, kept in vector registers
+// This many sums are accumulated in parallel, so that the compiler can use vector registers.
+constexpr size_t kLanes = 16;
 
 // Not finite if a value is not finite, or if a square overflows a float.
 float sum_of_squares(std::span<const float> values) {

@@ -213,7 +213,7 @@ void note_pulled_file(const std::string& target, const HubOrigin& origin, const 
 }
 
 std::string repository_folder(const HubName& name) {
-  // Names contain no @, so names with two dashes remain unambiguous.
+  // If owner or name contains two dashes, @ separates them, because neither can contain an @.
   const bool ambiguous = name.owner.find("--") != name.owner.npos || name.name.find("--") != name.name.npos;
   return name.owner + (ambiguous ? "@" : "--") + name.name;
 }

@@ -58,7 +58,7 @@ class ByteTrie {
   class Builder;
   static constexpr uint32_t kFree = UINT32_MAX;
 
-  // The unit of a node. A node without children has base 0; no unit of that block names the node as its parent.
+  // The array entry of a node. A node without children has base 0; no unit of that block names the node as its parent.
   struct Unit {
     uint32_t base = 0;
     uint32_t parent = kFree;

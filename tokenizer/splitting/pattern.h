@@ -153,11 +153,11 @@ class Pattern {
   Pattern() = default;
 
   enum class Op : uint8_t {
-    kSet,           // matches one character of sets_[a]
+    kSet,           // matches one character of the set sets_[a]
     kRepeat,        // matches min to max characters of sets_[a], as many as possible; backtracks unless possessive
-    kSplit,         // continues at a, or, if that fails, at b
-    kJump,          // continues at a
-    kLook,          // continues at b if the program up to a kMatch does (wanted) or does not (!wanted) match here
+    kSplit,         // continues at instruction a; if that fails, at instruction b
+    kJump,          // continues at instruction a
+    kLook,          // continues at b if the program up to kMatch matches here (wanted) or does not (!wanted)
     kWordBoundary,  // matches between a word character and another one
     kLineEnd,       // matches at the end or before a line feed
     kMatch,
