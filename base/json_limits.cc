@@ -38,8 +38,8 @@ std::string plain_words(std::string words) {
   return utf8_sanitize(words);
 }
 
-// Base of both passes: records the first error. nlohmann's SAX parser keeps its stack on the heap, so a text nested
-// 100000 levels deep costs one bit per level and no recursion.
+// Base of Counter and Builder, the two passes over a text: records the first error. nlohmann's SAX parser keeps its
+// stack on the heap, so a text nested 100000 levels deep costs one bit per level and no recursion.
 class SaxErrors {
  public:
   explicit SaxErrors(std::string_view what) : what_(what) {}

@@ -176,8 +176,7 @@ struct MappingGuard::Registry {
   static void uninstall() {
     struct sigaction current {};
     CHECK(::sigaction(SIGBUS, nullptr, &current) == 0);
-    // If another handler was installed after ours, it may forward to ours, so ours stays; without guards it forwards
-    // all.
+    // A handler installed after ours may call ours, so ours must stay; without guards, ours forwards all signals.
     if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != handle) return;
     CHECK(::sigaction(SIGBUS, &previous, nullptr) == 0);
     installed = false;

@@ -8,8 +8,8 @@ if(PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(IBID_CCACHE ccache)
   mark_as_advanced(IBID_CCACHE)
   if(IBID_CCACHE)
-    # pch_defines and time_macros: without them ccache caches no file that uses a precompiled header. BASEDIR and
-    # NOHASHDIR: ccache compares relative paths.
+    # Without pch_defines and time_macros, ccache caches no file that uses a precompiled header. With BASEDIR and
+    # NOHASHDIR it compares relative paths.
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
       CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${IBID_CCACHE})
   endif()

@@ -1,5 +1,5 @@
 # The library that users link: ibid::ibid, static (the default) or shared, which exports only the names of include/ibid.
-# Found by find_package(ibid), find_package(ibid COMPONENTS shared), pkg-config, or add_subdirectory.
+# Programs find the library by find_package(ibid), find_package(ibid COMPONENTS shared), pkg-config, or add_subdirectory.
 include(CMakePackageConfigHelpers)
 
 option(IBID_SHARED "ibid::ibid of add_subdirectory is the shared library" OFF)

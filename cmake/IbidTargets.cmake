@@ -34,8 +34,8 @@ function(ibid_target_options target)
     target_compile_options(${target} PUBLIC
       -fsanitize=${IBID_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     if(IBID_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      # Without checks of every dereferenced pointer: AddressSanitizer reports bad accesses, and these checks take gcc
-      # four times as long to compile as everything else.
+      # Pointers are not checked at each use, because AddressSanitizer reports bad accesses, and gcc takes four times
+      # as long to compile these checks as everything else.
       target_compile_options(${target} PUBLIC
         -fno-sanitize=null,alignment,object-size,pointer-overflow,vptr,nonnull-attribute,returns-nonnull-attribute)
     endif()
@@ -43,7 +43,7 @@ function(ibid_target_options target)
   endif()
 endfunction()
 
-# Parses these headers once for all files of the target. Not in a debug build, which detects missing includes.
+# Parses these headers once for all files of the target, except in a debug build, which detects missing includes.
 function(ibid_precompile target)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_precompile_headers(${target} PRIVATE ${ARGN})
@@ -155,7 +155,7 @@ function(ibid_test folder)
   endif()
   ibid_reuse_precompiled(${target} ibid_test_headers)
   if(IBID_SANITIZE)
-    # Starting a process under a sanitizer takes longer than most tests.
+    # A process runs many tests, because under a sanitizer its start takes longer than most tests.
     ibid_add_shards(${folder}.all ${target} 4)
   else()
     gtest_discover_tests(${target} TEST_PREFIX ${folder}. DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 LABELS single)

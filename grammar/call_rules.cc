@@ -272,7 +272,7 @@ struct FrontTree {
   struct Node {
     ByteTargets child;
     bool takes_spaces = false;
-    uint32_t behind = 0;      // node of `anywhere` after the same bytes
+    uint32_t behind = 0;      // state of the automaton `anywhere` after the same bytes
     size_t begin = SIZE_MAX;  // index of the Begin whose word ends here; SIZE_MAX: no word does
   };
   std::vector<Node> nodes;

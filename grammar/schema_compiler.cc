@@ -256,7 +256,7 @@ Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Supports unique items only if they have few possible values: a state is the set of values written so far.
+// Supports unique items only with few possible values, because each set of values written so far is a state.
 Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems", what);

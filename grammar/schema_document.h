@@ -69,7 +69,7 @@ class SchemaDocument {
   // Returns the first place with equal content and meaning.
   PlaceId first_like(PlaceId place) const { return places_[place].first_like; }
   std::string pointer(PlaceId place) const;       // "#/properties/a"
-  std::string pointer_of(SchemaId schema) const;  // pointer of its first place
+  std::string pointer_of(SchemaId schema) const;  // JSON pointer to the first place of the schema
   // Returns the target of a $ref. Errors: kUnsupported for a reference to another document, kInvalidArgument.
   Result<PlaceId> resolve(const std::string& reference, PlaceId from) const;
 

@@ -359,7 +359,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   if (total <= wanted) return;
 
   narrowed_ = candidates_;
-  uint32_t cut = 0;  // the digits of that key that are known so far
+  uint32_t cut = 0;  // the known digits of the key at which to cut
   for (int shift = 24; shift >= 0; shift -= 8) {
     std::array<uint64_t, 256> histogram{};
     const auto digit_of = [&](const Candidate& c) { return c.key >> shift & 0xFFu; };

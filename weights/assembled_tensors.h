@@ -42,8 +42,7 @@ struct AssembledTensor {
 // The content of config.json's quantization_config. Errors of reading it: kUnsupported for an unsupported method,
 // naming it; kBadNumber.
 struct QuantizationConfig {
-  std::string method;                           // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: not
-                                                // quantised
+  std::string method;                           // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
   bool zeros_minus_one = false;                 // GPTQ's first version stores zero points minus one
   uint64_t block_rows = 128, block_cols = 128;  // size of a block of one-byte floats that share a scale
 };

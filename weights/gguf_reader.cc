@@ -320,7 +320,7 @@ const std::vector<GgufEntry>& gguf_entries(const ModelFile& file) {
 
 namespace {
 
-// Returns nullopt if the key is absent.
+// Returns the number that the key has, or nullopt if the key is absent.
 Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_view key, std::string_view what) {
   const GgufEntry* entry = header.find(key);
   if (entry == nullptr) return std::optional<uint64_t>();

@@ -31,7 +31,7 @@ struct GgufSplit {
   std::optional<uint64_t> tensors_of_all;  // number of tensors in all parts
 };
 
-// Reads the keys; if they are absent, returns the only part of one. Errors: kBadType, kBadNumber (part number out of
+// Reads the keys; if they are absent, returns part 1 of 1. Errors: kBadType, kBadNumber (part number out of
 // range), kLimitExceeded; `what` names the file.
 Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view what);
 

@@ -35,8 +35,8 @@ struct BenchSetup {
   double others_percent = 0;  // share of all CPUs that other processes used meanwhile
 };
 
-// One object, beginning with the setup's fields. If rivals measured the same: "against": {engine: {value's field,
-// "ratio"}}.
+// Returns a JSON object, which begins with the setup's fields. If rivals measured the same figure, it has the field
+// "against": {engine: {value's field, "ratio"}}.
 std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<const Rival> rivals);
 
 // Return the header of a results file, and the row of a figure (RFC 4180 quoting), both with line ends.

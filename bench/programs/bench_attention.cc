@@ -124,7 +124,7 @@ void run(benchmark::State& state, const Model& model, KvDType dtype, const Work&
   state.counters["GFLOP/s"] = Counter(flops * passes * 1e-9, Counter::kIsRate);
 }
 
-// together: shared blocks are read once.
+// together: if true, blocks that sequences share are read once; else, once for each sequence.
 void run_company(benchmark::State& state, const Model& model, KvDType dtype, const Company& company, bool together) {
   const size_t n_positions = company.shared + company.own + company.n_rows;
   const size_t n_pages = (n_positions + kPagePositions - 1) / kPagePositions;

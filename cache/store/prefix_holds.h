@@ -62,7 +62,7 @@ class PrefixHolds {
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
 
-  // Moves the mark to a node whose path has the first `length` tokens of the sequence; may be null. O(log leaves).
+  // Moves the mark to a node whose path has the first `length` tokens of the sequence; null: to no node. O(log leaves).
   void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
   size_t n_marks() const { return n_marks_; }
   // Records that a declared prefix of that length ends at the node.

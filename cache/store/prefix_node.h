@@ -37,10 +37,10 @@ struct PrefixNode {
   KvPage page;  // empty for the root
   std::vector<PrefixNode*> children;
 
-  NodeRank rank;        // EvictionQueue's: eviction order
-  NodeHolds holds;      // PrefixHolds's: pins and marks
-  NodeEndings endings;  // CachedLogitsIndex's: logits after its tokens
-  NodeLink link;        // NodeList's: next node of the list that the node is in
+  NodeRank rank;        // eviction order, written by EvictionQueue
+  NodeHolds holds;      // pins and marks, written by PrefixHolds
+  NodeEndings endings;  // logits after the node's tokens, written by CachedLogitsIndex
+  NodeLink link;        // next node of the NodeList that the node is in
 
   TokenSpan tokens() const { return {ids.data(), n_ids}; }
   bool is_full() const { return n_ids == kPagePositions; }

@@ -143,7 +143,7 @@ StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& st
   auto at = kept_.insert(map.extract(map.begin())).position;
   spaces_.bytes_added(space, charge(kept));
   bytes_ += charge(kept);
-  // The states whose tokens begin with these follow directly; the new state may be the longest prefix of theirs.
+  // The states whose tokens begin with `ids` follow directly. The new state may be their longest prefix.
   for (++at; at != kept_.end() && at->second->space == space; ++at) {
     Kept& next = *at->second;
     if (common_prefix_length(next.ids, ids) < ids.size()) break;

@@ -214,7 +214,7 @@ const PrefixNode& StoreBudget::evict_first(Removed& removed) noexcept {
   try {
     states_.remove_unreached(gone.space, PrefixTree::ids_to(gone), gone.n_ids, is_reached(), removed.states);
   } catch (const std::bad_alloc&) {
-    // The states stay until they are evicted.
+    // Without memory to find the unreachable states, they stay until they are evicted.
   }
   return gone;
 }

@@ -178,7 +178,7 @@ class PageFiles : public PageSink {
   Status settle() override;
 
   // Deletes all files of a namespace, of any fingerprint, and the quarantined files. Tries all of them, and returns the
-  // first error. REQUIRES: the pen.
+  // first error. REQUIRES: the caller holds the pen.
   Status clear(const Sha256Digest& name_space);
 
   // Adds the counters of this object to the statistics of a tier.

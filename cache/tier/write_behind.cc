@@ -333,7 +333,8 @@ bool WriteBehind::write_next() {
   return true;
 }
 
-// Copies the page or state of `next`, frees it, writes the copy. Clears copying_. REQUIRES: the sink's pen; copying_.
+// Copies the page or state of `next`, frees it, clears copying_, and writes the copy. REQUIRES: the caller holds the
+// sink's pen, and copying_ is true.
 Status WriteBehind::write(WriteQueue::Next& next) {
   KvPageParts parts = KvPageParts::kBoth;
   if (next.page) {
@@ -353,7 +354,7 @@ Status WriteBehind::write(WriteQueue::Next& next) {
 
 // Copies a page and releases it, so that the pool gets it back before the I/O. In the copy, positions after the last
 // one are zero: in the page they may be staged, or left over from a longer text. Returns the parts that were copied.
-// REQUIRES: the sink's pen.
+// REQUIRES: the caller holds the sink's pen.
 KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const KvLayout& layout = pool_.layout();
   const size_t n_rows = waiting.n_rows();
@@ -365,7 +366,7 @@ KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;
 }
 
-// REQUIRES: the sink's pen.
+// REQUIRES: the caller holds the sink's pen.
 void WriteBehind::settle() {
   Status status;
   try {

@@ -126,9 +126,9 @@ class PageSink {
   // pen.
   virtual Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) = 0;
   // Stores a state and its rows. bytes: state_bytes() bytes; `state.snapshot.state` is empty. Error: nothing was
-  // stored. REQUIRES: the pen.
+  // stored. REQUIRES: the caller holds the pen.
   virtual Status write(const WaitingState& state, std::span<const std::byte> bytes) = 0;
-  // Makes all writes so far durable. REQUIRES: the pen.
+  // Makes all writes so far durable. REQUIRES: the caller holds the pen.
   virtual Status settle() = 0;
 };
 

@@ -85,7 +85,7 @@ enum class LostCause {
   kToolsChanged,     // different tools, or the same tools in another order
   kTemplate,         // the template renders a different text
   kOtherTokens,      // the same text, tokenized differently
-  // The last two causes are exact: the tokens are the same, and LostPrefix has no differing text.
+  // With the following two causes the tokens are the same, so LostPrefix has no differing text.
   kStateGone,   // the recurrent state at which the turn could have resumed was evicted
   kWindowGone,  // the keys and values that a sliding window needs were evicted
 };
@@ -160,8 +160,7 @@ struct TurnEvent {
     // With TurnOptions::parse_reply streams emit the following kinds in place of kText:
     kReasoning,   // text: the next piece of the reasoning
     kContent,     // text: the next piece of the content
-    kCallBegin,   // call, name, id: a call of an offered tool starts. If calls are streamed, the id may come with
-                  // kCallEnd
+    kCallBegin,   // call, name, id: a call of an offered tool starts; streamed calls may get their id in kCallEnd
     kArguments,   // call, text: the next piece of the call's arguments, which are one JSON object
     kCallEnd,     // call, name, id: the call is complete and valid
     kCallBroken,  // call: the call turned out to be invalid; its text follows as content. Only if calls are streamed

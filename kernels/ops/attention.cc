@@ -100,9 +100,9 @@ class AttentionThread {
     for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
   }
 
-  // Does the reads [begin, end) of a task. If begin is 0, merges each result at once, and finishes the task if end is
-  // its last read. Otherwise leaves the results in the scratch for merge_tail(), because results are merged only in
-  // increasing order.
+  // Attends over the reads [begin, end) of a task. The results of a task are merged in the order of its reads. So only
+  // if begin is 0 does this merge each result at once (and finish the task if end is its last read); otherwise it
+  // leaves the results in the scratch for merge_tail().
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
     if (begin == 0) clear(scratch_.total, task.n_rows());
@@ -336,11 +336,10 @@ struct Position {
   size_t shared_with_previous = 0;
 };
 
-// Returns the position after the last sequence with which it shares the most blocks. `shared` is the number that it
-// shares with in_order[i - 1]; it is compared with the number that in_order[i] shares with in_order[i - 1]. If the
-// latter is smaller, i is the index. If it is larger, the new sequence also shares `shared` blocks with in_order[i].
-// Only if both are equal are blocks compared, from `shared` on. So no block is compared twice, except the first that
-// differs.
+// Returns the position at which the list is extended by `sequence`: after the last sequence with which it shares the
+// most blocks. The loop keeps in `shared` how many it shares with in_order[i - 1]. If in_order[i] shares fewer with
+// in_order[i - 1], i is the position; if more, then `sequence` and in_order[i] share `shared` blocks too. Only if as
+// many, blocks are compared, from `shared` on. So no block is compared twice, except the first that differs.
 Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
   if (in_order.empty()) return {};
   size_t shared = common_blocks(in_order[0], sequence, 0);
@@ -356,7 +355,7 @@ Position position_of(const AttentionSequence& sequence, std::span<const Attentio
 void share_blocks(std::span<AttentionSequence> sequences) {
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Position to = position_of(sequences[n], sequences.first(n));
-    sequences[n].shared_blocks = to.shared_with_previous;  // shared_blocks of the sequence after it does not change
+    sequences[n].shared_blocks = to.shared_with_previous;  // that of the next sequence does not change
     const auto begin = sequences.begin();
     std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
                 begin + static_cast<std::ptrdiff_t>(n) + 1);

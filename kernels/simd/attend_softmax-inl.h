@@ -90,7 +90,7 @@ struct RowCount {
   static constexpr size_t kRows = kCount;
 };
 
-// Calls act(RowCount, RowTile) for the rows that see any position, together if all kSoftmaxRows rows do.
+// Calls act(RowCount, RowTile) for the rows that see any position: for kSoftmaxRows at once if all do, else one by one.
 template <typename Act>
 IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act& act) {
   for (size_t first = 0; first < n_rows;) {

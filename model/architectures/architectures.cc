@@ -396,7 +396,7 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
                                        " (a query norm) is not supported in a model of " + config.architecture};
 }
 
-// True if the file has a head that differs from the embedding. It is used even if `tied` is set (transformers 5).
+// True if the file has an LM head other than the embedding; it is used even if `tied` is set, as in transformers 5.
 bool has_other_head(const ModelFile& file, const ModelConfig& config) {
   const TensorView* head = file.find_tensor(tensor_name(file, config, TensorRole::kLmHead));
   const TensorView* embed = file.find_tensor(tensor_name(file, config, TensorRole::kEmbed));

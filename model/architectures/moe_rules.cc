@@ -116,7 +116,7 @@ Result<std::vector<int64_t>> listed_layers(const Hyperparameters& file, const Ke
   return listed;
 }
 
-// Reads which layers keep an MLP: leading ones, those outside of a period, and lists.
+// Reads which layers have an MLP instead of experts: the first ones, those outside of a period, or those in a list.
 Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConfig& config) {
   constexpr Key kTypes{"kinds of MLPs", "", "mlp_layer_types"};
   constexpr Key kDense{"layers without experts", "", "mlp_only_layers"};

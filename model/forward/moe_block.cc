@@ -118,7 +118,7 @@ bool route(const RouterRule& rule, std::span<const float> logits, std::span<cons
 
 namespace {
 
-// Two panels are one quantisation block of the input of w_down. The worker that computes the block quantises it.
+// The outputs of two panels form one quantisation block of w_down's input, which the worker that computes it quantises.
 constexpr size_t kPairPanels = kQuantBlock / kPanelRows;
 // Reading a panel costs about as much as multiplying this number of rows by it.
 constexpr size_t kReadRows = 8;

@@ -155,7 +155,7 @@ class Binder {
   Binder(const ModelFile& file, const ModelConfig& config, Numerics numerics, Arena& arena)
       : file_(file), config_(config), numerics_(numerics), arena_(arena) {}
 
-  // If the model does not have the tensor, its member stays empty.
+  // Binds the tensor of `row` to its member of `weights`, which stays empty if the model does not have the tensor.
   Status bind(const TensorRow& row, size_t layer, size_t copy, TransformerWeights& weights) {
     TRY_ASSIGN(const TensorSource source, find_source(file_, config_, row, layer, copy));
     if (!source.found()) return {};
