@@ -61,7 +61,7 @@ Result<Grammar> compile_regex(std::string_view pattern);
 // One of these texts. Error: kInvalidArgument for an empty list.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
-// The text before the constrained part of an answer. Its words may be any tokens, special ones too.
+// The text before the constrained part of an answer. The model may write it as any tokens, special ones too.
 struct Preamble {
   std::string begin = {};    // "<think>": if the model writes this first, free text follows up to `end`; empty: there
                              // is no such text

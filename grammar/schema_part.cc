@@ -532,7 +532,7 @@ PropertyIndex::PropertyIndex(const SchemaPart& part) {
 }
 
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
-  // The cost, because lists are searched linearly for equal entries.
+  // The work is proportional to this number, because lists are searched linearly for equal entries.
   const size_t n_pairs = a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
                          a.numbers.multiples.size() * b.numbers.multiples.size() +
                          a.pattern_properties.size() * b.pattern_properties.size() +

@@ -380,7 +380,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
 
 namespace {
 
-// A logit that is lower than this below the largest does not change the rounded sum, for any vocabulary.
+// A logit whose difference from the largest is below this does not change the rounded sum, for any vocabulary.
 constexpr double kNothing = -100;
 
 double log_sum_exp(std::span<const float> logits) {

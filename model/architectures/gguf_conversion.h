@@ -58,7 +58,7 @@ std::optional<TensorRole> gguf_fused_role(const ModelConfig& written, const Tens
 // True for small matrices that GGUF always stores as floats.
 bool is_gguf_floats(TensorRole role);
 
-// The shape in GGUF of such a matrix, or of a vector, with n_rows by n_cols numbers.
+// The shape in GGUF of a matrix for which is_gguf_floats() is true, or of a vector, with n_rows by n_cols numbers.
 Shape gguf_float_shape(const ModelConfig& config, TensorRole role, size_t n_rows, size_t n_cols);
 
 // Some GGUF files have the model's factors multiplied into the weights (RecurrentFamily::gguf_folds_factors).

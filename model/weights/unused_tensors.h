@@ -20,7 +20,8 @@ struct UnusedTensor {
   bool of_model;       // belongs to one of the model's layers, or to the model outside of its layers
 };
 
-// Returns them in the file's order. REQUIRES: plan_weights() succeeded; else tensors of wrong shapes count as unused.
+// Returns the unused tensors in the file's order. REQUIRES: plan_weights() succeeded; else tensors of wrong shapes
+// count as unused.
 std::vector<UnusedTensor> unused_tensors(const ModelFile& file, const ModelConfig& config);
 
 // Error: kUnsupported, naming the file, the architecture and the first unknown tensor of the model.

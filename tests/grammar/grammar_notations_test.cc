@@ -291,7 +291,7 @@ TEST(CallGrammarTest, ReasoningBeforeATextIsFreeAndMayBeCutOff) {
 }
 
 // Calls that have no marker are recognised at the beginning of the text only.
-TEST(CallGrammarTest, InFrontWordBeginsACallOnlyAtTheBeginning) {
+TEST(CallGrammarTest, WordWithInFrontBeginsACallOnlyAtTheStartOfTheText) {
   CallsInText text;
   text.begins = {{.word = "{\"name\"", .in_front = true, .ends = true, .rest = {{{.words = ": f}"}}}},
                  {.word = "{\"id\"", .in_front = true},

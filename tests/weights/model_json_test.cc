@@ -31,7 +31,7 @@ TEST(ModelJson, WordsBecomeFloatObjects) {
                                                                {"__float__": "NaN"}])"));
 }
 
-TEST(ModelJson, OtherTextIsParsedAsJson) {
+TEST(ModelJson, TextWithoutTheseWordsIsParsedAsPlainJson) {
   for (const char* text :
        {"{}", "[]", "1", R"({"a": [1, 2.5, true, null, "x"]})",
         R"(["Infinity", "-Infinity", "NaN", " :Infinity, ", ",\" , NaN ,", "\\", {"NaN": "\\\\"}])"}) {

@@ -115,7 +115,7 @@ TEST_F(SafetensorsReader, VocabularyOnlyNeedsNoWeights) {
   EXPECT_EQ(**file->companion("tokenizer.json"), "{}");
 }
 
-TEST_F(SafetensorsReader, CompanionsMustBePlainNames) {
+TEST_F(SafetensorsReader, FilesBesideTheModelAreReadOnlyByPlainName) {
   const std::string path = dir_.write("x.safetensors", safetensors_bytes(std::vector<SafetensorsPart>{}));
   dir_.write("tokenizer.json", "{\"a\": 1}");
   dir_.write("empty.json", "");
