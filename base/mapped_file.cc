@@ -208,8 +208,8 @@ struct MappingGuard::Registry {
     const bool from_kernel = info->si_code > 0;
     if (previous.sa_handler == SIG_IGN && !from_kernel) return;
     if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) return previous.sa_handler(signal);
-    // Restores the previous action. If the kernel sent the signal, the read faults again when this returns; if a
-    // process sent it, raise it again.
+    // Restores the previous action. If the kernel sent the signal, the read faults again when this returns. If a
+    // process sent the signal, raise() repeats it.
     ::sigaction(SIGBUS, &previous, nullptr);
     if (!from_kernel) ::raise(signal);
   }

@@ -39,7 +39,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
                                KvLayout layout);
 
-// Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(); lists these.
+// Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(), naming the sizes.
 Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
 
 // Memory that this process may still allocate: the OS estimate, limited by the control group (cgroup v2).

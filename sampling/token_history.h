@@ -55,7 +55,7 @@ class RepeatIndex {
   struct State {
     uint32_t length = 0;    // length of its longest string; its shortest is one longer than the longest of `link`
     uint32_t link = kNone;  // state of the longest suffix of its strings that also ends elsewhere
-    uint32_t last_end = 0;  // last end position of its strings, of those with up to kMaxMatch + 1 tokens
+    uint32_t last_end = 0;  // last end position of its strings of up to kMaxMatch + 1 tokens
     uint32_t first_edge = kNone;
   };
   struct Edge {

@@ -109,7 +109,7 @@ class GgufStream {
   // Path of the unfinished file, which only its owner can read.
   const std::string& temporary_path() const { return temporary_.path; }
 
-  // Syncs and closes the file; then temporary_path() can be read. REQUIRES: called once, at the end. Error: kIo.
+  // Syncs and closes the file; then temporary_path() can be read. REQUIRES: called once, after all tensors. Error: kIo.
   Status close();
   // Renames the file to its path. REQUIRES: close() succeeded. Error: kIo.
   Status finish();

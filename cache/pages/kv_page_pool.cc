@@ -37,7 +37,7 @@ class PageWindow {
   WindowClass ended_as_ = WindowClass::kPassed;  // class with which its last lease ended
   bool is_resume_point_ = false;                 // marked by the store
 
-  bool is_idle_ = false;  // true if it is in the list of this class:
+  bool is_idle_ = false;  // true if the part is in the list of class listed_as_
   WindowClass listed_as_ = WindowClass::kPassed;
   PageWindow* older_ = nullptr;
   PageWindow* younger_ = nullptr;

@@ -32,7 +32,7 @@ inline FourWords load_four(const std::byte* at) {
   return four;
 }
 
-// Transposes four words of four rows. Written with shuffles: the compiler would move words one by one.
+// Transposes four words of four rows. Uses shuffles, because compilers would move words one by one.
 [[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
                                               Word* __restrict words) {
   const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);

@@ -91,7 +91,7 @@ void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
-// --- INT8: both digits of the weights times the values, in integers
+// --- INT8 values, times both digits (high and low byte) of the weights, in integers
 
 // totals[r] += sums of code * value over the groups of four positions [begin, end) of a page. codes: those of the first
 // row at the page's first position, rows 2 * kAttentionBlock apart.
