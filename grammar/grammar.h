@@ -133,7 +133,7 @@ struct ArgumentNotation {
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
   std::string before_value = {};        // before a string value
-  std::string before_other_value = {};  // before other values; if equal to before_value, strings may be values too
+  std::string before_other_value = {};  // before other values; if equal to before_value, ambiguous values are strings
   std::string quote = {};
 };
 

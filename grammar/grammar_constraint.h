@@ -1,5 +1,6 @@
 // GrammarConstraint: a grammar as the constraint of an answer. Its state is the pushed tokens; everything else is a
-// cache (GrammarMatcher), which all constraints of the same prototype share. One thread at a time may use a constraint.
+// cache (GrammarMatcher), which all constraints of the same prototype share. One thread at a time may use a constraint,
+// const calls included.
 #pragma once
 
 #include <cstddef>

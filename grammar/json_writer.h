@@ -67,7 +67,7 @@ class JsonWriter {
   JsonWriter(GrammarRules& rules, const JsonFormat& format);
 
   GrammarRules& rules() const { return rules_; }
-  ExprId space() const { return space_; }  // white space beside brackets and after commas
+  ExprId space() const { return space_; }  // white space inside brackets and after commas
   ExprId colon() const { return colon_; }
   ExprId comma() const { return comma_; }  // with the white space after it
 

@@ -12,7 +12,7 @@
 namespace ibid {
 
 struct SchedulerOptions {
-  // Target for the duration of a pass that contains prefill, while other sessions wait to decode.
+  // Target for the duration of a pass that contains prefill, while other sessions decode, or may start to.
   double latency_target_ms = 40;
 };
 
@@ -43,7 +43,7 @@ struct EngineOptions {
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // hash the weights (reads them once more), so that save() can include KV
-  size_t kv_budget_bytes = 0;  // for all KV; 0: two contexts, at least 256 MB, at most half of the available memory
+  size_t kv_budget_bytes = 0;  // for all KV, a page at least; 0: two contexts, in 256 MB .. half the available memory
   // How to compute embeddings; overrides the model's file. Unset: as the file specifies.
   std::optional<Pooling> pooling = {};
 };
