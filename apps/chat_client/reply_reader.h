@@ -64,7 +64,7 @@ class ReplyReader {
   Status take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text);
   Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
-  void heard();                   // records the time of a piece of text
+  void heard();                   // records the time at which text was received
   bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: the limit is exceeded
   double now_ms() const;
 

@@ -166,7 +166,7 @@ Json llama_timings(const Turn& turn);
 // "left_out": {"messages", "bytes"}}. It has no text of the prompt, because a lost prefix may belong to another
 // client's conversation.
 Json ibid_details(const Turn& turn);
-// Adds the three objects above, as "usage", "timings" and "ibid".
+// Adds the results of openai_usage(), llama_timings() and ibid_details() as "usage", "timings" and "ibid".
 void add_costs(Json& json, const Heard& heard);
 
 // Returns OpenAI's finish_reason. It is "length" also for an answer that was ended because it repeated itself; "ibid"

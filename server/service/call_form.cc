@@ -65,7 +65,7 @@ class CallWriter {
   Call call_;
 };
 
-// Returns the notation of arguments that are not a JSON object.
+// Returns the notation in which a model writes arguments, if that is not JSON.
 ArgumentNotation notation_of(const CallSyntax& syntax) {
   using Form = ArgumentNotation::Form;
   const ParameterSyntax& marked = syntax.parameter;

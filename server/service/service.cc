@@ -21,8 +21,8 @@ int64_t after(int64_t start_ns, std::chrono::milliseconds limit) {
   return limit.count() <= 0 ? INT64_MAX : start_ns + limit.count() * 1'000'000;
 }
 
-// Returns the Asked of a task that concerns a request's prompt. It has no keep_alive, so it does not change how long
-// the model stays loaded.
+// Returns what a task about a request's prompt asks for. The result has no keep_alive, so the task does not change how
+// long the model stays loaded.
 Job::Asked asked_about(const AnswerRequest& request) {
   return {request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
           bytes_of_prompt(request)};

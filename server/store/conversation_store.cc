@@ -56,7 +56,7 @@ std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options 
 }
 
 ConversationStore::~ConversationStore() {
-  // Writes the uses. If this fails, entries only lose their place in LRU order.
+  // Writes in which order entries were last used. If this fails, entries only lose their place in LRU order.
   if (!used_.empty()) (void)write([](KeptRows&) { return Status(); });
 }
 

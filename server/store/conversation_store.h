@@ -108,7 +108,7 @@ class ConversationStore {
 
   // Error: kLimitExceeded: the response does not fit. The other responses stay then.
   Status put_response(const std::string& cache_namespace, const StoredResponse& response);
-  // Returns a response; in_front has the items of all responses that it continues. Error: kNotFound.
+  // Returns a response. Its in_front contains the items of all earlier responses that it continues. Error: kNotFound.
   Result<StoredResponse> find_response(const std::string& cache_namespace, const std::string& id);
   // Returns the item with this id, of any response; null if there is no such item.
   Result<Json> find_item(const std::string& cache_namespace, const std::string& item_id);

@@ -55,7 +55,8 @@ class TemplateProbe {
  public:
   explicit TemplateProbe(const ChatTemplate& chat_template) : template_(chat_template) {}
 
-  // Returns an empty text if the template fails. with_tools: two tools are offered.
+  // Renders a question and `answer`, or, if that is null, a question and the generation prompt. with_tools: two tools
+  // are offered. The text is empty if the template fails.
   std::string render(const Json& answer, bool with_tools, Json values = Json::object()) const {
     Json messages = Json::array({make_message(Role::kUser, kQuestion)});
     const bool asks = answer.is_null();
@@ -92,7 +93,7 @@ struct Answer {
 // The conversation before the answer, its generation prompt, and the render of an ordinary answer.
 struct Frame {
   std::string prompt;
-  std::string before_reply;   // the render of that answer, up to the answer's text
+  std::string before_reply;   // the render of the ordinary answer, up to the answer's text
   std::string end_of_answer;  // the rest of that render
 
   // Returns the part of a render that is the answer.

@@ -30,7 +30,7 @@ class JsonListReader {
     });
   }
 
-  // Returns the text with null in place of the lists.
+  // Returns the document's text, with null in place of each list that was read separately.
   std::string rest() const {
     std::string out;
     const char* copied = begin_;
