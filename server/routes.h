@@ -25,7 +25,7 @@ struct ServerFacts {
   std::atomic<const http::Server*> server{nullptr};  // null until the server listens
   ServerMetrics metrics;
   std::string version;
-  bool namespace_by_user = false;  // as Site::namespace_by_user
+  bool namespace_by_user = false;  // each user of a key has a namespace (Site::namespace_by_user)
 };
 
 // GET /health, /v1/health: 200 if the process is alive; never blocks.

@@ -102,7 +102,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void give_way();
   // Closes the connection in any case.
   void end();
-  // Requests gone() of the current exchange, so that its handler ends it.
+  // Signals gone() to the handler of the current exchange, so that the handler ends the exchange.
   void cancel_exchange();
   // Closes the connection as soon as no request is being read or answered.
   void close_when_idle();

@@ -20,7 +20,7 @@ uint64_t start_of_digits(const std::string& name_space, const std::string& model
 
 // The messages that the client sees, from the notes of a saved session; nullopt if the notes are invalid.
 struct SeenMessages {
-  std::vector<const Json*> messages;  // message i is in the notes if own[i], else in the session
+  std::vector<const Json*> messages;  // message i points into the notes if own[i], else into the session
   std::vector<bool> own;
   bool is_cut = false;
 };
