@@ -33,7 +33,7 @@ std::string command_of(const BenchArguments& arguments, const BenchSetup& setup)
   command += " --rounds " + std::to_string(arguments.rounds) + " --lengths " + numbers_text(arguments.lengths) +
              " --depths " + numbers_text(arguments.depths);
   if (arguments.wants("turns")) command += " --conversations " + std::to_string(arguments.conversations);
-  if (!arguments.reports.empty()) command += " --histories " + numbers_text(arguments.histories) + " --report FILE";
+  if (!arguments.report.empty()) command += " --histories " + numbers_text(arguments.histories) + " --report FILE";
   return command;
 }
 
@@ -65,6 +65,7 @@ BenchSetup setup_of(const BenchArguments& arguments, const std::string& path, Is
   setup.kv = arguments.model.kv;
   setup.numerics = arguments.model.numerics;
   setup.n_threads = arguments.model.n_threads;
+  setup.rounds = arguments.rounds;
   setup.commit = arguments.commit;
   setup.date = today();
   setup.command = command_of(arguments, setup);
@@ -123,7 +124,7 @@ Status run_bench(BenchArguments arguments) {
   TRY(run.load(path));
   TRY(run.rates());
   if (arguments.wants("turns")) TRY(run.turns());
-  if (!arguments.reports.empty()) TRY(run.curve());
+  if (!arguments.report.empty()) TRY(run.curve());
   return run.finish(files);
 }
 
@@ -181,7 +182,7 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
       ->group(kLoadGroup);
   command.add_option("--seed", shape.seed, "of the words")->type_name("N")->capture_default_str()->group(kLoadGroup);
   add_text_option(command, "--requests", serve.requests,
-                  "a file with a line for each request (.csv), of which bench/serve_picture.py draws a picture")
+                  "a file of JSON lines, one for each request; bench/draw.py draws them")
       ->type_name("FILE")
       ->group(kLoadGroup);
 }
@@ -224,12 +225,11 @@ void add_bench(CLI::App& root, int& exit_code) {
   CLI::Option* commit = command->add_option("--commit", arguments->commit, "name of this build in --csv and --report");
   command->add_option("--csv", arguments->csv, "a results file to append to")->needs(commit);
   command
-      ->add_option("--report", arguments->reports,
-                   "writes the time to the first token against the history, with reuse, without and from disk: a page "
-                   "with pictures (.html) or numbers (.csv); may be repeated")
-      ->allow_extra_args(false)
+      ->add_option("--report", arguments->report,
+                   "writes the time to the first token against the history, with reuse, without and from disk, as JSON "
+                   "lines (.jsonl); bench/draw.py draws them")
       ->check([](const std::string& path) {
-        return is_report_path(path) ? std::string() : "--report: " + path + " ends neither in .html nor in .csv";
+        return is_report_path(path) ? std::string() : path + " does not end in .jsonl";
       });
   command->add_option("--histories", arguments->histories, "tokens of history of --report")
       ->delimiter(',')

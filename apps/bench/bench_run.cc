@@ -69,7 +69,7 @@ void BenchRun::plan(bool has_conversations) {
       if (n + kChatTurnTokens <= context) planned_.system_lengths.push_back(n);
     }
   }
-  if (!arguments_.reports.empty()) {
+  if (!arguments_.report.empty()) {
     take(arguments_.histories, TurnCurveBench::kTurnPositions, "history ", planned_.histories);
   }
 }
@@ -213,10 +213,8 @@ Status BenchRun::curve() {
   if (!arguments_.json) print(turn_curve_summary(points));
   BenchSetup setup = setup_;
   setup.others_percent = others_.percent();
-  for (const std::string& path : arguments_.reports) {
-    TRY(write_turn_curve(path, setup, points, arguments_.rounds));
-    notice(path + " is written");
-  }
+  TRY(write_turn_curve(arguments_.report, setup, points));
+  notice(arguments_.report + " is written");
   return {};
 }
 

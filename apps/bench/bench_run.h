@@ -35,7 +35,7 @@ struct BenchArguments {
   std::string against;
   std::string csv;
   std::string commit;
-  std::vector<std::string> reports;
+  std::string report;
   std::vector<size_t> histories = {0, 250, 500, 1000, 2000, 4000, 8000};
   ServeBenchArguments serve;
 
@@ -51,7 +51,7 @@ class BenchRun {
   Status load(const std::string& path);
   Status rates();
   Status turns();
-  // Measures the time to first token by history length, and writes the reports.
+  // Measures the time to first token by history length, and writes the report.
   Status curve();
   Status finish(FileOps& files) const;
 

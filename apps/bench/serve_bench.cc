@@ -203,8 +203,6 @@ void add_times(const std::string& what, const LoadShape& shape, const std::vecto
   }
 }
 
-std::string optional_text(const std::optional<size_t>& value) { return value ? std::to_string(*value) : ""; }
-
 // The server that is measured, and its name.
 struct Target {
   std::unique_ptr<OwnServer> own;
@@ -297,13 +295,22 @@ std::string table_of(const LoadResult& result, const LoadShape& shape) {
   return text;
 }
 
-std::string requests_csv(const LoadResult& result, const std::string& engine) {
-  std::string text = "engine,user,round,start_s,first_ms,total_ms,token_ms,n_prompt,n_cached,n_said,failure\n";
+std::string request_lines(const LoadResult& result, const std::string& engine) {
+  std::string text;
   for (const LoadSample& sample : result.samples) {
-    text += csv_field(engine) + formatted(",%zu,%zu,%.4f,%.3f,%.3f,%.4f,", sample.user + 1, sample.round + 1,
-                                          sample.start_s, sample.first_ms, sample.total_ms, sample.token_ms);
-    text += optional_text(sample.n_prompt) + "," + optional_text(sample.n_cached) + "," +
-            std::to_string(sample.n_completion_tokens) + "," + csv_field(one_line(sample.failure)) + "\n";
+    Json line = {{"engine", engine},
+                 {"what", "serve_request"},
+                 {"user", sample.user + 1},
+                 {"round", sample.round + 1},
+                 {"start_s", sample.start_s},
+                 {"first_ms", sample.first_ms},
+                 {"total_ms", sample.total_ms},
+                 {"token_ms", sample.token_ms},
+                 {"n_completion_tokens", sample.n_completion_tokens}};
+    if (sample.n_prompt) line["n_prompt"] = *sample.n_prompt;
+    if (sample.n_cached) line["n_cached"] = *sample.n_cached;
+    if (!sample.failure.empty()) line["failure"] = sample.failure;
+    text += json_to_string(line) + "\n";
   }
   return text;
 }
@@ -339,7 +346,7 @@ Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArgument
   } else {
     to_stdout(table_of(result, shape));
   }
-  if (!arguments.requests.empty()) TRY(write_public_file(arguments.requests, requests_csv(result, setup.engine)));
+  if (!arguments.requests.empty()) TRY(write_public_file(arguments.requests, request_lines(result, setup.engine)));
   const auto failed = [](const LoadSample& sample) { return !sample.failure.empty(); };
   if (std::all_of(result.samples.begin(), result.samples.end(), failed)) {
     return {ErrorCode::kIo, "no request was answered: " + result.samples.front().failure};

@@ -19,7 +19,7 @@ struct ServeBenchArguments {
   std::string kv_budget = "0";  // KV budget of a started server, as in `ibid serve`
   std::string api_key_file;
   std::string engine;    // name of the server in results; empty: the name it reports
-  std::string requests;  // CSV file with a row per request; empty: not written
+  std::string requests;  // file of JSON lines, one per request; empty: not written
 };
 
 // Returns the figures: latencies of users, throughput and cache use. REQUIRES: at least one request was answered.
@@ -28,8 +28,9 @@ std::vector<Figure> figures_of(const LoadResult& result, const LoadShape& shape)
 // Returns the table, ending with a newline.
 std::string table_of(const LoadResult& result, const LoadShape& shape);
 
-// Returns a CSV with a header and a row per request: user, round, start, times, tokens, error.
-std::string requests_csv(const LoadResult& result, const std::string& engine);
+// Returns a line for each request: {"engine", "what": "serve_request", "user", "round", ...} with start, times, tokens,
+// and the failure if it has one.
+std::string request_lines(const LoadResult& result, const std::string& engine);
 
 // True if the address is local, so that client and server share CPUs.
 bool is_this_machine(const ServerAddress& address);

@@ -32,6 +32,7 @@ struct BenchSetup {
   std::string commit;
   std::string date;  // 2026-01-31
   int n_threads = 0;
+  size_t rounds = 0;
   double others_percent = 0;  // share of all CPUs that other processes used meanwhile
 };
 

@@ -64,38 +64,6 @@ std::string line_of(const char* format, Values... values) {
 
 double ratio(double more, double less) { return less > 0 ? more / less : 0; }
 
-// Returns the columns of the CSV file, in order, each with its value for a point.
-std::vector<std::pair<const char*, std::string>> csv_fields(const BenchSetup& setup, const TurnCurvePoint& point) {
-  const auto count = [](size_t n) { return std::to_string(n); };
-  const auto ms = [](double value) { return line_of("%.4f", value); };
-  std::vector<std::pair<const char*, std::string>> fields = {
-      {"date", setup.date},
-      {"commit", setup.commit},
-      {"machine", setup.machine},
-      {"model", setup.model},
-      {"threads", std::to_string(setup.n_threads)},
-      {"kv", setup.kv},
-      {"setting", setup.numerics + " " + setup.isa},
-      {"history", count(point.history)},
-      {"n_prompt", count(point.n_prompt)},
-      {"n_read_warm", count(point.n_read_warm)},
-      {"n_read_cold", count(point.n_read_cold)},
-      {"n_read_resumed", count(point.n_read_resumed)},
-  };
-  const auto add = [&](const char* median, const char* q1, const char* q3, const Spread& spread) {
-    fields.insert(fields.end(), {{median, ms(spread.median)}, {q1, ms(spread.q1)}, {q3, ms(spread.q3)}});
-  };
-  add("warm_ms", "warm_q1_ms", "warm_q3_ms", point.warm_ms);
-  add("cold_ms", "cold_q1_ms", "cold_q3_ms", point.cold_ms);
-  add("resumed_ms", "resumed_q1_ms", "resumed_q3_ms", point.resumed_ms);
-  add("pass_ms", "pass_q1_ms", "pass_q3_ms", point.pass_ms);
-  fields.insert(fields.end(), {{"besides_pass_ms", ms(point.besides_pass_ms)},
-                               {"same_text", point.same_text ? "1" : "0"},
-                               {"same_bits", point.same_bits ? "1" : "0"},
-                               {"command", setup.command}});
-  return fields;
-}
-
 }  // namespace
 
 std::string turn_curve_table_header() {
@@ -138,6 +106,12 @@ std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& 
                      {"kv", setup.kv},
                      {"numerics", setup.numerics},
                      {"isa", setup.isa},
+                     {"machine", setup.machine},
+                     {"date", setup.date},
+                     {"commit", setup.commit},
+                     {"command", setup.command},
+                     {"rounds", setup.rounds},
+                     {"other_processes_percent", setup.others_percent},
                      {"what", "turn_curve"},
                      {"history", point.history},
                      {"n_prompt", point.n_prompt},
@@ -154,27 +128,12 @@ std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& 
   return json_to_string(line);
 }
 
-std::string turn_curve_csv(const BenchSetup& setup, std::span<const TurnCurvePoint> points) {
-  std::string header, rows;
-  for (const auto& [name, unused] : csv_fields(setup, TurnCurvePoint{})) {
-    header += (header.empty() ? "" : ",") + std::string(name);
-  }
-  for (const TurnCurvePoint& point : points) {
-    std::string row;
-    for (const auto& [unused, value] : csv_fields(setup, point)) row += csv_field(value) + ",";
-    row.back() = '\n';
-    rows += row;
-  }
-  return header + "\n" + rows;
-}
+bool is_report_path(const std::string& path) { return path.ends_with(".jsonl"); }
 
-bool is_report_path(const std::string& path) { return path.ends_with(".html") || path.ends_with(".csv"); }
-
-Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points,
-                        size_t rounds) {
-  const std::string content =
-      path.ends_with(".csv") ? turn_curve_csv(setup, points) : turn_curve_page(setup, points, rounds);
-  return write_public_file(path, content);
+Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points) {
+  std::string lines;
+  for (const TurnCurvePoint& point : points) lines += turn_curve_json_line(setup, point) + "\n";
+  return write_public_file(path, lines);
 }
 
 }  // namespace ibid

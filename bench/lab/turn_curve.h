@@ -1,7 +1,7 @@
 // TurnCurve: the time to the first token against the length of the history, measured in three ways: in the session that
 // has the history in memory, with the same text prefilled cold, and in a saved conversation resumed from disk. Plain
-// data, its arithmetic, and its output: a table for the terminal, a CSV file, an HTML page with charts
-// (turn_curve_page.cc). bench/lab/turn_curve_bench.h measures it.
+// data, its arithmetic, and its output: a table for the terminal, and JSON lines. bench/lab/turn_curve_bench.h measures
+// it.
 #pragma once
 
 #include <cstddef>
@@ -59,18 +59,9 @@ std::string turn_curve_summary(std::span<const TurnCurvePoint> points);
 // {"engine", ..., "what": "turn_curve", "history": ...}: one object, beginning with the setup's fields.
 std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& point);
 
-// Returns a header and a row for each point (RFC 4180): times in ms with their quartiles, same_text and same_bits as 1
-// or 0, and the setup.
-std::string turn_curve_csv(const BenchSetup& setup, std::span<const TurnCurvePoint> points);
-
-// Returns one self-contained HTML file: charts as inline SVG, light and dark colours, no scripts, the numbers in a
-// table. It is well-formed XML except for its first line. rounds: rounds per point.
-std::string turn_curve_page(const BenchSetup& setup, std::span<const TurnCurvePoint> points, size_t rounds);
-
-// True if `path` ends in .html or .csv, which selects the format of write_turn_curve().
+// True if `path` ends in .jsonl.
 bool is_report_path(const std::string& path);
-// Writes the page or the CSV file (bench/lab/report.h). REQUIRES: is_report_path(path). Error: kIo.
-Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points,
-                        size_t rounds);
+// Writes these lines (bench/lab/report.h), of which bench/draw.py makes pictures, pages and rows. Error: kIo.
+Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points);
 
 }  // namespace ibid

@@ -11,7 +11,7 @@ memory. Both servers are restarted for each load, and their order alternates fro
 
 Prints the medians of the pairs, and the median of their ratios, above 1 if ibid is better. With --csv these are written
 as rows of a results file (../results/README.md); with --out a file of requests is written for each load, which
-../serve_picture.py draws.
+../draw.py draws.
 
 Run it with the Python of an environment that has `pip install "llama-cpp-python[server]"`.
 """
@@ -150,7 +150,7 @@ def main():
         command = [arguments.ibid, "bench", "--what", "serve", "--json", *more, *load]
         if arguments.out:
             arguments.out.mkdir(parents=True, exist_ok=True)
-            command += ["--requests", str(arguments.out / f"{engine}-{pair}.csv")]
+            command += ["--requests", str(arguments.out / f"{engine}-{pair}.jsonl")]
         print(f"pair {pair}: {engine}", file=sys.stderr, flush=True)
         runs[engine].append(figures_of(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
 

@@ -55,14 +55,14 @@ TEST_F(CommandLine, BenchTableFitsATerminalAndHasALegend) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 78) << line;
 }
 
-TEST_F(CommandLine, BenchReportsAreHtmlOrCsvAndNeedAConversation) {
+TEST_F(CommandLine, BenchReportsAreJsonLinesAndNeedAConversation) {
   const std::string bench = "bench " + tiny_model() + " --rounds 1 --what turns --depths 0 ";
   const Outcome other = run(bench + "--report " + dir_.file("out.pdf"));
   EXPECT_EQ(other.status, 2);
-  EXPECT_THAT(other.err, HasSubstr("neither in .html nor in .csv"));
-  const Outcome without_tokenizer = run(bench + "--report " + dir_.file("out.html"));
+  EXPECT_THAT(other.err, HasSubstr("out.pdf does not end in .jsonl"));
+  const Outcome without_tokenizer = run(bench + "--report " + dir_.file("out.jsonl"));
   EXPECT_EQ(without_tokenizer.status, 1);
-  EXPECT_FALSE(std::filesystem::exists(dir_.file("out.html")));
+  EXPECT_FALSE(std::filesystem::exists(dir_.file("out.jsonl")));
 }
 
 TEST_F(CommandLine, BenchComparesWithRivalLinesAndAppendsResults) {

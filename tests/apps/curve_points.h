@@ -24,7 +24,7 @@ inline TurnCurvePoint point_at(size_t history, double warm_ms, double pass_ms) {
   return point;
 }
 
-// Names that would break a page if it did not escape them.
+// Names that a line must escape.
 inline BenchSetup hostile_setup() {
   BenchSetup setup;
   setup.model = "a<b>&\"c'.gguf";

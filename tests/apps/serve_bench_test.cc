@@ -68,8 +68,16 @@ TEST(ServeBench, ReportsAnsweredAndFailedRequests) {
   EXPECT_THAT(table, HasSubstr("100, 45.5 %"));
   EXPECT_THAT(table, HasSubstr("1 of 3"));
   EXPECT_THAT(table, HasSubstr("1 times: busy,\\n\"later\""));
-  EXPECT_THAT(requests_csv(result, "a,b"), HasSubstr("\"a,b\",2,1,"));
-  EXPECT_THAT(requests_csv(result, "x"), HasSubstr("\"busy,\\n\"\"later\"\"\""));
+  std::istringstream lines(request_lines(result, "a\"b"));
+  std::vector<Json> requests;
+  for (std::string line; std::getline(lines, line);) requests.push_back(*parse_json(line, "line"));
+  ASSERT_EQ(requests.size(), 3u);
+  for (const Json& request : requests) EXPECT_EQ(request["engine"], "a\"b");
+  EXPECT_EQ(requests[1]["n_cached"], 100);
+  EXPECT_FALSE(requests[1].contains("failure"));
+  EXPECT_EQ(requests[2]["user"], 2);
+  EXPECT_EQ(requests[2]["round"], 1);
+  EXPECT_EQ(requests[2]["failure"], "busy,\n\"later\"");
   for (const Figure& figure : figures_of(result, shape)) ASSERT_NE(figure.kind, nullptr);
   result.samples[0].n_cached.reset();
   EXPECT_THAT(table_of(result, shape), HasSubstr("of them cached         not reported by the server"));
@@ -89,17 +97,17 @@ constexpr const char* kLoad =
 TEST_F(CommandLine, BenchStartsAServerAndLoadsIt) {
   const std::string model = dir_.file("talker.gguf");
   write_talking_model(model);
-  const Outcome outcome = run("bench " + model + kLoad + " --threads 1 --requests " + dir_.file("requests.csv") +
+  const Outcome outcome = run("bench " + model + kLoad + " --threads 1 --requests " + dir_.file("requests.jsonl") +
                               " --commit c --csv " + dir_.file("rows.csv"));
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("client and server share the"));
   EXPECT_THAT(outcome.out, HasSubstr("failed requests          0 of 6"));
   EXPECT_THAT(outcome.out, HasSubstr("of each answer           4 to 4")) << "ignore_eos fixes the length";
-  std::istringstream requests(read_whole_file(dir_.file("requests.csv")));
+  std::istringstream requests(read_whole_file(dir_.file("requests.jsonl")));
   std::string line;
   size_t n_lines = 0;
   while (std::getline(requests, line)) ++n_lines;
-  EXPECT_EQ(n_lines, 7u);
+  EXPECT_EQ(n_lines, 6u);
   const std::string rows = read_whole_file(dir_.file("rows.csv"));
   EXPECT_THAT(rows, HasSubstr("serve_first_p99,2/3,"));
   EXPECT_THAT(rows, HasSubstr("serve_said_least,2/3,4.00,"));

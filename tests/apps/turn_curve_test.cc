@@ -120,37 +120,17 @@ TEST(TurnCurveFit, SeparatesAttentionFromTheRest) {
   EXPECT_FALSE(fit_of({}).known);
 }
 
-TEST(TurnCurveCsv, HasAllColumnsInEveryLine) {
-  BenchSetup setup = hostile_setup();
-  setup.model = "a.gguf";
-  setup.commit = "abc";
-  setup.command = "ibid bench";
-  const std::vector<TurnCurvePoint> points = three_points();
-  const std::string csv = turn_curve_csv(setup, std::span(points).first(2));
-  const std::string who = "2026-01-31,abc,\"A \"\"fast\"\" CPU, <2> CPUs\",a.gguf,2,f16,exact amx,";
-  const std::string others = "1001.5000,1000.5000,1002.5000,2001.5000,2000.5000,2002.5000,";
-  EXPECT_EQ(csv,
-            "date,commit,machine,model,threads,kv,setting,history,n_prompt,n_read_warm,n_read_cold,n_read_resumed,"
-            "warm_ms,warm_q1_ms,warm_q3_ms,cold_ms,cold_q1_ms,cold_q3_ms,resumed_ms,resumed_q1_ms,resumed_q3_ms,"
-            "pass_ms,pass_q1_ms,pass_q3_ms,besides_pass_ms,same_text,same_bits,command\n" +
-                who + "0,60,61,62,63,12.2500,12.1250,12.5000," + others +
-                "11.0000,11.0000,11.0000,1.2500,1,1,ibid bench\n" + who +
-                "1000,1060,61,1062,63,33.7500,33.6250,34.0000," + others +
-                "32.0000,32.0000,32.0000,1.7500,1,1,ibid bench\n");
-}
-
-TEST(TurnCurveReport, FormatFollowsTheFileExtension) {
-  EXPECT_TRUE(is_report_path("out.html"));
-  EXPECT_TRUE(is_report_path("a/b.csv"));
-  EXPECT_FALSE(is_report_path("out"));
-  EXPECT_FALSE(is_report_path("out.html.gz"));
+TEST(TurnCurveReport, IsOneLineForEachPoint) {
+  EXPECT_TRUE(is_report_path("a/b.jsonl"));
+  EXPECT_FALSE(is_report_path("out.html"));
+  EXPECT_FALSE(is_report_path("jsonl"));
   const TempDir dir;
-  const std::vector<TurnCurvePoint> points = {point_at(10, 1, 1)};
-  ASSERT_TRUE(write_turn_curve(dir.file("a.html"), {}, points, 3).ok());
-  ASSERT_TRUE(write_turn_curve(dir.file("a.csv"), {}, points, 3).ok());
-  EXPECT_EQ(read_whole_file(dir.file("a.html")), turn_curve_page({}, points, 3));
-  EXPECT_EQ(read_whole_file(dir.file("a.csv")), turn_curve_csv({}, points));
-  EXPECT_EQ(write_turn_curve("/no/such/folder/a.html", {}, points, 3).code(), ErrorCode::kIo);
+  const std::vector<TurnCurvePoint> points = three_points();
+  ASSERT_TRUE(write_turn_curve(dir.file("a.jsonl"), hostile_setup(), points).ok());
+  std::string expected;
+  for (const TurnCurvePoint& point : points) expected += turn_curve_json_line(hostile_setup(), point) + "\n";
+  EXPECT_EQ(read_whole_file(dir.file("a.jsonl")), expected);
+  EXPECT_EQ(write_turn_curve("/no/such/folder/a.jsonl", {}, points).code(), ErrorCode::kIo);
 }
 
 TEST(TurnCurveTable, RowsAlignWithTheHeaderAndFitATerminal) {
@@ -185,6 +165,10 @@ TEST(TurnCurveJson, IsOneObjectWithTheSetup) {
   EXPECT_EQ((*line)["resumed_ms"]["q3"], 2002.5);
   EXPECT_EQ((*line)["same_bits"], true);
   EXPECT_EQ((*line)["threads"], 2);
+  EXPECT_EQ((*line)["machine"], hostile_setup().machine);
+  EXPECT_EQ((*line)["date"], "2026-01-31");
+  EXPECT_EQ((*line)["commit"], "abc</script>");
+  EXPECT_EQ((*line)["command"], hostile_setup().command);
 }
 
 }  // namespace
