@@ -12,9 +12,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-constexpr const char* kAlice = "alice";
-constexpr const char* kBob = "bob";
-
 class PrefixEndingsTest : public testing::Test {
  protected:
   const KvLayout layout_ = tiny_layout(KvDType::kInt8);

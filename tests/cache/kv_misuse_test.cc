@@ -13,8 +13,6 @@ namespace {
 
 using testing::IsEmpty;
 
-constexpr const char* kAlice = "alice";
-
 class KvMisuseTest : public testing::Test {
  protected:
   const KvLayout layout_ = tiny_layout(KvDType::kInt8);

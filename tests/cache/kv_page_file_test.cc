@@ -13,7 +13,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-const KvPageIdentity kAlice = {fingerprint_of("model"), digest_of_namespace("alice")};
+const KvPageIdentity kPagesOfAlice = {fingerprint_of("model"), digest_of_namespace("alice")};
 
 // Returns the record of the last page of `ids`.
 class KvPageFileLaws : public testing::TestWithParam<KvDType> {
@@ -22,7 +22,7 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
   KvPagePool pool_{layout_, size_t{1} << 22};
   KvCacheEntry entry_{pool_};
 
-  Bytes record(TokenSpan ids, const KvPageIdentity& identity = kAlice) {
+  Bytes record(TokenSpan ids, const KvPageIdentity& identity = kPagesOfAlice) {
     entry_.slice_to_length(0);
     EXPECT_TRUE(feed(entry_, ids).ok());
     const std::byte* page = entry_.page_data()[entry_.pages().size() - 1];
@@ -32,7 +32,7 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
   }
   // Decodes the bytes and returns the error code. On failure the page must be unchanged; else it must equal the
   // entry's.
-  ErrorCode decoded(std::span<const std::byte> bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
+  ErrorCode decoded(std::span<const std::byte> bytes, TokenSpan ids, const KvPageIdentity& identity = kPagesOfAlice) {
     const Bytes untouched(layout_.page_bytes(), std::byte{0x5a});
     Bytes page = untouched;
     // A copy of exactly this length, so that a sanitizer detects reads beyond the bytes.
@@ -71,7 +71,7 @@ TEST_P(KvPageFileLaws, ConsecutiveUnalignedRecordsAreDecoded) {
   bytes.insert(bytes.end(), second.begin(), second.end());
   Bytes page(layout_.page_bytes());
   const std::span<const std::byte> all = std::span(bytes).subspan(3);
-  const Result<DecodedPage> read = decode_kv_page(all, layout_, kAlice, TokenSpan(ids).first(64), page.data());
+  const Result<DecodedPage> read = decode_kv_page(all, layout_, kPagesOfAlice, TokenSpan(ids).first(64), page.data());
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ(read->record_bytes, first.size());
   EXPECT_EQ(decoded(all.subspan(read->record_bytes), ids), ErrorCode::kOk);
@@ -80,8 +80,8 @@ TEST_P(KvPageFileLaws, ConsecutiveUnalignedRecordsAreDecoded) {
 TEST_P(KvPageFileLaws, RecordsOfOtherIdentityAreMismatches) {
   const Tokens ids = random_tokens(2, 100);
   const Bytes bytes = record(ids);
-  EXPECT_EQ(decoded(bytes, ids, {fingerprint_of("other"), kAlice.name_space}), ErrorCode::kMismatch);
-  EXPECT_EQ(decoded(bytes, ids, {kAlice.fingerprint, digest_of_namespace("bob")}), ErrorCode::kMismatch);
+  EXPECT_EQ(decoded(bytes, ids, {fingerprint_of("other"), kPagesOfAlice.name_space}), ErrorCode::kMismatch);
+  EXPECT_EQ(decoded(bytes, ids, {kPagesOfAlice.fingerprint, digest_of_namespace("bob")}), ErrorCode::kMismatch);
   EXPECT_EQ(decoded(bytes, concat(ids, ids)), ErrorCode::kMismatch);
   for (size_t i = 0; i < ids.size(); ++i) {
     Tokens other = ids;
@@ -90,7 +90,7 @@ TEST_P(KvPageFileLaws, RecordsOfOtherIdentityAreMismatches) {
   }
   for (const KvLayout& layout : {KvLayout::make(1, 2, 8, GetParam()), KvLayout::make(2, 1, 8, GetParam())}) {
     Bytes page(layout_.page_bytes());
-    EXPECT_EQ(decode_kv_page(bytes, layout, kAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
+    EXPECT_EQ(decode_kv_page(bytes, layout, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
   }
 }
 
@@ -139,17 +139,17 @@ TEST_P(KvPageFileLaws, UnequalLayersAreBoundToTheLayout) {
   const Tokens ids = random_tokens(11, 50);
   ASSERT_TRUE(feed(entry, ids).ok());
   const std::byte* written = entry.page_data()[0];
-  Bytes bytes = encode_kv_page_header(layout, kAlice, ids, written);
+  Bytes bytes = encode_kv_page_header(layout, kPagesOfAlice, ids, written);
   bytes.insert(bytes.end(), written, written + layout.page_bytes());
   Bytes page(layout.page_bytes());
-  ASSERT_TRUE(decode_kv_page(bytes, layout, kAlice, ids, page.data()).ok());
+  ASSERT_TRUE(decode_kv_page(bytes, layout, kPagesOfAlice, ids, page.data()).ok());
   EXPECT_EQ(std::memcmp(page.data(), written, page.size()), 0);
   ASSERT_EQ(other.page_bytes(), layout.page_bytes());
-  EXPECT_EQ(decode_kv_page(bytes, other, kAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(decode_kv_page(bytes, other, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
   const KvLayout alike = KvLayout::make(3, 2, 8, GetParam());
-  EXPECT_EQ(decode_kv_page(bytes, alike, kAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
+  EXPECT_EQ(decode_kv_page(bytes, alike, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
   bytes.back() ^= std::byte{1};
-  EXPECT_EQ(decode_kv_page(bytes, layout, kAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(decode_kv_page(bytes, layout, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
 }
 
 // Counts that overflow must be detected before anything is computed from them, even if the checksums are right.
@@ -220,12 +220,12 @@ TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
       EXPECT_TRUE(checksums.insert(checksum).second);
     }
   };
-  add(ids, kAlice);
-  add(TokenSpan(ids).first(64), kAlice);
-  add(TokenSpan(ids).first(100), kAlice);
-  add(random_tokens(11, 128), kAlice);
-  add(ids, {kAlice.fingerprint, digest_of_namespace("bob")});
-  add(ids, {fingerprint_of("other"), kAlice.name_space});
+  add(ids, kPagesOfAlice);
+  add(TokenSpan(ids).first(64), kPagesOfAlice);
+  add(TokenSpan(ids).first(100), kPagesOfAlice);
+  add(random_tokens(11, 128), kPagesOfAlice);
+  add(ids, {kPagesOfAlice.fingerprint, digest_of_namespace("bob")});
+  add(ids, {fingerprint_of("other"), kPagesOfAlice.name_space});
 }
 
 TEST(Fingerprint, FieldsAreDistinguished) {

@@ -13,12 +13,12 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-const KvPageIdentity kAlice = {fingerprint_of("model"), digest_of_namespace("alice")};
+const KvPageIdentity kStatesOfAlice = {fingerprint_of("model"), digest_of_namespace("alice")};
 
 class KvStateFileTest : public testing::Test {
  protected:
   // Returns the record of the state after the first ids.size() - n_rows tokens, with the last n_rows tokens as rows.
-  Bytes record(TokenSpan ids, size_t n_rows, const KvPageIdentity& identity = kAlice) {
+  Bytes record(TokenSpan ids, size_t n_rows, const KvPageIdentity& identity = kStatesOfAlice) {
     KvCacheEntry entry(pool_);
     if (n_rows < ids.size()) {
       EXPECT_TRUE(feed(entry, ids.first(ids.size() - n_rows)).ok());
@@ -37,7 +37,7 @@ class KvStateFileTest : public testing::Test {
     return bytes;
   }
   // Decodes a record for these tokens, and checks the states after them.
-  Status decode(const Bytes& bytes, TokenSpan ids, const KvPageIdentity& identity = kAlice) {
+  Status decode(const Bytes& bytes, TokenSpan ids, const KvPageIdentity& identity = kStatesOfAlice) {
     TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(bytes, layout_, identity, ids));
     const KvRecordHeader& header = check.header();
     TRY_ASSIGN(StateSnapshot snapshot, check.read_snapshot(pool_, ids.size() - header.first_position,
@@ -78,8 +78,8 @@ TEST_F(KvStateFileTest, RecordsRoundTripBitForBitUpToAnyRow) {
 TEST_F(KvStateFileTest, StatesOfOtherIdentityAreMismatches) {
   const Tokens ids = random_tokens(2, 100);
   const Bytes bytes = record(ids, 30);
-  EXPECT_EQ(decode(bytes, ids, {fingerprint_of("other"), kAlice.name_space}).code(), ErrorCode::kMismatch);
-  EXPECT_EQ(decode(bytes, ids, {kAlice.fingerprint, digest_of_namespace("bob")}).code(), ErrorCode::kMismatch);
+  EXPECT_EQ(decode(bytes, ids, {fingerprint_of("other"), kStatesOfAlice.name_space}).code(), ErrorCode::kMismatch);
+  EXPECT_EQ(decode(bytes, ids, {kStatesOfAlice.fingerprint, digest_of_namespace("bob")}).code(), ErrorCode::kMismatch);
   EXPECT_EQ(decode(bytes, concat(ids, ids)).code(), ErrorCode::kMismatch);
   for (size_t i = 0; i < ids.size(); ++i) {
     Tokens other = ids;
@@ -90,10 +90,10 @@ TEST_F(KvStateFileTest, StatesOfOtherIdentityAreMismatches) {
   for (const std::vector<StateShape>& states :
        {std::vector<StateShape>{{5, 3}}, {{5, 3}, {33, 17}}, {{5, 3}, {65, 1}}, {}}) {
     const KvLayout layout = KvLayout::make(rows, KvDType::kF32, states);
-    EXPECT_EQ(KvStateCheck::open(bytes, layout, kAlice, ids).status().code(), ErrorCode::kMismatch);
+    EXPECT_EQ(KvStateCheck::open(bytes, layout, kStatesOfAlice, ids).status().code(), ErrorCode::kMismatch);
   }
   // A page record is not a state record, and vice versa.
-  EXPECT_EQ(KvPageCheck::open(bytes, layout_, kAlice, ids).status().code(), ErrorCode::kMismatch);
+  EXPECT_EQ(KvPageCheck::open(bytes, layout_, kStatesOfAlice, ids).status().code(), ErrorCode::kMismatch);
 }
 
 TEST_F(KvStateFileTest, EveryFlippedBitIsDetected) {

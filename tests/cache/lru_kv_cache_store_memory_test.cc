@@ -17,7 +17,7 @@ namespace {
 
 using testing::IsEmpty;
 
-constexpr const char* kAlice = "a name that is too long for a string to hold it without memory of its own";
+constexpr const char* kLongName = "a name that is too long for a string to hold it without memory of its own";
 
 // State that a failing call must not change.
 struct Seen {
@@ -72,7 +72,7 @@ class StoreMemoryTest : public testing::TestWithParam<bool> {
     EXPECT_GT(n, 0u) << "no allocation was tested";
   }
 
-  void insert_into(World& world, TokenSpan tokens, const char* name_space = kAlice) {
+  void insert_into(World& world, TokenSpan tokens, const char* name_space = kLongName) {
     KvCacheEntry entry(world.pool);
     ASSERT_TRUE(feed(entry, tokens).ok());
     ASSERT_TRUE(world.store.insert(name_space, entry).ok());
@@ -96,7 +96,7 @@ TEST_P(StoreMemoryTest, FailedReserveThatWouldEvictAndCopyChangesNothing) {
       6,
       [&](World& world) {
         insert_into(world, TokenSpan(tokens_).first(100));
-        world.entry = world.store.find_longest_prefix(kAlice, TokenSpan(tokens_).first(80)).entry;
+        world.entry = world.store.find_longest_prefix(kLongName, TokenSpan(tokens_).first(80)).entry;
         insert_into(world, random_tokens(2, 250), "bob");
       },
       [&](World& world) {
@@ -114,7 +114,7 @@ TEST_P(StoreMemoryTest, FailedForkChangesNothing) {
 TEST_P(StoreMemoryTest, FailedInsertOfANewNamespaceChangesNothing) {
   fail_everywhere(
       20, [&](World& world) { ASSERT_TRUE(feed(world.entry, tokens_).ok()); },
-      [&](World& world) { return world.store.insert(kAlice, world.entry).code(); });
+      [&](World& world) { return world.store.insert(kLongName, world.entry).code(); });
 }
 
 TEST_P(StoreMemoryTest, FailedInsertThatWouldGrowALeafChangesNothing) {
@@ -124,7 +124,7 @@ TEST_P(StoreMemoryTest, FailedInsertThatWouldGrowALeafChangesNothing) {
         insert_into(world, TokenSpan(tokens_).first(150));
         ASSERT_TRUE(feed(world.entry, tokens_).ok());
       },
-      [&](World& world) { return world.store.insert(kAlice, world.entry).code(); });
+      [&](World& world) { return world.store.insert(kLongName, world.entry).code(); });
 }
 
 TEST_P(StoreMemoryTest, FailedInsertThatWouldEvictChangesNothing) {
@@ -136,7 +136,7 @@ TEST_P(StoreMemoryTest, FailedInsertThatWouldEvictChangesNothing) {
         insert_into(world, random_tokens(2, 250), "bob");
         ASSERT_TRUE(feed(world.entry, tokens_).ok());
       },
-      [&](World& world) { return world.store.insert(kAlice, world.entry).code(); });
+      [&](World& world) { return world.store.insert(kLongName, world.entry).code(); });
 }
 
 TEST_P(StoreMemoryTest, FailedInsertThatWouldShareAndDeclareChangesNothing) {
@@ -148,7 +148,8 @@ TEST_P(StoreMemoryTest, FailedInsertThatWouldShareAndDeclareChangesNothing) {
         ASSERT_TRUE(feed(world.entry, tokens_).ok());
       },
       [&](World& world) {
-        return world.store.insert(kAlice, world.entry, {.sharing = Sharing::kShared, .retention = Retention::kPrefix})
+        return world.store
+            .insert(kLongName, world.entry, {.sharing = Sharing::kShared, .retention = Retention::kPrefix})
             .code();
       });
 }
@@ -156,21 +157,21 @@ TEST_P(StoreMemoryTest, FailedInsertThatWouldShareAndDeclareChangesNothing) {
 TEST_P(StoreMemoryTest, FailedPinChangesNothing) {
   fail_everywhere(
       20, [&](World& world) { insert_into(world, tokens_); },
-      [&](World& world) { return world.store.pin(kAlice, tokens_).status().code(); });
+      [&](World& world) { return world.store.pin(kLongName, tokens_).status().code(); });
 }
 
 TEST_P(StoreMemoryTest, FailedRememberLogitsChangesNothing) {
   const std::vector<float> logits(100, 1.0f);
   fail_everywhere(
       20, [&](World& world) { insert_into(world, tokens_); },
-      [&](World& world) { return world.store.remember_logits(kAlice, tokens_, logits).code(); });
+      [&](World& world) { return world.store.remember_logits(kLongName, tokens_, logits).code(); });
 }
 
 TEST_P(StoreMemoryTest, LookupWithoutMemoryIsAMiss) {
   fail_everywhere(
       20, [&](World& world) { insert_into(world, tokens_); },
       [&](World& world) {
-        const PrefixHit hit = world.store.find_longest_prefix(kAlice, tokens_);
+        const PrefixHit hit = world.store.find_longest_prefix(kLongName, tokens_);
         if (hit.length() == 0) return ErrorCode::kOutOfMemory;
         const TokenSpan found = hit.entry.tokens();
         return std::equal(found.begin(), found.end(), tokens_.begin(), tokens_.end()) ? ErrorCode::kOk
@@ -186,10 +187,10 @@ TEST_P(StoreMemoryTest, ErrorsNeedNoMemory) {
   const std::vector<float> logits(100, 1.0f);
   for (size_t n = 0; n < 10; ++n) {
     FailingNew failing(n, GetParam());
-    const ErrorCode inserted = store.insert(kAlice, entry).code();
+    const ErrorCode inserted = store.insert(kLongName, entry).code();
     const ErrorCode reserved = entry.reserve(64).code();
     const ErrorCode too_much = entry.reserve(1 << 20).code();
-    const ErrorCode remembered = store.remember_logits(kAlice, tokens_, logits).code();
+    const ErrorCode remembered = store.remember_logits(kLongName, tokens_, logits).code();
     failing.stop();
     EXPECT_EQ(inserted, ErrorCode::kOutOfMemory);
     EXPECT_EQ(reserved, ErrorCode::kOutOfMemory);
@@ -205,7 +206,7 @@ TEST(StoreNeedsNoMemory, EvictUnpinClearAppendCommitAndSliceDoNotAllocate) {
   for (uint64_t i = 0; i < 8; ++i) {
     KvCacheEntry entry(pool);
     ASSERT_TRUE(feed(entry, random_tokens(i, 200)).ok());
-    ASSERT_TRUE(store.insert(i % 2 == 0 ? kAlice : "bob", entry).ok());
+    ASSERT_TRUE(store.insert(i % 2 == 0 ? kLongName : "bob", entry).ok());
   }
   const Tokens pinned = random_tokens(7, 200), more = random_tokens(8, 30);
   std::optional<PrefixPin> pin = store.pin("bob", pinned).value();
@@ -223,7 +224,7 @@ TEST(StoreNeedsNoMemory, EvictUnpinClearAppendCommitAndSliceDoNotAllocate) {
   entry.slice_to_length(100);
   const size_t n_evicted = store.evict(10);
   pin.reset();
-  store.clear(kAlice);
+  store.clear(kLongName);
   store.clear("bob");
   store.clear_shared();
   failing.stop();

@@ -17,14 +17,14 @@
 namespace ibid {
 namespace {
 
-const KvLayout kLayout = tiny_recurrent_layout(KvDType::kF32);
+const KvLayout kRecurrentLayout = tiny_recurrent_layout(KvDType::kF32);
 
 class StateIndexTest : public testing::Test {
  protected:
   StateSnapshot snapshot(size_t position, size_t n_rows) {
     StateSnapshot made{position, KvPage(), nullptr, n_rows};
     if (position > 0) made.state = pool_.allocate_states(1).value().front();
-    if (n_rows > 0) made.rows = std::make_shared<StateRows>(n_rows, kLayout.state_row_floats());
+    if (n_rows > 0) made.rows = std::make_shared<StateRows>(n_rows, kRecurrentLayout.state_row_floats());
     return made;
   }
   void insert(SpaceId space, TokenSpan ids, size_t position, size_t n_rows) {
@@ -33,9 +33,9 @@ class StateIndexTest : public testing::Test {
   }
   size_t deepest_of(SpaceId space, TokenSpan ids) { return deepest(index_.find(space, ids)); }
 
-  KvPagePool pool_{kLayout, 4000 * kLayout.state_bytes()};
+  KvPagePool pool_{kRecurrentLayout, 4000 * kRecurrentLayout.state_bytes()};
   StoreSpaces spaces_{100};
-  StateIndex index_{spaces_, kLayout.state_bytes(), SIZE_MAX};
+  StateIndex index_{spaces_, kRecurrentLayout.state_bytes(), SIZE_MAX};
 };
 
 TEST_F(StateIndexTest, FindsTheDeepestStateAndItsTail) {
@@ -96,8 +96,8 @@ TEST_F(StateIndexTest, HeldStatesAreNotEvicted) {
 
 TEST_F(StateIndexTest, StaysWithinItsLimit) {
   std::mt19937_64 random(3);
-  const size_t limit = 6 * (kLayout.state_bytes() + sizeof(StateIndex::Kept) + 1000);
-  StateIndex index(spaces_, kLayout.state_bytes(), limit);
+  const size_t limit = 6 * (kRecurrentLayout.state_bytes() + sizeof(StateIndex::Kept) + 1000);
+  StateIndex index(spaces_, kRecurrentLayout.state_bytes(), limit);
   for (size_t i = 0; i < 300; ++i) {
     StateIndex::Removed removed;
     index.insert(kSharedSpace, random_tokens(random() % 3, 400), snapshot(random() % 380, random() % 16), removed);
@@ -149,15 +149,15 @@ TEST_F(StateIndexTest, AgreesWithAnExhaustiveSearch) {
 TEST(StoreStatesTest, LookupsEqualAColdPass) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
-    KvPagePool pool(kLayout, 30 * kLayout.page_bytes() + 12 * kLayout.state_bytes());
+    KvPagePool pool(kRecurrentLayout, 30 * kRecurrentLayout.page_bytes() + 12 * kRecurrentLayout.state_bytes());
     LruKvCacheStore store(pool);
     for (size_t step = 0; step < 150; ++step) {
       const std::string name = random() % 3 == 0 ? "b" : "a";
       const Tokens ids = random_tokens(random() % 3, 1 + random() % 300, 2);
       const TokenSpan wanted = TokenSpan(ids).first(1 + random() % ids.size());
       PrefixHit hit = store.find_longest_prefix(name, wanted);
-      ASSERT_EQ(read_states(hit.entry), fresh_states(kLayout, hit.entry.tokens()));
-      ASSERT_EQ(read_rows(hit.entry), fresh_rows(kLayout, hit.entry.tokens()));
+      ASSERT_EQ(read_states(hit.entry), fresh_states(kRecurrentLayout, hit.entry.tokens()));
+      ASSERT_EQ(read_rows(hit.entry), fresh_rows(kRecurrentLayout, hit.entry.tokens()));
       ASSERT_EQ(common_prefix_length(hit.entry.tokens(), wanted), hit.length());
       // Continue in passes of any length, and insert the result.
       while (hit.length() < wanted.size()) {
@@ -165,7 +165,7 @@ TEST(StoreStatesTest, LookupsEqualAColdPass) {
         if (!feed(hit.entry, wanted.subspan(hit.length(), n)).ok()) break;
         if (random() % 2 == 0) hit.entry.state().keep_last_pass(hit.length());
       }
-      ASSERT_EQ(read_states(hit.entry), fresh_states(kLayout, hit.entry.tokens()));
+      ASSERT_EQ(read_states(hit.entry), fresh_states(kRecurrentLayout, hit.entry.tokens()));
       const InsertOptions options{.sharing = random() % 8 == 0 ? Sharing::kShared : Sharing::kPrivate,
                                   .extent = random() % 4 == 0 ? Extent::kFullPages : Extent::kAll};
       if (hit.length() > 0) (void)store.insert(name, hit.entry, options);
@@ -182,7 +182,7 @@ TEST(StoreStatesTest, LookupsEqualAColdPass) {
 }
 
 TEST(StoreStatesTest, IdleSequencesResumeAtAKeptState) {
-  KvPagePool pool(kLayout, 64 * kLayout.page_bytes() + 64 * kLayout.state_bytes());
+  KvPagePool pool(kRecurrentLayout, 64 * kRecurrentLayout.page_bytes() + 64 * kRecurrentLayout.state_bytes());
   LruKvCacheStore store(pool);
   KvCacheEntry entry(pool);
   const Tokens ids = random_tokens(1, 200);
@@ -192,17 +192,17 @@ TEST(StoreStatesTest, IdleSequencesResumeAtAKeptState) {
   IdleSequence rest;
   ASSERT_TRUE(store.insert("a", entry, {.rest = &rest}).ok());
   ASSERT_TRUE(store.make_idle(entry, rest));
-  EXPECT_EQ(pool.state_bytes_in_use(), 2 * kLayout.state_bytes());
+  EXPECT_EQ(pool.state_bytes_in_use(), 2 * kRecurrentLayout.state_bytes());
   ASSERT_TRUE(store.wake(rest, entry).ok());
   EXPECT_EQ(entry.length(), 200u);
   EXPECT_EQ(entry.resumable_length(199), 120u);
-  EXPECT_EQ(read_states(entry), fresh_states(kLayout, ids));
+  EXPECT_EQ(read_states(entry), fresh_states(kRecurrentLayout, ids));
   EXPECT_EQ(entry.slice_to_at_most(199), 120u);
-  EXPECT_EQ(read_states(entry), fresh_states(kLayout, TokenSpan(ids).first(120)));
+  EXPECT_EQ(read_states(entry), fresh_states(kRecurrentLayout, TokenSpan(ids).first(120)));
 }
 
 TEST(StoreStatesTest, ClearedStatesAreFreedAtOnce) {
-  KvPagePool pool(kLayout, 64 * kLayout.page_bytes() + 64 * kLayout.state_bytes());
+  KvPagePool pool(kRecurrentLayout, 64 * kRecurrentLayout.page_bytes() + 64 * kRecurrentLayout.state_bytes());
   LruKvCacheStore store(pool);
   {
     KvCacheEntry entry(pool);

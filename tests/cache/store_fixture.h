@@ -10,9 +10,6 @@
 
 namespace ibid {
 
-inline constexpr const char* kAlice = "alice";
-inline constexpr const char* kBob = "bob";
-
 class LruKvCacheStoreTest : public testing::Test {
  protected:
   const KvLayout layout_ = tiny_layout(KvDType::kInt8);

@@ -16,8 +16,6 @@ namespace {
 
 using testing::IsEmpty;
 
-constexpr const char* kAlice = "alice";
-
 struct World {
   explicit World(size_t n_pages = 40) : pool(layout, n_pages * layout.page_bytes()), store(pool) {}
 

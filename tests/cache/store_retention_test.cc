@@ -11,10 +11,8 @@ namespace {
 
 using testing::IsEmpty;
 
-constexpr const char* kAlice = "alice";
-
-struct World {
-  explicit World(Eviction eviction = Eviction::kReuse) : store(pool, size_t{1} << 30, eviction) {}
+struct EvictingStore {
+  explicit EvictingStore(Eviction eviction = Eviction::kReuse) : store(pool, size_t{1} << 30, eviction) {}
 
   void insert(TokenSpan tokens, const InsertOptions& options = {}) {
     KvCacheEntry entry = store.find_longest_prefix(kAlice, tokens).entry;
@@ -42,7 +40,7 @@ struct World {
 
 TEST(StoreRetention, ReusedPagesOutlastATurnoverOfUnusedOnes) {
   for (const Eviction eviction : {Eviction::kReuse, Eviction::kLru}) {
-    World world(eviction);
+    EvictingStore world(eviction);
     const Tokens used = random_tokens(1, 5 * 64);
     world.insert(used);
     EXPECT_EQ(world.find(used), used.size());
@@ -54,7 +52,7 @@ TEST(StoreRetention, ReusedPagesOutlastATurnoverOfUnusedOnes) {
 }
 
 TEST(StoreRetention, ContinuedConversationsCountAsReused) {
-  World world;
+  EvictingStore world;
   KvCacheEntry session(world.pool);
   ASSERT_TRUE(feed(session, random_tokens(2, 128)).ok());
   ASSERT_TRUE(world.store.insert(kAlice, session).ok());
@@ -67,7 +65,7 @@ TEST(StoreRetention, ContinuedConversationsCountAsReused) {
 }
 
 TEST(StoreRetention, DeclaredPrefixesAreEvictedLast) {
-  World world;
+  EvictingStore world;
   const Tokens system = random_tokens(4, 150), used = random_tokens(5, 128);
   world.insert(system, {.retention = Retention::kPrefix});
   world.insert(used);
@@ -80,7 +78,7 @@ TEST(StoreRetention, DeclaredPrefixesAreEvictedLast) {
 }
 
 TEST(StoreRetention, APrefixCanBeDeclaredLater) {
-  World world;
+  EvictingStore world;
   const Tokens system = random_tokens(6, 150);
   world.insert(system);
   world.insert(concat(system, random_tokens(7, 300)));
@@ -90,7 +88,7 @@ TEST(StoreRetention, APrefixCanBeDeclaredLater) {
 }
 
 TEST(StoreRetention, HeldLeavesDoNotHideIdleOnes) {
-  World world;
+  EvictingStore world;
   std::vector<KvCacheEntry> held;
   for (uint64_t i = 0; i < 10; ++i) {
     held.emplace_back(world.pool);
@@ -105,7 +103,7 @@ TEST(StoreRetention, HeldLeavesDoNotHideIdleOnes) {
 }
 
 TEST(StoreExtent, FullPagesExtentDoesNotStoreThePartialPage) {
-  World world;
+  EvictingStore world;
   KvCacheEntry session(world.pool);
   const Tokens first = random_tokens(9, 100), second = random_tokens(10, 60);
   ASSERT_TRUE(feed(session, first).ok());

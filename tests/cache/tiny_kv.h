@@ -13,6 +13,10 @@
 
 namespace ibid {
 
+// Namespaces of the store.
+inline constexpr const char* kAlice = "alice";
+inline constexpr const char* kBob = "bob";
+
 // 2 layers, 2 KV heads of 8 dimensions.
 KvLayout tiny_layout(KvDType dtype);
 // As tiny_layout(), with two recurrent layers, whose states are pure functions of the tokens too.

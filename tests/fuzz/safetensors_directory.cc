@@ -19,8 +19,8 @@ constexpr std::string_view kSuffixes[] = {".weight",       ".qweight",       ".q
                                           ".g_idx",        ".weight_packed", ".weight_scale", ".weight_zero_point",
                                           ".weight_shape", "_blocks",        "_scales",       ".weight_scale_inv",
                                           ".bias",         "_scale",         ".weight_g_idx"};
-constexpr std::string_view kTypes[] = {"F32",     "F16", "BF16", "I32", "U8",  "F8_E4M3",
-                                       "F8_E5M2", "I64", "F64",  "I8",  "BOOL"};
+constexpr std::string_view kTypeNames[] = {"F32",     "F16", "BF16", "I32", "U8",  "F8_E4M3",
+                                           "F8_E5M2", "I64", "F64",  "I8",  "BOOL"};
 constexpr size_t kTypeBytes[] = {4, 2, 2, 4, 1, 1, 1, 8, 8, 1, 1};
 constexpr uint64_t kDims[] = {1, 2, 4, 8, 16, 32, 64, 0, 3, 128};
 
@@ -61,15 +61,15 @@ std::string bytes_of(uint64_t n, Script& script) {
 }
 
 SafetensorsPart stored(std::string_view name, Part part, Script& script) {
-  size_t type = static_cast<size_t>(std::ranges::find(kTypes, part.dtype) - std::begin(kTypes));
+  size_t type = static_cast<size_t>(std::ranges::find(kTypeNames, part.dtype) - std::begin(kTypeNames));
   if (const uint8_t choice = script.byte(); choice >= 232) {
     if (choice % 4 == 0) part.suffix = script.pick(kSuffixes);
-    if (choice % 4 == 1) type = script.below(std::size(kTypes));
+    if (choice % 4 == 1) type = script.below(std::size(kTypeNames));
     if (choice % 4 == 2) part.rows = script.pick(kDims);
     if (choice % 4 == 3) part.cols = script.pick(kDims);
   }
   const std::string shape = "[" + std::to_string(part.rows) + "," + std::to_string(part.cols) + "]";
-  return {std::string(name) + std::string(part.suffix), std::string(kTypes[type]), shape,
+  return {std::string(name) + std::string(part.suffix), std::string(kTypeNames[type]), shape,
           bytes_of(part.rows * part.cols * kTypeBytes[type], script)};
 }
 

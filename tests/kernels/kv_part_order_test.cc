@@ -12,12 +12,12 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kHeadDims[] = {1, 4, 7, 16, 64, 80, 128};
+constexpr size_t kPartHeadDims[] = {1, 4, 7, 16, 64, 80, 128};
 
 // The numbers of a part do not overlap and fill it completely.
 TEST(KvPartOrder, NumbersFillThePartWithoutOverlap) {
   for (const KvRowFormat format : kKvFormats) {
-    for (const size_t head_dim : kHeadDims) {
+    for (const size_t head_dim : kPartHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
       for (const bool keys : {true, false}) {
         const KvPartOrder order = keys ? key_order(block) : value_order(block);
@@ -60,7 +60,7 @@ TEST(KvPartOrder, MatchesTheDocumentedLayouts) {
 TEST(KvPartOrder, CopiesRowsAndNothingElse) {
   const Kernels& kernels = kernels_for(Isa::kRef);
   for (const KvRowFormat format : kKvFormats) {
-    for (const size_t head_dim : kHeadDims) {
+    for (const size_t head_dim : kPartHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
       std::vector<std::byte> from(block.bytes);
       for (size_t position = 0; position < kPagePositions; ++position) {

@@ -9,11 +9,11 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kHeadDims[] = {1, 3, 8, 16, 24, 40, 64, 80, 96, 100, 128, 256};
+constexpr size_t kStoredHeadDims[] = {1, 3, 8, 16, 24, 40, 64, 80, 96, 100, 128, 256};
 
 TEST(KvHeadBlock, PartsAreAlignedAndDoNotOverlap) {
   for (const KvRowFormat format : kKvFormats) {
-    for (size_t head_dim : kHeadDims) {
+    for (size_t head_dim : kStoredHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
       const auto half_bytes = [](KvNumberFormat part) {
         return part == KvNumberFormat::kF32    ? 8u
@@ -48,7 +48,7 @@ class KvStore : public ::testing::TestWithParam<Isa> {};
 // Stores a whole page, its positions in a scattered order, from rows at unaligned addresses.
 TEST_P(KvStore, WritesTheSameBytesAsRef) {
   for (const KvRowFormat format : kKvFormats) {
-    for (size_t head_dim : kHeadDims) {
+    for (size_t head_dim : kStoredHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
       AlignedBytes want(block.bytes), got(block.bytes);
       FloatSequence sequence(head_dim);
@@ -106,7 +106,7 @@ float half_step(KvNumberFormat part, const std::vector<float>& x, size_t d) {
 TEST(KvLoad, RoundTripErrorIsAtMostHalfAStep) {
   const Kernels& ref = kernels_for(Isa::kRef);
   for (const KvRowFormat format : kKvFormats) {
-    for (size_t head_dim : kHeadDims) {
+    for (size_t head_dim : kStoredHeadDims) {
       StoredPages pages(ref, format, 1, head_dim, 64, head_dim);
       std::vector<float> k(head_dim), v(head_dim);
       for (size_t p = 0; p < 64; ++p) {

@@ -20,7 +20,7 @@ namespace {
 
 constexpr size_t kBlockPages = kAttentionBlock / kPagePositions;
 
-struct Layer {
+struct SharedLayer {
   const char* name;
   size_t n_heads, n_kv_heads, head_dim;
   float softcap = 0;
@@ -28,13 +28,13 @@ struct Layer {
   size_t window = 0;
 };
 
-constexpr Layer kLayers[] = {{"groups of three", 9, 3, 64},
-                             {"groups of one", 2, 2, 40},
-                             {"groups of four, sinks and a soft cap", 4, 1, 24, 3.0f, true},
-                             {"groups of eight", 8, 1, 16},
-                             {"a window that hides nothing", 3, 1, 16, 0, false, 2000},
-                             {"a window that some sequences have outgrown", 3, 1, 16, 0, true, 850},
-                             {"a short window", 3, 1, 16, 0, false, 100}};
+constexpr SharedLayer kLayers[] = {{"groups of three", 9, 3, 64},
+                                   {"groups of one", 2, 2, 40},
+                                   {"groups of four, sinks and a soft cap", 4, 1, 24, 3.0f, true},
+                                   {"groups of eight", 8, 1, 16},
+                                   {"a window that hides nothing", 3, 1, 16, 0, false, 2000},
+                                   {"a window that some sequences have outgrown", 3, 1, 16, 0, true, 850},
+                                   {"a short window", 3, 1, 16, 0, false, 100}};
 
 // One sequence: its new rows, and its pages, the first of which may belong to another sequence.
 struct Sequence {
@@ -47,7 +47,7 @@ struct Sequence {
 // Several sequences that share pages; owns the pages.
 class Family {
  public:
-  Family(const Layer& layer, KvRowFormat format) : layer_(layer), format_(format) {}
+  Family(const SharedLayer& layer, KvRowFormat format) : layer_(layer), format_(format) {}
 
   // Adds a sequence whose first n_shared pages are those of sequence `parent`; its later pages are its own.
   void add(size_t first_position, size_t n_rows, size_t parent = 0, size_t n_shared = 0) {
@@ -62,7 +62,7 @@ class Family {
   const KvHeadBlock& block() const { return memory_[0]->block; }
 
  private:
-  const Layer& layer_;
+  const SharedLayer& layer_;
   KvRowFormat format_;
   std::vector<std::unique_ptr<StoredPages>> memory_;
   std::vector<Sequence> sequences_;
@@ -70,7 +70,7 @@ class Family {
 
 // Sequences of all kinds: decoded rows, drafts, a prefill, an unrelated sequence, sequences that share blocks with one
 // or two others, one that ends within its shared pages, and one without rows. Comments have their numbers.
-Family mixed_family(const Layer& layer, KvRowFormat format, size_t prefill_rows) {
+Family mixed_family(const SharedLayer& layer, KvRowFormat format, size_t prefill_rows) {
   Family family(layer, format);
   family.add(900, 1);                    // 0
   family.add(830, 1);                    // 1  unrelated
@@ -85,16 +85,16 @@ Family mixed_family(const Layer& layer, KvRowFormat format, size_t prefill_rows)
   return family;
 }
 
-std::vector<float> sinks_of(const Layer& layer) {
+std::vector<float> sinks_of(const SharedLayer& layer) {
   std::vector<float> sinks;
   for (size_t h = 0; layer.sinks && h < layer.n_heads; ++h) sinks.push_back(0.5f * static_cast<float>(h) - 1.0f);
   return sinks;
 }
 
-size_t stride_of(const Layer& layer) { return (layer.n_heads * layer.head_dim + 15) / 16 * 16; }
+size_t stride_of(const SharedLayer& layer) { return (layer.n_heads * layer.head_dim + 15) / 16 * 16; }
 
 // Returns `out` of the sequences `which`, row by row in that order.
-std::vector<float> run(const Kernels& kernels, const Layer& layer, const Family& family,
+std::vector<float> run(const Kernels& kernels, const SharedLayer& layer, const Family& family,
                        const std::vector<size_t>& which, bool share, int n_threads) {
   const std::vector<float> sinks = sinks_of(layer);
   AttentionShape shape{layer.n_heads, layer.n_kv_heads, layer.head_dim};
@@ -133,7 +133,7 @@ std::vector<size_t> everyone(const Family& family) {
 }
 
 // Computes each sequence alone, one after the other, and returns all outputs.
-std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const Family& family) {
+std::vector<float> one_by_one(const Kernels& kernels, const SharedLayer& layer, const Family& family) {
   std::vector<float> all;
   for (size_t i = 0; i < family.sequences().size(); ++i) {
     if (family.sequences()[i].n_rows == 0) continue;
@@ -143,24 +143,24 @@ std::vector<float> one_by_one(const Kernels& kernels, const Layer& layer, const 
   return all;
 }
 
-const Kernels& best() { return kernels_for(*active_isa()); }
+const Kernels& best_kernels() { return kernels_for(*active_isa()); }
 size_t prefill_rows() { return *active_isa() == Isa::kRef ? 5 : 150; }  // fewer rows for the slow scalar kernels
 
 class SharedBlocksTest : public ::testing::TestWithParam<KvRowFormat> {};
 
 TEST_P(SharedBlocksTest, SharingDoesNotChangeABit) {
-  for (const Layer& layer : kLayers) {
+  for (const SharedLayer& layer : kLayers) {
     const Family family = mixed_family(layer, GetParam(), prefill_rows());
-    const auto alone = one_by_one(best(), layer, family);
+    const auto alone = one_by_one(best_kernels(), layer, family);
     for (const int n_threads : {1, 2, 3, 8}) {
       SCOPED_TRACE(std::string(layer.name) + ", " + std::to_string(n_threads) + " threads");
-      ASSERT_TRUE(same_bits(run(best(), layer, family, everyone(family), true, n_threads), alone));
+      ASSERT_TRUE(same_bits(run(best_kernels(), layer, family, everyone(family), true, n_threads), alone));
     }
   }
 }
 
 TEST_P(SharedBlocksTest, InstructionSetsAgree) {
-  const Layer& layer = kLayers[0];
+  const SharedLayer& layer = kLayers[0];
   const Family family = mixed_family(layer, GetParam(), 5);
   const auto alone = one_by_one(kernels_for(Isa::kRef), layer, family);
   for (const Isa isa : kAllIsas) {
@@ -182,12 +182,12 @@ void counting_attend_tile(const KvHeadBlock& block, const AttendTile& tile, std:
     const std::lock_guard lock(counts_mutex);
     ++counts[tile.heads[0]];
   }
-  best().attend_tile(block, tile, scratch);
+  best_kernels().attend_tile(block, tile, scratch);
 }
 
 // Returns how often each block of each head is read in a pass over the whole family.
-std::map<const std::byte*, size_t> reads(const Layer& layer, const Family& family, bool share, int n_threads) {
-  Kernels kernels = best();
+std::map<const std::byte*, size_t> reads(const SharedLayer& layer, const Family& family, bool share, int n_threads) {
+  Kernels kernels = best_kernels();
   kernels.attend_tile = counting_attend_tile;
   counts.clear();
   run(kernels, layer, family, everyone(family), share, n_threads);
@@ -200,7 +200,7 @@ size_t reads_of(const std::map<const std::byte*, size_t>& of, const Family& fami
   return at == of.end() ? 0 : at->second;
 }
 
-Family decoding_family(const Layer& layer, size_t n_sequences, size_t n_rows) {
+Family decoding_family(const SharedLayer& layer, size_t n_sequences, size_t n_rows) {
   Family family(layer, KvDType::kF16);
   family.add(800, n_rows);
   for (size_t i = 1; i < n_sequences; ++i) family.add(800 + i, n_rows, 0, 12);
@@ -208,7 +208,7 @@ Family decoding_family(const Layer& layer, size_t n_sequences, size_t n_rows) {
 }
 
 TEST(SharedBlocks, SharedAndOwnBlocksAreReadOnce) {
-  const Layer& layer = kLayers[0];
+  const SharedLayer& layer = kLayers[0];
   const Family family = decoding_family(layer, 8, 8);
   const auto apart = reads(layer, family, false, 1);
   EXPECT_EQ(reads_of(apart, family, 0, 0, 0), 8u);
@@ -220,7 +220,7 @@ TEST(SharedBlocks, SharedAndOwnBlocksAreReadOnce) {
 }
 
 TEST(SharedBlocks, SharedBlocksAreReadOnceAtEveryDepth) {
-  const Layer& layer = kLayers[0];
+  const SharedLayer& layer = kLayers[0];
   Family family(layer, KvDType::kF16);
   family.add(1100, 1);
   family.add(1030, 1, 0, 4);
@@ -235,7 +235,7 @@ TEST(SharedBlocks, SharedBlocksAreReadOnceAtEveryDepth) {
 // With three query heads per KV head a tile has 64 tokens. If there are more sequences than fit into one, each tile
 // reads the shared blocks once, and each sequence's own blocks are read once.
 TEST(SharedBlocks, SharedBlocksAreReadOncePerTile) {
-  const Layer& layer = kLayers[0];
+  const SharedLayer& layer = kLayers[0];
   const Family family = decoding_family(layer, 65, 1);
   const auto together = reads(layer, family, true, 2);
   EXPECT_EQ(reads_of(together, family, 0, 1, 2), 2u);
@@ -244,7 +244,7 @@ TEST(SharedBlocks, SharedBlocksAreReadOncePerTile) {
 
 // With sharing, a sequence with a long chunk is in as many tiles as if it were alone.
 TEST(SharedBlocks, SharingDoesNotIncreaseReadsOfOwnBlocks) {
-  const Layer& layer = kLayers[0];
+  const SharedLayer& layer = kLayers[0];
   Family family(layer, KvDType::kF16);
   family.add(512, 40);
   family.add(520, 60, 0, 4);   // does not fit into the tile of the 40 rows before
@@ -258,7 +258,7 @@ TEST(SharedBlocks, SharingDoesNotIncreaseReadsOfOwnBlocks) {
 }
 
 TEST(SharedBlocks, WindowThatHidesPositionsDisablesSharing) {
-  Layer layer = kLayers[0];
+  SharedLayer layer = kLayers[0];
   layer.window = 750;
   const Family family = decoding_family(layer, 4, 1);
   EXPECT_EQ(reads_of(reads(layer, family, true, 1), family, 0, 0, 1), 4u);

@@ -179,7 +179,8 @@ TEST_F(ServeCommand, ReplacedModelFileIsUsedAfterRunningAnswers) {
   std::filesystem::rename(other, model_);
   RawClient next(port);
   next.send(chat_text(20, R"(,"temperature":0)"));
-  EXPECT_THAT(long_one.read_all(), HasSubstr("data: [DONE]")) << "the running answer is completed by the old model";
+  EXPECT_THAT(long_one.read_to("data: [DONE]"), HasSubstr("data: [DONE]"))
+      << "the running answer is completed by the old model";
   EXPECT_EQ(content_of(next.read_response()), expected_new);
   // Overwrites the file in place with its first half.
   std::filesystem::resize_file(model_, std::filesystem::file_size(model_) / 2);
