@@ -22,7 +22,7 @@ import sys
 
 import compare
 
-# Of a turn: key of the line, setting and `what` of its row, label, colour.
+# The ways to take a turn: the key of a line, `setting` and `what` of its row, the label, the colour (None: not drawn).
 WAYS = (("cold_ms", "read again", "first token", "without the cache", "#b0413e"),
         ("resumed_ms", "from disk", "first token", "cache on disk, new process", "#8a8a8a"),
         ("warm_ms", "reuse", "first token", "ibid", "#1f6f8b"),

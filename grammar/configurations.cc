@@ -25,6 +25,7 @@ uint64_t hash_items(const std::vector<StackItem>& items, uint64_t seed) {
 }
 
 constexpr size_t kItemBytes = sizeof(StackItem);
+constexpr size_t kStackBytes = sizeof(std::vector<StackItem>);
 constexpr size_t kIndexBytes = 64;  // approximate size of an index entry
 
 }  // namespace
@@ -210,7 +211,7 @@ StackId Configurations::stack_of(std::vector<StackItem> returns) {
     if (stacks_[at->second] == returns) return at->second;
   }
   const auto id = static_cast<StackId>(stacks_.size());
-  n_bytes_ += sizeof(returns) + returns.size() * kItemBytes + kIndexBytes;
+  n_bytes_ += kStackBytes + returns.size() * kItemBytes + kIndexBytes;
   stack_index_.emplace(hash, id);
   stacks_.push_back(std::move(returns));
   return id;

@@ -145,9 +145,9 @@ Status ObjectCompiler::compile_patterns() {
   for (const auto& [pattern, schema] : part_.pattern_properties) {
     TRY(document_.spend(pattern.size(), part_.schema));
     Status status;
-    const GrammarRules names = canonical_rules([&](GrammarRules& rules) {
+    const GrammarRules names = canonical_rules([&, &regex = pattern](GrammarRules& rules) {
       const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
-      Result<ExprId> expr = parse_regex(pattern, RegexMatch::kSearch, write, rules);
+      Result<ExprId> expr = parse_regex(regex, RegexMatch::kSearch, write, rules);
       if (!expr.ok()) status = expr.status();
       return expr.ok() ? *expr : rules.nothing();
     });

@@ -62,7 +62,7 @@ template <typename Visitor>
 void visit_gguf_strings(const GgufEntry& entry, Visitor visit) {
   std::span<const std::byte> rest = entry.payload;
   for (uint64_t i = 0; i < entry.count && rest.size() >= sizeof(uint64_t); ++i) {
-    uint64_t length;
+    uint64_t length = 0;
     std::memcpy(&length, rest.data(), sizeof(length));
     rest = rest.subspan(sizeof(length));
     if (length > rest.size()) return;

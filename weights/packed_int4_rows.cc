@@ -17,7 +17,7 @@ constexpr uint64_t kPerWord = 8;
 constexpr int kMiddle = 8;  // the zero point of symmetric matrices
 
 uint32_t word_at(const TensorView& tensor, uint64_t index) {
-  uint32_t word;
+  uint32_t word = 0;
   std::memcpy(&word, tensor.data.data() + 4 * index, sizeof word);
   return word;
 }
@@ -90,7 +90,7 @@ class PackedInt4Rows : public RowSource {
     const bool compressed = layout_.packing == Int4Packing::kCompressed;
     const uint64_t index = compressed ? row * layout_.n_groups + group : group * layout_.n_out + row;
     const size_t size = dtype_block(scales_.dtype).bytes;
-    float value;
+    float value = 0;
     dequantize_row(scales_.dtype, scales_.data.subspan(index * size, size), {&value, 1});
     return value;
   }

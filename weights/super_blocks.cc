@@ -126,12 +126,12 @@ void apply_signs(unsigned signs, int8_t* codes) {
 // Adds the eighth sign bit, which makes the number of set bits even.
 unsigned even_signs(unsigned seven) { return seven | static_cast<unsigned>(std::popcount(seven) & 1) << 7; }
 
-void put_eight(const int8_t* book, unsigned index, unsigned signs, int8_t* codes) {
+void put_eight(const int8_t* book, size_t index, unsigned signs, int8_t* codes) {
   std::memcpy(codes, book + 8 * index, 8);
   apply_signs(signs, codes);
 }
 
-void put_two_fours(const int8_t* book, unsigned first, unsigned second, unsigned signs, int8_t* codes) {
+void put_two_fours(const int8_t* book, size_t first, size_t second, unsigned signs, int8_t* codes) {
   std::memcpy(codes, book + 4 * first, 4);
   std::memcpy(codes + 4, book + 4 * second, 4);
   apply_signs(signs, codes);
@@ -147,7 +147,7 @@ void split_nibble_scales(const uint8_t* packed, size_t n, SuperBlock& block) {
 
 // Writes the eight codes of codebook entry `index`. For each of its values g in {-1, 0, 1} the code is 8 g - 1 if
 // `down` is set, else 8 g + 1.
-void put_shifted(const int8_t* book, unsigned index, bool down, int8_t* codes) {
+void put_shifted(const int8_t* book, size_t index, bool down, int8_t* codes) {
   const int8_t* entry = book + 8 * index;
   for (size_t i = 0; i < 8; ++i) codes[i] = static_cast<int8_t>(8 * entry[i] + (down ? -1 : 1));
 }

@@ -57,14 +57,14 @@ struct LineReader::Terminal {
 // on, Ctrl-C always ends a line instead of the process.
 struct LineReader::PlainTerminal {
   PlainTerminal() {
-    CHECK(pipe2(interrupts, O_CLOEXEC | O_NONBLOCK) == 0);
-    interrupt_fd = interrupts[1];
+    CHECK(pipe2(interrupts_, O_CLOEXEC | O_NONBLOCK) == 0);
+    interrupt_fd = interrupts_[1];
   }
   ~PlainTerminal() {
-    if (handles_interrupts) sigaction(SIGINT, &before, nullptr);
+    if (handles_interrupts_) sigaction(SIGINT, &before_, nullptr);
     interrupt_fd = -1;
-    close(interrupts[0]);
-    close(interrupts[1]);
+    close(interrupts_[0]);
+    close(interrupts_[1]);
   }
   PlainTerminal(const PlainTerminal&) = delete;
   PlainTerminal& operator=(const PlainTerminal&) = delete;
@@ -76,9 +76,9 @@ struct LineReader::PlainTerminal {
   // Reads a line without its newline.
   Outcome read_line(std::string& line);
 
-  int interrupts[2] = {-1, -1};
-  bool handles_interrupts = false;
-  struct sigaction before {};
+  int interrupts_[2] = {-1, -1};
+  bool handles_interrupts_ = false;
+  struct sigaction before_ {};
 };
 
 LineReader::LineReader(bool interactive) {
@@ -117,20 +117,20 @@ LineReader::Outcome LineReader::read(std::string& message, bool keep) {
 }
 
 void LineReader::PlainTerminal::handle_interrupts() {
-  if (std::exchange(handles_interrupts, true)) return;
+  if (std::exchange(handles_interrupts_, true)) return;
   struct sigaction action {};
   action.sa_handler = note_interrupt;
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, &before);
+  sigaction(SIGINT, &action, &before_);
 }
 
 LineReader::Outcome LineReader::PlainTerminal::read_line(std::string& line) {
   line.clear();
   for (;;) {
-    pollfd sources[2] = {{STDIN_FILENO, POLLIN, 0}, {interrupts[0], POLLIN, 0}};
+    pollfd sources[2] = {{STDIN_FILENO, POLLIN, 0}, {interrupts_[0], POLLIN, 0}};
     if (poll(sources, 2, -1) < 0) continue;  // interrupted by a signal
     char c = 0;
-    if (sources[1].revents != 0 && ::read(interrupts[0], &c, 1) == 1) return Outcome::kInterrupted;
+    if (sources[1].revents != 0 && ::read(interrupts_[0], &c, 1) == 1) return Outcome::kInterrupted;
     if (sources[0].revents == 0) continue;
     const ssize_t n = ::read(STDIN_FILENO, &c, 1);
     if (n < 0 && errno == EINTR) continue;

@@ -149,7 +149,7 @@ std::string RemoteModel::name() const {
 }
 
 Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, const std::string& name) {
-  auto remote = std::make_shared<RemoteModel>(ChatServer(std::move(address)));
+  auto remote = std::make_shared<RemoteModel>(RemoteModel{.server = ChatServer(std::move(address))});
   remote->model.name = name;
   Result<std::vector<ServedModel>> models = remote->server.models();
   if (!models.ok() && models.status().code() == ErrorCode::kNotFound && !name.empty()) return remote;

@@ -319,7 +319,9 @@ uint64_t bytes_to_check(const std::vector<TensorUse>& uses) {
 
 void add_findings(WeightReport& report, std::vector<Finding> findings) {
   for (Finding& finding : findings) report.findings.push_back(std::move(finding));
-  std::ranges::stable_partition(report.findings, [](const Finding& finding) { return is_damage(finding.kind); });
+  // Not std::ranges::stable_partition: clang 14 cannot compile libstdc++'s.
+  std::stable_partition(report.findings.begin(), report.findings.end(),
+                        [](const Finding& finding) { return is_damage(finding.kind); });
 }
 
 Result<WeightReport> check_weights(const ModelFile& file, const std::vector<TensorUse>& uses, const ModelConfig* config,

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = ".pull-";
 constexpr size_t kNameDigits = 24;
 constexpr size_t kDirectoryDigits = 6;  // added by mkdtemp
-constexpr time_t kAbandonedSeconds = 7 * 24 * 3600;
+constexpr time_t kAbandonedSeconds = time_t{7} * 24 * 3600;
 
 Status system_error(const std::string& path) { return {ErrorCode::kIo, path + ": " + std::strerror(errno)}; }
 

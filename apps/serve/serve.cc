@@ -82,6 +82,7 @@ class EndSignals {
       const std::lock_guard lock(mutex_);
       leaves_ = true;
     }
+    // watch() receives it by sigwait(). NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);

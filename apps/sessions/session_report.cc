@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kNameColumns = 14, kTimeColumns = 12, kModelColumns = 14, kWordsColumns = 17;
 constexpr size_t kFirstWords = 200;
 constexpr int64_t kNsPerSecond = 1'000'000'000;
-constexpr int64_t kHalfAYearNs = 182 * 24 * 3600 * kNsPerSecond;
+constexpr int64_t kHalfAYearNs = int64_t{182} * 24 * 3600 * kNsPerSecond;
 
 std::string formatted_time(int64_t ns, const char* format, bool local) {
   const std::time_t seconds = static_cast<std::time_t>(ns / kNsPerSecond);

@@ -1,6 +1,7 @@
 #include "bench/lab/figure_table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 
@@ -136,8 +137,7 @@ std::string figure_row(const Figure& figure, std::span<const Rival> rivals) {
     line += right(spread ? short_number(figure.value.q1) + "-" + short_number(figure.value.q3) : "", kQuartilesWidth);
     line += right(work_of(figure.throughput), kWorkWidth);
     const bool known = figure.throughput.field != nullptr && figure.throughput.peak > 0;
-    line +=
-        right(known ? std::to_string(static_cast<int>(figure.throughput.percent() + 0.5)) + " %" : "", kPercentWidth);
+    line += right(known ? std::to_string(std::lround(figure.throughput.percent())) + " %" : "", kPercentWidth);
     rows = with_note(line, figure.note);
   }
   for (const Rival& rival : rivals) {

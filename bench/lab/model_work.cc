@@ -51,7 +51,7 @@ constexpr size_t kDecodeTokens = 8;
 constexpr int kPacePasses = 2;  // the first pass is a warm-up
 // Attention multiplies floats, at about half the rate of the linear layers' int8.
 constexpr double kFloatsToInt8 = 2;
-constexpr double kPeaksPerFigure_s = 0.1;  // time to measure the machine's peaks, once per figure
+constexpr double kPeaksSeconds = 0.1;  // time to measure the machine's peaks, once per figure
 
 double seconds_since(int64_t start) { return 1e-3 * milliseconds_since(system_clock(), start); }
 
@@ -72,7 +72,7 @@ Result<double> timed_passes(LanguageModel& model, KvCacheEntry& entry, size_t to
 double sampled_s(size_t rounds, double one_s) {
   const double n = std::clamp(kLeastSampledSeconds / std::max(one_s, 1e-9), static_cast<double>(rounds),
                               static_cast<double>(std::max(rounds, kMostSamples)));
-  return (n + 1) * one_s + kPeaksPerFigure_s;
+  return (n + 1) * one_s + kPeaksSeconds;
 }
 
 double conversation_s(const PlannedRun& run, const ModelPace& pace) {

@@ -173,7 +173,7 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
 }
 
 // Returns a session with a conversation of `history` tokens, or a few more.
-Result<ChatSession> TurnCurveBench::begin_conversation(std::shared_ptr<Engine> engine, size_t history) const {
+Result<ChatSession> TurnCurveBench::begin_conversation(const std::shared_ptr<Engine>& engine, size_t history) const {
   SessionOptions options;
   options.cache_namespace = kNamespace;
   options.repair_when_idle = false;  // with two engines on one model, nothing may run between the turns

@@ -101,7 +101,7 @@ class TurnCurveBench {
   std::string question(size_t round) const;
 
   Result<Prepared> prepare(size_t history);
-  Result<ChatSession> begin_conversation(std::shared_ptr<Engine> engine, size_t history) const;
+  Result<ChatSession> begin_conversation(const std::shared_ptr<Engine>& engine, size_t history) const;
   Status write_cache_directory(size_t history);
   Result<Sample> ask(ChatSession session, size_t round, double spent_ms) const;
   Result<Sample> warm_turn(const Prepared& prepared, size_t round) const;

@@ -19,7 +19,7 @@ using Word = uint32_t[kLanes];
 using Blocks = const std::byte* [kLanes];
 
 inline uint32_t load_word(const std::byte* at) {
-  uint32_t word;
+  uint32_t word = 0;
   std::memcpy(&word, at, sizeof word);
   return word;
 }

@@ -100,7 +100,7 @@ PanelFormat panel_format(PanelType type) {
 namespace {
 
 uint16_t bits_at(const std::byte* p, size_t index) {
-  uint16_t bits;
+  uint16_t bits = 0;
   std::memcpy(&bits, p + 2 * index, 2);
   return bits;
 }
@@ -128,7 +128,7 @@ float panel_min(const PanelFormat& format, const std::byte* chunk, size_t group,
 
 float f8_value(PanelType type, const std::byte* panel, size_t k, size_t lane) {
   const std::byte* chunk = panel + k / kQuantBlock * kF8ChunkBytes;
-  float scale;
+  float scale = 0;
   std::memcpy(&scale, chunk + lane * sizeof scale, sizeof scale);
   const std::byte code = chunk[kPanelRows * sizeof scale + k % kQuantBlock * kPanelRows + lane];
   return fp16_to_float(f8_half(type, std::to_integer<uint8_t>(code))) * scale;

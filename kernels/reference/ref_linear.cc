@@ -31,7 +31,7 @@ struct Block {
     int value = k < 16 ? byte & 15 : byte >> 4;
     const std::byte* more = codes + kQuantBlock * kPanelRows / 2;
     if (format->bits == 5) {
-      uint32_t fifth;
+      uint32_t fifth = 0;
       std::memcpy(&fifth, more + 4 * lane, 4);
       value |= static_cast<int>((fifth >> (8 * (k % 4) + k / 4)) & 1u) << 4;
     }
@@ -48,11 +48,11 @@ float float_weight(const PackedMatrix& w, const std::byte* panel, size_t k, size
   if (panel_is_f8(w.type)) return f8_value(w.type, panel, k, lane);
   const size_t index = k * kPanelRows + lane;
   if (w.type == PanelType::kPF) {
-    float value;
+    float value = 0;
     std::memcpy(&value, panel + 4 * index, 4);
     return value;
   }
-  uint16_t bits;
+  uint16_t bits = 0;
   std::memcpy(&bits, panel + 2 * index, 2);
   return w.type == PanelType::kPH ? fp16_to_float(bits) : bf16_to_float(bits);
 }

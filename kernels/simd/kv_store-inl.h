@@ -154,7 +154,7 @@ void store_key_codes(const KvHeadBlock& block, std::byte* head, size_t position,
     alignas(64) int8_t codes[16];
     // Adding 128 to a byte flips its highest bit, and so does xor with -128, which fits an int8_t.
     store_i8(codes, quantize(k + d, n - d, key.inverse));
-    for (size_t i = 0; i < 16; ++i) codes[i] = static_cast<int8_t>(codes[i] ^ -128);
+    for (int8_t& code : codes) code = static_cast<int8_t>(code ^ -128);
     for (size_t i = 0; i < 16 && d + i < block.k_dim; i += 4) {
       __builtin_memcpy(keys + (d + i) * kKeyGroup, codes + i, 4);
     }

@@ -178,7 +178,7 @@ IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // 0..255
 }
 // Stores the high and the low bytes of the 64 numbers of x, 0..65535.
 IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&x)[4]) {
-  for (int i = 0; i < 4; ++i) {
+  for (size_t i = 0; i < 4; ++i) {
     store_u8(high + 16 * i, shift_right<8>(x[i]));
     store_u8(low + 16 * i, bit_and(x[i], set1(int32_t{255})));
   }
@@ -195,7 +195,7 @@ IBID_INLINE void store_bytes(void* p, B64 x) {
   _mm256_store_si256(at + 1, x.b);
 }
 IBID_INLINE B64 spread4(const void* p) {
-  int32_t word;
+  int32_t word = 0;
   __builtin_memcpy(&word, p, 4);
   return {_mm256_set1_epi32(word), _mm256_set1_epi32(word)};
 }

@@ -152,7 +152,7 @@ IBID_INLINE B64 load_bytes(const void* p) { return {_mm512_load_si512(p)}; }  //
 IBID_INLINE void store_bytes(void* p, B64 a) { _mm512_store_si512(p, a.v); }
 // Broadcasts the 4 bytes at p to every lane.
 IBID_INLINE B64 spread4(const void* p) {
-  int32_t word;
+  int32_t word = 0;
   __builtin_memcpy(&word, p, 4);
   return {_mm512_set1_epi32(word)};
 }

@@ -54,7 +54,7 @@ std::string text_of(const Json& object, const char* key) {
 }
 
 // Returns "mean" for "mean_tokens" and "last" for "lasttoken", the names of flags and modes.
-std::string plain_mode(std::string mode) {
+std::string plain_mode(const std::string& mode) {
   if (mode == "mean_tokens") return "mean";
   return mode == "lasttoken" ? "last" : mode;
 }

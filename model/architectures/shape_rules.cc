@@ -131,7 +131,8 @@ Status adjust_width(const Hyperparameters& file, size_t& width) {
   if (!adjusts) return {};
   TRY_ASSIGN(const double factor, file.positive(kFactor, 1e3, 1.0));
   TRY_ASSIGN(const size_t multiple, file.integer(kMultiple, 1, kMaxWidth, size_t{1}));
-  const auto scaled = static_cast<size_t>(factor * static_cast<double>(2 * width / 3));
+  const size_t two_thirds = 2 * width / 3;
+  const auto scaled = static_cast<size_t>(factor * static_cast<double>(two_thirds));
   width = (scaled + multiple - 1) / multiple * multiple;
   return {};
 }

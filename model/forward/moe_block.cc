@@ -64,10 +64,10 @@ void keep_best_groups(const RouterRule& rule, std::span<float> choice, std::span
 
 // Takes the best n_experts_active of `choice`, and lists them in ascending order.
 void take_best(std::span<float> choice, std::span<const float> scores, std::span<ExpertChoice> chosen) {
-  for (size_t i = 0; i < chosen.size(); ++i) {
+  for (ExpertChoice& taken : chosen) {
     const size_t best = best_of(choice);
     choice[best] = kTaken;
-    chosen[i] = {static_cast<uint32_t>(best), scores[best]};
+    taken = {static_cast<uint32_t>(best), scores[best]};
   }
   std::sort(chosen.begin(), chosen.end(), [](ExpertChoice a, ExpertChoice b) { return a.expert < b.expert; });
 }

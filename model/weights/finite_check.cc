@@ -37,7 +37,7 @@ bool any_has(std::span<const std::byte> row, Bits mask) {
 }
 
 uint16_t half_at(const std::byte* bytes) {
-  uint16_t bits;
+  uint16_t bits = 0;
   std::memcpy(&bits, bytes, sizeof bits);
   return bits;
 }
@@ -56,7 +56,7 @@ bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask
   constexpr size_t kCodes = 32;
   constexpr float kSmall = std::numeric_limits<float>::max() / 65536;  // all codes are below 65,536
   for (; !row.empty(); row = row.subspan(sizeof(float) + kCodes)) {
-    float scale;
+    float scale = 0;
     std::memcpy(&scale, row.data(), sizeof scale);
     if (!std::isfinite(scale)) return false;
     if (any_has<uint8_t>(row.subspan(sizeof scale, kCodes), mask)) return false;
@@ -112,7 +112,7 @@ bool mxfp4_is_finite(std::span<const std::byte> row) {
 
 bool doubles_are_finite(std::span<const std::byte> row) {
   for (size_t at = 0; at < row.size(); at += sizeof(double)) {
-    double value;
+    double value = 0;
     std::memcpy(&value, &row[at], sizeof value);
     if (!std::isfinite(static_cast<float>(value))) return false;
   }

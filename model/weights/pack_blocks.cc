@@ -17,9 +17,9 @@ constexpr uint32_t kOnes = 0x01010101u;  // times a byte, it repeats the byte fo
 
 // Makes signalling NaN quiet, as converting halves to float and back does.
 void quiet_halves(Word& halves) {
-  for (size_t r = 0; r < kLanes; ++r) {
-    const uint32_t half = halves[r] & 0xffffu;
-    halves[r] = half | ((half & 0x7fffu) > 0x7c00u ? 0x200u : 0u);
+  for (uint32_t& word : halves) {
+    const uint32_t half = word & 0xffffu;
+    word = half | ((half & 0x7fffu) > 0x7c00u ? 0x200u : 0u);
   }
 }
 
@@ -47,7 +47,7 @@ struct Plain {
     gather<kWords>(blocks, kFifthAt + (kFifth ? 4 : 0), codes);
     if constexpr (kFlip != 0) {
       for (Word& word : codes) {
-        for (size_t r = 0; r < kLanes; ++r) word[r] ^= kFlip;
+        for (uint32_t& lane : word) lane ^= kFlip;
       }
     }
     if constexpr (kFifth) {
@@ -84,7 +84,7 @@ struct Mxfp4 {
     Word codes[4];
     gather<4>(blocks, 1, codes);
     for (Word& word : codes) {
-      for (size_t r = 0; r < kLanes; ++r) word[r] &= 15 * not_eight(word[r]);
+      for (uint32_t& lane : word) lane &= 15 * not_eight(lane);
     }
     std::memcpy(chunk + format.codes_at() + half * sizeof codes, codes, sizeof codes);
   }

@@ -109,7 +109,7 @@ namespace {
 // Packs floats: a panel has the transposed rows. A word has one number of 32 bits, or two of 16.
 template <typename T>
 void pack_floats(Blocks& blocks, size_t n_cols, std::byte* out) {
-  constexpr size_t kPerWord = sizeof(uint32_t) / sizeof(T);
+  constexpr size_t kPerWord = 4 / sizeof(T);
   const size_t whole = n_cols / (4 * kPerWord) * (4 * kPerWord);
   for (size_t col = 0; col < whole; col += 4 * kPerWord, out += sizeof(Word[4])) {
     Word words[4];

@@ -15,13 +15,13 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxAhead = 64 * 1024;  // maximum bytes that are read of the next requests while one is answered
+constexpr size_t kMaxAhead = 64u << 10;  // maximum bytes that are read of the next requests while one is answered
 constexpr milliseconds kLookTime{
     50};  // interval of the checks that a client whose reading is paused is still connected
 constexpr milliseconds kLingerTime{1000};  // time for a client to read the reason for which it is refused
 constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded while lingering
-constexpr size_t kBodyBytesPerSecond = 256 * 1024;
-constexpr size_t kBodyStep = 64 * 1024;  // a body's deadline is extended after this many bytes
+constexpr size_t kBodyBytesPerSecond = 256u << 10;
+constexpr size_t kBodyStep = 64u << 10;  // a body's deadline is extended after this many bytes
 
 constexpr milliseconds kDeliveryLookTime{10};  // interval of the checks whether written bytes were delivered
 
@@ -75,7 +75,7 @@ class ClientExchange : public Exchange {
   void set_keep_alive(std::string bytes, std::chrono::milliseconds every) override {
     reply_->set_keep_alive(std::move(bytes), every);
   }
-  void set_figures(AnswerFigures figures) override { reply_->set_figures(std::move(figures)); }
+  void set_figures(const AnswerFigures& figures) override { reply_->set_figures(figures); }
   std::stop_token gone() const override { return reply_->gone(); }
 
  private:
@@ -88,8 +88,8 @@ class ClientExchange : public Exchange {
 // closed its socket never gets them, while one that has only ended its input may still read. Checks until the client's
 // kernel has acknowledged or refused every byte; at `until`, the rest counts as lost. Reports a loss to `reply`, then
 // calls `then`. Runs in callbacks of the transport, and uses its timer.
-void watch_delivery(std::shared_ptr<Transport> transport, std::shared_ptr<Reply> reply, Clock::time_point until,
-                    std::function<void()> then) {
+void watch_delivery(const std::shared_ptr<Transport>& transport, const std::shared_ptr<Reply>& reply,
+                    Clock::time_point until, const std::function<void()>& then) {
   const Delivery delivery = transport->delivery();
   const auto now = Clock::now();
   if (delivery == Delivery::kUnderWay && now < until) {

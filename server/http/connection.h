@@ -147,7 +147,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::shared_ptr<ServerRoom> room_;
   State state_ = State::kHandshake;
 
-  std::array<char, 16 * 1024> bytes_read_;
+  std::array<char, (16u << 10)> bytes_read_;
   std::string ahead_;        // bytes read but not parsed yet
   bool is_reading_ = false;  // a read of the transport is pending
   std::unique_ptr<RequestReader> reader_;

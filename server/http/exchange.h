@@ -83,7 +83,7 @@ class Exchange {
   virtual void set_keep_alive(std::string bytes, std::chrono::milliseconds every) = 0;
 
   // Sets figures for the log. Call before the response ends; the last call counts.
-  virtual void set_figures(AnswerFigures figures) { (void)figures; }
+  virtual void set_figures(const AnswerFigures& /*figures*/) {}
 
   // Requested when the client has left, when the total time is over, or when the server shuts down without waiting.
   virtual std::stop_token gone() const = 0;

@@ -48,7 +48,7 @@ Transport::Transport(Socket socket, ssl::context* tls, std::string client, bool 
 void Transport::handshake(Done done) {
   if (!tls_) return done(true, 0);
   tls_->async_handshake(ssl::stream_base::server,
-                        net::bind_executor(strand_, [done](NetError error) { done(!error, 0); }));
+                        net::bind_executor(strand_, [done = std::move(done)](NetError error) { done(!error, 0); }));
 }
 
 void Transport::read(std::span<char> room, Done done) {

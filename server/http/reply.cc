@@ -85,9 +85,9 @@ void Reply::set_keep_alive(std::string bytes, std::chrono::milliseconds every) {
   wake_up();  // the keep-alive may be due before the connection's timer
 }
 
-void Reply::set_figures(AnswerFigures figures) {
+void Reply::set_figures(const AnswerFigures& figures) {
   const std::lock_guard lock(mutex_);
-  record_.figures = std::move(figures);
+  record_.figures = figures;
 }
 
 void Reply::let_go() {

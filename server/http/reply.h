@@ -63,7 +63,7 @@ class Reply {
   bool send(std::string bytes);
   void end_stream();
   void set_keep_alive(std::string bytes, std::chrono::milliseconds every);
-  void set_figures(AnswerFigures figures);
+  void set_figures(const AnswerFigures& figures);
   void let_go();  // called when the handler makes no more calls
   std::stop_token gone() const { return gone_.get_token(); }
 

@@ -32,7 +32,7 @@ struct Admission {
 
 class RequestFilter {
  public:
-  RequestFilter(DoorRules rules, std::vector<ApiKey> keys, Router router);
+  RequestFilter(DoorRules rules, const std::vector<ApiKey>& keys, Router router);
 
   // is_local: the request came over a Unix socket, which browsers cannot use, so any Host is allowed. The result
   // contains text of the client only in CORS headers, which repeat the browser's Origin and header names.

@@ -94,7 +94,7 @@ constexpr size_t kLastChunkBytes = 5;  // length of "0\r\n\r\n"
 // A body that grows with the bytes received. Beast's own body reserves the size that the client announces.
 struct GrowingBody {
   using value_type = std::string;
-  class reader {
+  class reader {  // NOLINT(readability-identifier-naming): the name that Beast looks up
    public:
     template <bool isRequest, typename Fields>
     reader(beast::header<isRequest, Fields>&, std::string& text) : text_(text) {}

@@ -34,7 +34,7 @@ struct ServerOptions {
   int n_threads = 2;                              // threads for I/O and deadlines
   int n_workers = 2;                              // threads for handlers
   size_t max_connections = 1024;                  // if exceeded, a connection that waits for its client is closed
-  size_t max_header_bytes = 16 * 1024;
+  size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 64u << 20;
   // Limit for all clients together; the first 64 KiB of each body are not counted.
   size_t max_all_bodies_bytes = 256u << 20;
@@ -43,7 +43,7 @@ struct ServerOptions {
   std::chrono::milliseconds body_timeout{30'000};  // time for a body, plus a second for each 256 KiB received
   // Time for the next bytes to be taken; for all bytes, plus one second per:
   std::chrono::milliseconds write_timeout{10'000};
-  size_t write_bytes_per_second = 64 * 1024;
+  size_t write_bytes_per_second = 64u << 10;
   std::chrono::milliseconds stall_time{1000};      // a client that takes nothing for this time may be evicted
   std::chrono::milliseconds idle_timeout{60'000};  // time between two requests of a connection
   // Called with the record of each exchange, on the thread that releases the exchange last, which may hold locks.

@@ -28,7 +28,7 @@ namespace ibid::http {
 // BodyAllowance is not.
 class BodyBudget {
  public:
-  static constexpr size_t kFree = 64 * 1024;  // bytes of each body that are not counted
+  static constexpr size_t kFree = 64u << 10;  // bytes of each body that are not counted
 
   explicit BodyBudget(size_t n_bytes) : n_bytes_(n_bytes) {}
 

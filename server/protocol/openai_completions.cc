@@ -223,8 +223,7 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
         exchange, n_answers, [completion](const Heard& heard) { return whole_completion(completion, heard); });
   }
   if (call.prompts.size() > 1) {
-    return start_prompts(*site.backend, std::move(request), std::move(call.prompts), std::move(listener),
-                         exchange->gone());
+    return start_prompts(*site.backend, request, std::move(call.prompts), std::move(listener), exchange->gone());
   }
   request.prompt = std::move(call.prompts.front());
   site.backend->start(std::move(request), std::move(listener), exchange->gone());

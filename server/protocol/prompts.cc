@@ -152,7 +152,7 @@ class PromptListener final : public AnswerListener {
 
 }  // namespace
 
-void start_prompts(Backend& backend, AnswerRequest request, std::vector<Prompt> prompts,
+void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone) {
   const auto list = std::make_shared<PromptList>(std::move(reply), prompts.size(), std::move(gone));
   for (size_t p = 0; p < prompts.size(); ++p) {

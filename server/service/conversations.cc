@@ -288,8 +288,11 @@ void Conversations::Parts::write(uint64_t number) {
   history.hashes = std::move(places.hashes);
   history.first = places.first;
   Result<std::string> text = session_to_text(session_to_json(saved));
-  if (text.ok()) history.text = *std::move(text);
-  const Status status = text.ok() ? store->put_history(holder_of(cache_namespace), history) : text.status();
+  Status status = text.status();
+  if (text.ok()) {
+    history.text = *std::move(text);
+    status = store->put_history(holder_of(cache_namespace), history);
+  }
   if (!status.ok() && !has_failed.exchange(true)) {
     remark("a conversation could not be stored on disk: " + status.message());
   }
@@ -304,7 +307,7 @@ void Conversations::Parts::wait_for_writer() {
 Conversations::Conversations(const ConversationOptions& options) : parts_(std::make_unique<Parts>(options)) {}
 Conversations::~Conversations() = default;
 
-Result<Conversation> Conversations::take(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
+Result<Conversation> Conversations::take(const std::shared_ptr<Engine>& engine, const std::string& cache_namespace,
                                          const Json& messages, const Json& variables, WhenFull when_full) {
   if (!messages.is_array() || messages.empty()) {
     return {ErrorCode::kInvalidArgument, "messages must be an array of at least one message"};

@@ -58,8 +58,8 @@ class Conversations {
 
   // Returns a conversation whose history is `messages`, ready to answer the last of them. Errors: those of ChatSession;
   // the known conversations have not changed then.
-  Result<Conversation> take(std::shared_ptr<Engine> engine, const std::string& cache_namespace, const Json& messages,
-                            const Json& variables, WhenFull when_full);
+  Result<Conversation> take(const std::shared_ptr<Engine>& engine, const std::string& cache_namespace,
+                            const Json& messages, const Json& variables, WhenFull when_full);
   // As take(), for a prompt without a template (runtime/prompt/plain_prompt.h). A text is always encoded as a whole,
   // independently of earlier answers; its cached prefix is found in the KV store. Do not pass the result to put().
   static Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace,

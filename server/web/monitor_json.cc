@@ -126,7 +126,8 @@ Json model_json(const HostedModel& model, std::string_view own_name) {
 Json monitor_json(const MonitorSample& sample, std::string_view cache_namespace, int64_t now_ns, int64_t start_ns) {
   Json json = Json::object();
   json["time_ms"] = now_ns / 1'000'000;
-  json["uptime_s"] = static_cast<double>((now_ns - start_ns) / 1'000'000) / 1000.0;
+  const int64_t uptime_ms = (now_ns - start_ns) / 1'000'000;
+  json["uptime_s"] = static_cast<double>(uptime_ms) / 1000.0;
   json["server"] = server_json(sample.server);
   json["answers"] = answers_json(sample.answers);
   json["tokens"] = tokens_json(sample.answers);

@@ -44,7 +44,7 @@ void add_page_routes(http::Router& router) {
   for (const PageFile& file : page_files()) {
     router.add(
         "GET", file.path,
-        [&file](http::ExchangePtr exchange, const http::PathParts&) { respond_file(*exchange, file); },
+        [&file](const http::ExchangePtr& exchange, const http::PathParts&) { respond_file(*exchange, file); },
         http::Access::kEverybody);
   }
 }

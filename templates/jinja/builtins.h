@@ -37,7 +37,7 @@ class Call {
   // True if argument i is passed and is not None.
   bool has_value(size_t i) const { return has(i) && !at(i).is_none(); }
   const Value& at(size_t i) const { return *bound_[i]; }  // REQUIRES: has(i)
-  Value value_or(size_t i, Value fallback) const { return has(i) ? at(i) : std::move(fallback); }
+  Value value_or(size_t i, const Value& fallback) const { return has(i) ? at(i) : fallback; }
 
   bool flag(size_t i, bool fallback) const;
   // Fails if the argument is not an integer (None included).

@@ -57,7 +57,7 @@ void sort_by_key(RenderState& state, Keyed& keyed, bool reverse) {
   });
 }
 
-Value items_of(Keyed keyed) {
+Value items_of(Keyed&& keyed) {
   Items items;
   for (auto& [key, item] : keyed) items.push_back(std::move(item));
   return Value::list(std::move(items));

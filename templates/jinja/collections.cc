@@ -218,7 +218,7 @@ TextOrigin origin_of(const Value& value) {
     case Kind::kString: return value.as_string().safe_origin();
     case Kind::kJsonList:
     case Kind::kJsonDict: return value.json_source().origin;
-    case Kind::kMessages: return TextOrigin::kInput;
+    case Kind::kMessages:
     case Kind::kNamespace: return TextOrigin::kInput;  // a namespace counts as input, whatever it contains
     case Kind::kSequence:
       for (const Value& item : value.sequence_object().items) {
@@ -327,10 +327,10 @@ Value slice_messages(RenderState& state, const Value& object, const Value& start
   const bool forward = step.is_none() || (step.is_integral() && step.as_int() == 1);
   const bool from_front = start.is_none() || (start.is_integral() && start.as_int() >= 0);
   const size_t first = from_front && !start.is_none() ? static_cast<size_t>(start.as_int()) : 0;
-  size_t begin;
+  size_t begin = 0;
   if (forward && from_front && !__builtin_add_overflow(object.index(), first, &begin)) {
     if (stop.is_none()) return Value::messages(begin);
-    size_t end;
+    size_t end = 0;
     if (stop.is_integral() && stop.as_int() >= 0 &&
         !__builtin_add_overflow(object.index(), static_cast<size_t>(stop.as_int()), &end) &&
         (end == 0 || state.has_message(end - 1))) {
@@ -360,7 +360,7 @@ Value indexed(RenderState& state, const Value& object, const Value& key) {
   const std::string where = std::to_string(index);
   if (object.is(Kind::kMessages)) {
     if (index >= 0) {
-      size_t absolute;
+      size_t absolute = 0;
       if (!__builtin_add_overflow(object.index(), static_cast<size_t>(index), &absolute)) {
         if (auto message = state.message(absolute)) return std::move(*message);
       }

@@ -177,7 +177,7 @@ Value concatenate_sequences(RenderState& state, const Value& a, const Value& b) 
 
 Value add(RenderState& state, const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
-    int64_t sum;
+    int64_t sum = 0;
     if (__builtin_add_overflow(a.as_int(), b.as_int(), &sum)) fail_overflow();
     return Value::integer(sum);
   }
@@ -196,7 +196,7 @@ Value repeat(RenderState& state, const Value& subject, int64_t times) {
   const uint64_t n = times > 0 ? static_cast<uint64_t>(times) : 0;
   if (subject.is_string()) {
     const MarkedText& unit = subject.as_string();
-    uint64_t bytes;
+    uint64_t bytes = 0;
     if (__builtin_mul_overflow(unit.size(), n, &bytes)) bytes = UINT64_MAX;
     state.meter.check_string(bytes);
     state.meter.create(bytes);
@@ -220,7 +220,7 @@ Value repeat(RenderState& state, const Value& subject, int64_t times) {
 
 Value multiply(RenderState& state, const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
-    int64_t product;
+    int64_t product = 0;
     if (__builtin_mul_overflow(a.as_int(), b.as_int(), &product)) fail_overflow();
     return Value::integer(product);
   }
@@ -233,7 +233,7 @@ Value multiply(RenderState& state, const Value& a, const Value& b) {
 
 int64_t floor_divide(int64_t a, int64_t b) {
   if (b == -1) {
-    int64_t negated;
+    int64_t negated = 0;
     if (__builtin_sub_overflow(int64_t{0}, a, &negated)) fail_overflow();
     return negated;
   }
@@ -288,7 +288,7 @@ Value power(const Value& a, const Value& b) {
 
 Value subtract(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) {
-    int64_t difference;
+    int64_t difference = 0;
     if (__builtin_sub_overflow(a.as_int(), b.as_int(), &difference)) fail_overflow();
     return Value::integer(difference);
   }

@@ -68,7 +68,7 @@ class ReplyOutput {
     whole += text;
     send({kind, 0, std::string(text)});
   }
-  void send(TurnEvent event) const {
+  void send(const TurnEvent& event) const {
     if (listener_ != nullptr && *listener_) (*listener_)(event);
   }
 

@@ -263,7 +263,7 @@ size_t JsonTokenizer::vocab_size() const {
   TokenId largest = -1;
   for (const VocabularyEntry& entry : vocabulary) largest = std::max(largest, entry.id);
   for (const AddedToken& token : added) largest = std::max(largest, token.id);
-  return static_cast<size_t>(largest + 1);
+  return static_cast<size_t>(int64_t{largest} + 1);
 }
 
 Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const JsonDocument& document) {

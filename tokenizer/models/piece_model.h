@@ -106,7 +106,7 @@ class CodePointPairs {
     }
   }
 
-  std::bitset<kDirect * kDirect> direct_;
+  std::bitset<size_t{kDirect} * kDirect> direct_;
   std::vector<uint64_t> slots_;  // open addressing; the size is a power of two, at most half of the slots are used
   size_t n_ = 0;
   HashSeed seed_;

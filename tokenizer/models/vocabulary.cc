@@ -120,8 +120,8 @@ size_t MergeTable::merge_short(std::span<TokenId> ids) const {
     }
     if (merges[best].rank == kNoRank) break;
     ids[best] = merges[best].result;
-    std::copy(ids.begin() + best + 2, ids.begin() + n, ids.begin() + best + 1);
-    if (best + 2 < n) std::copy(merges.begin() + best + 2, merges.begin() + n - 1, merges.begin() + best + 1);
+    for (size_t i = best + 2; i < n; ++i) ids[i - 1] = ids[i];
+    for (size_t i = best + 2; i + 1 < n; ++i) merges[i - 1] = merges[i];
     --n;
     if (best > 0) merges[best - 1] = find(ids[best - 1], ids[best]);
     if (best + 1 < n) merges[best] = find(ids[best], ids[best + 1]);
