@@ -114,13 +114,17 @@ class PipelineTokenizer::Walk {
     after_word_ = after_word;
     // The reference decides by the raw position from which the first character comes.
     place.begins_text &= normalized.keeps_beginning();
-    const Stretch stretch = raw.rewritten(normalized);
+    encode_normalized(raw.rewritten(normalized), place);
+    normalized_ = nullptr;
+  }
+
+  void encode_normalized(const Stretch& stretch, const TextPlace& place) {
     if (tokenizer_.normalized_added_.empty()) {
       HiddenMatches none(kNone);
       stretch_of(stretch, 0, stretch.text.size(), none, place);
       return;
     }
-    const auto split = tokenizer_.normalized_added_.split(stretch.text, stretch.origins, after_word, place.open);
+    const auto split = tokenizer_.normalized_added_.split(stretch.text, stretch.origins, after_word_, place.open);
     HiddenMatches hidden(split.hidden);
     for (size_t i = 0; i < split.sections.size(); ++i) {
       const auto& section = split.sections[i];
