@@ -192,6 +192,8 @@ def check_refusals(clone):
     want(done.returncode == 1 and "unknown target jsn; the targets are: json" in done.stderr, "an unknown target", done)
     done = clone.start("--yes", "chat", HOME="")
     want(done.returncode == 1 and "directory for models: HOME is not set" in done.stderr, "no HOME", done)
+    done = clone.start("tidy", "--since", "nonsense")
+    want(done.returncode == 1 and last_sentence(done) == "run: unknown commit nonsense", "an unknown commit", done)
     (clone.tree / "build").touch()
     done = clone.start("--yes", "chat")
     want(done.returncode == 1 and f"cannot write to {clone.tree}/build" in last_sentence(done), "a read-only clone", done)
