@@ -111,13 +111,14 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   try {
     states = states_.find_all(readable_space(name_space), ids.first(length));
     if (states_.used()) length = deepest(states);
-    hit.misses = {match.length, length};
     for (size_t i = KvLayout::pages_for(match.length); i > KvLayout::pages_for(length); --i) last = last->parent;
     pages = pages_of(*last, length);
   } catch (const std::bad_alloc&) {
     return hit;
   }
-  if (length == 0 || !hit.entry.adopt(std::move(pages), ids.first(length), std::move(states)).ok()) return hit;
+  if (!hit.entry.adopt(std::move(pages), ids.first(length), std::move(states)).ok()) return hit;
+  hit.misses = {match.length, length};
+  if (length == 0) return hit;
 
   tree_.touch(*match.node, true);
   states_.touch_all(readable_space(name_space), ids, length);

@@ -86,7 +86,7 @@ enum class LostCause {
   kTemplate,         // the template renders a different text
   kOtherTokens,      // the same text, tokenized differently
   // With the following two causes the tokens are the same, so LostPrefix has no differing text.
-  kStateGone,   // the recurrent state at which the turn could have resumed was evicted
+  kStateGone,   // the recurrent state to resume from was evicted, or was not checkpointed at that position
   kWindowGone,  // the keys and values that a sliding window needs were evicted
 };
 inline constexpr LostCause kLastLostCause = LostCause::kWindowGone;

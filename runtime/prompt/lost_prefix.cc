@@ -110,7 +110,7 @@ std::string_view lost_cause_text(LostCause cause) {
     case LostCause::kToolsChanged: return "the tools changed, or their order";
     case LostCause::kTemplate: return "the template's output changed there";
     case LostCause::kOtherTokens: return "the same text was encoded to other tokens";
-    case LostCause::kStateGone: return "the recurrent state after them is no longer stored";
+    case LostCause::kStateGone: return "the recurrent state after them is not stored";
     case LostCause::kWindowGone: return "keys and values of a sliding window were evicted";
   }
   return "unknown";

@@ -6,14 +6,12 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/store/store_handles.h"
-#include "ibid/turn.h"
 #include "runtime/engine/engine_state.h"
 #include "runtime/generate/generate.h"
 
@@ -38,16 +36,6 @@ class PrefixPublisher {
     size_t n_in_memory = 0;  // of its length; the rest was read from disk
     Foreign foreign = {};
     size_t tokens_compared = 0;
-
-    // Why stored rows after n cannot be used; nullopt: no such rows.
-    std::optional<LostCause> missing_behind(size_t n) const {
-      switch (misses.at(n)) {
-        case PrefixMiss::kStateEvicted: return LostCause::kStateGone;
-        case PrefixMiss::kWindowEvicted: return LostCause::kWindowGone;
-        case PrefixMiss::kNotStored: break;
-      }
-      return std::nullopt;
-    }
   };
   Found look_up(TokenSpan ids, const Foreign& own, std::stop_token stop = {}) const;
 

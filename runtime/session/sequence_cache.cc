@@ -21,6 +21,20 @@ KvCacheEntry shared_pages(const KvCacheEntry& entry) {
   return *std::move(fork);
 }
 
+// Why a search missed the token at `position`; nullopt: it is not stored. n_most: the number of found tokens that the
+// caller can use; n_with_state: how many of these a recurrent state reaches.
+std::optional<LostCause> cause_of_miss(const PrefixMisses& misses, size_t n_most, size_t n_with_state,
+                                       size_t position) {
+  if (position < n_with_state) return LostCause::kWindowGone;
+  if (position < n_most) return LostCause::kStateGone;
+  switch (misses.at(position)) {
+    case PrefixMiss::kStateEvicted: return LostCause::kStateGone;
+    case PrefixMiss::kWindowEvicted: return LostCause::kWindowGone;
+    case PrefixMiss::kNotStored: break;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 SequenceCache::SequenceCache(std::shared_ptr<Engine> engine, std::string name_space)
@@ -231,8 +245,9 @@ void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, st
     found.logits = cache_.prompt_end_.logits;
   }
   const size_t n_most = std::min(found.length(), found.logits != nullptr ? prompt.size() : prompt.size() - 1);
+  const size_t n_with_state = found.entry.state().resumable_length(n_most, found.length());
   const size_t n = found.entry.slice_to_at_most(n_most);
-  missing_ = found.missing_behind(std::max(n, n_keep));
+  missing_ = cause_of_miss(found.misses, n_most, n_with_state, std::max(n, n_keep));
   // Prefers KV that was computed here to imported KV of the same length.
   const bool replaces_foreign = n > 0 && n == n_keep && foreign_ != nullptr && found.foreign == nullptr;
   if (n <= n_keep && !replaces_foreign) return;

@@ -175,12 +175,34 @@ TEST(RecurrentChatTest, TurnReportsMissingState) {
   EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_read_again);
   EXPECT_EQ(turn.lost_prefix->token, turn.usage.n_cached);
   EXPECT_EQ(turn.lost_prefix->message, 1u);
-  EXPECT_EQ(turn.lost_prefix->to_string(), std::to_string(turn.usage.n_read_again) +
-                                               " cached tokens are prefilled again, from token " +
-                                               std::to_string(turn.usage.n_cached) +
-                                               " in message 1 on: the recurrent state after them is no longer stored");
+  EXPECT_EQ(turn.lost_prefix->to_string(),
+            std::to_string(turn.usage.n_read_again) + " cached tokens are prefilled again, from token " +
+                std::to_string(turn.usage.n_cached) + " in message 1 on: the recurrent state after them is not stored");
   const Turn next = must(chat.send("Hello", greedy()));
   EXPECT_FALSE(next.lost_prefix.has_value());
+  expect_replays(chat);
+}
+
+// The only state near the end of the prompt is after its last token, which must be computed for its logits: the turn
+// resumes before the answer before. That is a missing state, not a missing window.
+TEST(RecurrentChatTest, StateAfterTheWholePromptDoesNotHelp) {
+  RecurrentChat f;
+  f.say(std::vector<Tokens>(3, f.tokenizer->sampled({"a", "b"})));
+  ChatSession chat = f.session({.system = "be"});
+  const std::string question(300, 'q');
+  Json history = Json::array({{{"role", "system"}, {"content", "be"}}});
+  for (size_t i = 0; i < 3; ++i) {
+    history.push_back({{"role", "user"}, {"content", question}});
+    if (i < 2) history.push_back({{"role", "assistant"}, {"content", kLong}});
+  }
+  ASSERT_TRUE(chat.state().set_history(history).ok());
+  must(chat.answer(greedy()));
+  const Turn turn = must(chat.edit(3, question, greedy()));
+  EXPECT_EQ(turn.usage.n_cached + turn.usage.n_read_again, turn.usage.n_prompt - 1);
+  EXPECT_GT(turn.usage.n_read_again, 0u);
+  ASSERT_TRUE(turn.lost_prefix.has_value());
+  EXPECT_EQ(turn.lost_prefix->cause, LostCause::kStateGone) << turn.lost_prefix->to_string();
+  EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_read_again);
   expect_replays(chat);
 }
 
