@@ -252,7 +252,7 @@ void Answer::tell_text(std::string_view text) {
 }
 
 void Answer::tell(TurnEvent event) {
-  if (!request_.tells) return;
+  if (request_.delivery == Delivery::kNone) return;
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
   const bool more_text = event.kind == TurnEvent::Kind::kText && event.text.size() < now_.n_text;
@@ -297,48 +297,41 @@ void Answer::take_time(double& sum_ms) {
 
 // --- the owner's thread
 
-std::vector<TurnEvent> Answer::take_events() {
+bool Answer::withholds(bool first_despite_stop) const {
+  if (request_.delivery != Delivery::kUntilStop || !request_.stop.stop_requested()) return false;
+  return !first_despite_stop || taken_.n_sampled > 0;
+}
+
+std::optional<TurnEvent> Answer::take_event(bool first_despite_stop) {
   const std::lock_guard lock(mutex_);
-  std::vector<TurnEvent> events;
-  events.reserve(queued_.size());
-  for (AnswerEvent& each : queued_) events.push_back(std::move(each.event));
-  queued_.clear();
-  return events;
+  if (queued_.empty() || withholds(first_despite_stop)) return std::nullopt;
+  taken_ = queued_.front().progress;
+  TurnEvent event = std::move(queued_.front().event);
+  queued_.pop_front();
+  return event;
 }
 
-bool Answer::hear(const TurnCallback& listener, bool even_stopped) {
-  hears_ = true;
-  const bool over = is_over();  // first: all earlier events are queued by then
-  {
-    const std::lock_guard lock(mutex_);
-    std::swap(taken_, queued_);
-  }
-  for (const AnswerEvent& each : taken_) {
-    if (request_.stop.stop_requested() && !(even_stopped && heard_.n_sampled == 0)) break;
-    listener(each.event);
-    heard_ = each.progress;
-  }
-  taken_.clear();
-  return over;
+bool Answer::is_drained(bool first_despite_stop) {
+  if (!is_over()) return false;  // first: all events are queued when it is over
+  const std::lock_guard lock(mutex_);
+  return queued_.empty() || withholds(first_despite_stop);
 }
 
-Result<Generation> Answer::finish(const TurnCallback& listener) {
+Result<Generation> Answer::finish() {
   CHECK(is_over());
-  const bool went_on = now_.n_sampled > heard_.n_sampled || now_.length > heard_.length || !status_.ok();
-  if (hears_ && went_on && request_.stop.stop_requested()) TRY(cut_back());
+  const bool is_further = now_.n_sampled > taken_.n_sampled || now_.length > taken_.length || !status_.ok();
+  if (is_further && withholds(false)) TRY(cut_back());
   TRY(std::exchange(status_, Status()));
-  if (hears_ && out_.text.size() > heard_.n_text && listener) {
-    listener({.kind = TurnEvent::Kind::kText, .text = out_.text.substr(heard_.n_text)});
-  }
+  out_.n_text_taken = request_.delivery == Delivery::kUntilStop ? taken_.n_text : out_.text.size();
   out_.logprobs = logprobs_.take(out_.ids.size());
   return std::move(out_);
 }
 
-// Rolls the answer back to the last event that its owner received.
+// Rolls the answer back to the last event that its owner took.
 Status Answer::cut_back() {
-  if (heard_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
+  if (taken_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
   status_ = Status();
-  now_ = heard_;
+  now_ = taken_;
   (void)entry_.slice_to_at_most(now_.length);  // the entry may become shorter than the prompt
   const TokenSpan ids = TokenSpan(sampled_).first(now_.n_sampled);
   ReplyText reply(tokenizer_, stops_, request_.shown_tokens);

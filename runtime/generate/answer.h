@@ -9,13 +9,14 @@
 // take no additional memory.
 //
 // Cancellation is checked before every chunk, in every layer of a pass and before every token; the answer ends at the
-// current token. If the owner polls with hear(), the stop token ends the answer after the last event it received, even
-// if the answer is further: finish() rolls back tokens, text, counters and indexes to there, and the entry to there or
-// to the last position before it at which the model can resume. The entry always has KV of a prefix of the committed
+// current token. With Delivery::kUntilStop, the stop token ends it after the last event that the owner took, even if
+// the answer is further: finish() rolls back tokens, text, counters and indexes to there, and the entry to there or to
+// the last position before it at which the model can resume. The entry always has KV of a prefix of the committed
 // tokens.
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -55,19 +56,18 @@ class Answer final : public Task {
 
   // --- the owner's thread
 
-  // Passes the queued events to the listener, in order, until the stop token fires. Returns true if the answer is over
-  // and no event will follow. even_stopped: an answer that has emitted nothing still emits its first piece of text; for
-  // an owner of several answers that received text of others.
-  bool hear(const TurnCallback& listener, bool even_stopped = false);
-  // Takes the queued events. For an owner that does so at any time; if cancelled, its answer ends at the current token.
-  std::vector<TurnEvent> take_events();
+  // Takes the oldest queued event; nullopt: no event is queued or, with Delivery::kUntilStop, the stop token fired.
+  // first_despite_stop: events up to the first piece of text can be taken after the stop, for an owner of several
+  // answers that took text of another one.
+  std::optional<TurnEvent> take_event(bool first_despite_stop = false);
+  // True if the answer is over and take_event() returns no more.
+  bool is_drained(bool first_despite_stop = false);
 
-  // Returns the result. Call once, when the answer is over. An answer that was cancelled by the stop token ends after
-  // the last event that hear() passed on; text that was held back there is emitted now. Errors: kContextFull if the
-  // prompt exceeds the context (with both numbers, before any computation); kCancelled before the first sampled token;
-  // kInvalidArgument if the constraint allows no token; those of forward() and sample(); kOutOfMemory of the heap.
-  // After an error the entry may have more positions than before, all of them committed and exact.
-  Result<Generation> finish(const TurnCallback& listener = {});
+  // Returns the result. Call once, when the answer is over. Errors: kContextFull if the prompt exceeds the context
+  // (with both numbers, before any computation); kCancelled before the first sampled token; kInvalidArgument if the
+  // constraint allows no token; those of forward() and sample(); kOutOfMemory of the heap. After an error the entry may
+  // have more positions than before, all of them committed and exact.
+  Result<Generation> finish();
 
   // After finish() only.
   const AnswerProgress& progress() const { return now_; }
@@ -105,6 +105,8 @@ class Answer final : public Task {
   void end_cancelled();
   void break_off() noexcept;
   void take_time(double& sum_ms);
+  // True if the stop token keeps the queued events from the owner.
+  bool withholds(bool first_despite_stop) const;
   Status cut_back();
 
   const Tokenizer& tokenizer_;
@@ -139,12 +141,9 @@ class Answer final : public Task {
   bool broke_off_ = false;
 
   std::mutex mutex_;  // guards queued_
-  std::vector<AnswerEvent> queued_;
+  std::deque<AnswerEvent> queued_;
 
-  // For the owner's thread only.
-  std::vector<AnswerEvent> taken_;
-  AnswerProgress heard_;
-  bool hears_ = false;
+  AnswerProgress taken_;  // at the last event that was taken; for the owner's thread only
 };
 
 }  // namespace ibid

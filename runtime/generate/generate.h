@@ -38,6 +38,13 @@ struct SharedPrompt {
   std::function<bool(KvCacheEntry& entry, bool whole)> publish;
 };
 
+// Which events the owner of an answer takes, and what a stop does to an answer that is further than these.
+enum class Delivery {
+  kNone,       // no events are queued
+  kAll,        // all events; a stopped answer ends at its current token
+  kUntilStop,  // the events before the stop; a stopped answer ends after the last one that was taken
+};
+
 struct GenerateRequest {
   Tokens prompt;            // from position prompt_begin on: what the entry lacks, or for a SharedPrompt all
   size_t prompt_begin = 0;  // at most the entry's length
@@ -61,7 +68,7 @@ struct GenerateRequest {
   Tokens expected;             // likely first tokens of the answer: verified as drafts
   Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt, takes the sampled ones
   int64_t start_ns = 0;        // when the call began, on the clock: ttft_ms counts from it
-  bool tells = false;          // queue events for the owner
+  Delivery delivery = Delivery::kNone;
 };
 
 // Progress of an answer.
@@ -95,6 +102,7 @@ struct Generation {
   std::optional<TokenId> end_of_turn;   // the stop token that was sampled; unset after a stop string
   std::string stop_string;              // the stop string that was found
   FinishReason finish_reason = FinishReason::kStop;
+  size_t n_text_taken = 0;  // bytes of the text that events had; less than all only after a stop
 };
 
 }  // namespace ibid

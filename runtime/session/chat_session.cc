@@ -44,7 +44,7 @@ Result<ChatSession> ChatSession::load(std::shared_ptr<Engine> engine, const std:
 Result<Turn> ChatSession::run(const TurnStart& start, const TurnOptions& options, const TurnCallback& on_event) {
   return guarded([&]() -> Result<Turn> {
     TurnCall call(*state_, options, std::make_shared<Waker>());
-    TRY(call.begin(start, on_event, static_cast<bool>(on_event)));
+    TRY(call.begin(start, on_event ? Delivery::kUntilStop : Delivery::kNone));
     return call.run(on_event);
   });
 }

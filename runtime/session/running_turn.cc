@@ -91,10 +91,10 @@ void RunningTurn::drop() noexcept {
 
 // --- begin
 
-Status RunningTurn::begin(PendingEdit proposal, const TurnCallback& on_event, bool tells) {
+Status RunningTurn::begin(PendingEdit proposal, Delivery delivery) {
   Status status;
   try {
-    status = try_begin(std::move(proposal), on_event, tells);
+    status = try_begin(std::move(proposal), delivery);
     if (status.ok()) return status;
   } catch (const std::bad_alloc&) {
     branch_.look_back.forget();  // it may be half-changed
@@ -104,7 +104,7 @@ Status RunningTurn::begin(PendingEdit proposal, const TurnCallback& on_event, bo
   return status;
 }
 
-Status RunningTurn::try_begin(PendingEdit proposal, const TurnCallback& on_event, bool tells) {
+Status RunningTurn::try_begin(PendingEdit proposal, Delivery delivery) {
   Dialogue& dialogue = branch_.dialogue;
   TRY_ASSIGN(Sampler sampler, make_turn_sampler(options_, engine_.tokenizer()));
   TRY_ASSIGN(StopDetector stops, StopDetector::create(options_.stop_strings));
@@ -115,7 +115,6 @@ Status RunningTurn::try_begin(PendingEdit proposal, const TurnCallback& on_event
   const PromptDelta& delta = plan_->delta;
   meter_.add(delta.cost);
   turn_.left_out = plan_->left_out;
-  if (on_event && turn_.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn_});
   const size_t n_read = branch_.cache.n_read();
   if (!dialogue.goes_back() && !plan_->fitted && delta.n_keep < n_read) {
     turn_.lost_prefix =
@@ -141,12 +140,12 @@ Status RunningTurn::try_begin(PendingEdit proposal, const TurnCallback& on_event
   if (counts_) meter_.work().history_steps += branch_.look_back.checkout(prompt, sampler);
   auto answer =
       std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()}, rows_->entry(),
-                               request_answer(prompt, tells), std::move(sampler), std::move(stops), bell_);
+                               request_answer(prompt, delivery), std::move(sampler), std::move(stops), bell_);
   answer_ = std::move(answer);
   return engine_.scheduler().submit(*answer_);
 }
 
-GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells) {
+GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery delivery) {
   GenerateRequest request;
   request.shared = rows_->take_shared();
   request.prompt_begin = request.shared ? 0 : rows_->entry().length();
@@ -169,58 +168,96 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, bool tells)
   request.expected = branch_.look_back.take_expected();
   request.drafter = options_.speculate ? &branch_.look_back.drafter() : nullptr;
   request.start_ns = meter_.start_ns();
-  request.tells = tells;
+  request.delivery = delivery;
   return request;
 }
 
-bool RunningTurn::hear(const TurnCallback& on_event, bool even_stopped) {
-  return on_event ? answer_->hear(on_event, even_stopped) : answer_->is_over();
+// --- events
+
+std::optional<TurnEvent> RunningTurn::take_event(bool first_despite_stop) {
+  while (ready_.empty()) {
+    std::optional<TurnEvent> event = answer_->take_event(first_despite_stop);
+    if (!event) {
+      if (generated_ || !answer_->is_drained(first_despite_stop)) return std::nullopt;
+      end_answer();
+      continue;
+    }
+    if (!splits_ || event->kind != TurnEvent::Kind::kText) return event;
+    if (!event->logprobs.empty()) {
+      ready_.push_back({.kind = TurnEvent::Kind::kLogprobs, .logprobs = std::exchange(event->logprobs, {})});
+    }
+    if (reply_) {
+      reply_->feed(event->text, [this](const TurnEvent& part) { ready_.push_back(part); });
+    } else {
+      ready_.push_back(*std::move(event));
+    }
+  }
+  TurnEvent event = std::move(ready_.front());
+  ready_.pop_front();
+  return event;
+}
+
+bool RunningTurn::is_over(bool first_despite_stop) {
+  if (!generated_ && ready_.empty() && answer_->is_drained(first_despite_stop)) end_answer();
+  return generated_.has_value() && ready_.empty();
+}
+
+void RunningTurn::end_answer() noexcept {
+  try {
+    generated_ = try_end_answer();
+  } catch (const std::bad_alloc&) {
+    branch_.look_back.forget();
+    generated_ = out_of_heap();
+  }
+}
+
+Result<Generation> RunningTurn::try_end_answer() {
+  Result<Generation> generated = answer_->finish();
+  if (counts_) branch_.look_back.take_back(answer_->take_history());
+  // A retry with the same seed samples the same tokens.
+  if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
+  TRY(generated.status());
+  rows_->replaced(answer_->take_replaced());
+  note(*generated);
+  return generated;
 }
 
 // --- finish
 
-Result<Turn> RunningTurn::finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
-  Status status;
-  try {
-    Result<Turn> turn = try_finish(on_event, on_part);
-    if (turn.ok()) return turn;
-    status = turn.status();
-    if (answer_->broke_off()) branch_.look_back.forget();
-  } catch (const std::bad_alloc&) {
-    branch_.look_back.forget();
-    status = out_of_heap();
-  }
+Result<Turn> RunningTurn::finish() {
+  wait();
+  if (!generated_) end_answer();
+  Status status = generated_->status();
+  if (status.ok()) status = try_commit();
+  if (status.ok()) return std::move(turn_);
+  if (answer_->broke_off()) branch_.look_back.forget();
   drop();
   if (status.code() == ErrorCode::kNonFinite) branch_.cache.drop_imported_kv();
   return status;
 }
 
-Result<Turn> RunningTurn::try_finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
-  Result<Generation> generated = answer_->finish(on_event);
-  if (counts_) branch_.look_back.take_back(answer_->take_history());
-  // A retry with the same seed samples the same tokens.
-  if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
-  TRY(generated.status());
-  if (generated->finish_reason == FinishReason::kCancelled && options_.stop_mode == StopMode::kDiscard) {
+Status RunningTurn::try_commit() {
+  if ((*generated_)->finish_reason == FinishReason::kCancelled && options_.stop_mode == StopMode::kDiscard) {
     return {ErrorCode::kCancelled, "cancelled, and the turn was discarded"};
   }
-  rows_->replaced(answer_->take_replaced());
-  note(*generated, on_part);
-  commit(*std::move(generated));
-  tell_end(on_event);
-  return std::move(turn_);
+  try {
+    commit(**std::move(generated_));
+    return {};
+  } catch (const std::bad_alloc&) {
+    branch_.look_back.forget();
+    return out_of_heap();
+  }
 }
 
-void RunningTurn::tell_end(const TurnCallback& on_event) noexcept {
-  if (on_event) on_event({.kind = TurnEvent::Kind::kFinish, .turn = &turn_});
-}
-
-void RunningTurn::note(Generation& generation, const ReplyParser::Listener& on_part) {
+void RunningTurn::note(Generation& generation) {
   turn_.text = generation.text;
   turn_.finish_reason = generation.finish_reason;
   turn_.stop_string = generation.stop_string;
   turn_.logprobs = std::move(generation.logprobs);
-  if (reply_) end_reply(on_part);
+  if (reply_) end_reply();
+  if (!splits_ && turn_.text.size() > generation.n_text_taken) {
+    ready_.push_back({.kind = TurnEvent::Kind::kText, .text = turn_.text.substr(generation.n_text_taken)});
+  }
   const AnswerProgress& progress = answer_->progress();
   Usage& usage = turn_.usage;
   usage.n_cached = answer_->n_cached();
@@ -259,8 +296,9 @@ void RunningTurn::begin_reply(const PromptDelta& delta) {
   reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt);
 }
 
-void RunningTurn::end_reply(const ReplyParser::Listener& on_part) {
-  ParsedReply reply = reply_->finish(turn_.text, on_part);
+void RunningTurn::end_reply() {
+  const ReplyParser::Listener keep = [this](const TurnEvent& part) { ready_.push_back(part); };
+  ParsedReply reply = reply_->finish(turn_.text, splits_ ? keep : ReplyParser::Listener());
   turn_.reasoning = std::move(reply.reasoning);
   turn_.content = std::move(reply.content);
   for (ParsedCall& call : reply.calls) {

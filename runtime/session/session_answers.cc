@@ -45,35 +45,43 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
                                                          const ChatSession::AnswersCallback& on_event) {
   struct Running {
     TurnOptions options;
-    TurnCallback tell;
     std::optional<RunningTurn> turn;
     std::optional<Result<Turn>> result;
   };
   const auto bell = std::make_shared<Waker>();
-  bool heard_text = false;  // any answer has text; a stop then keeps what the others have as well
+  bool has_text = false;  // of any answer; a stop then keeps what the others have as well
   std::vector<Running> running(branches.size());
+  const auto pass_on = [&](size_t i, const TurnEvent& event) {
+    has_text |= event.kind == TurnEvent::Kind::kText;
+    if (on_event) on_event(i, event);
+  };
   for (size_t i = 0; i < running.size(); ++i) {
     Running& one = running[i];
     one.options = turn_options;
     one.options.sampler.seed = seed + i;
-    if (on_event) {
-      one.tell = [&on_event, &heard_text, i](const TurnEvent& event) {
-        heard_text |= event.kind == TurnEvent::Kind::kText;
-        on_event(i, event);
-      };
-    }
     one.turn.emplace(branches[i], setting(), one.options, bell);
     const size_t n_messages = branches[i].dialogue.messages().size();
-    TRY(one.turn->begin({.n_kept = n_messages}, one.tell, static_cast<bool>(on_event)));
+    TRY(one.turn->begin({.n_kept = n_messages}, on_event ? Delivery::kUntilStop : Delivery::kNone));
+    const Turn& turn = one.turn->beginning();
+    if (turn.left_out.any()) pass_on(i, {.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
   }
+  // One event of each answer in a round.
   for (size_t n_over = 0; n_over < running.size();) {
-    TRY(engine->state().check_process());
-    for (Running& one : running) {
-      if (one.result || !one.turn->hear(one.tell, heard_text)) continue;
-      one.result = one.turn->finish(one.tell);
-      ++n_over;
+    bool is_idle = true;
+    for (size_t i = 0; i < running.size(); ++i) {
+      Running& one = running[i];
+      if (one.result) continue;
+      if (const std::optional<TurnEvent> event = one.turn->take_event(has_text)) {
+        pass_on(i, *event);
+        is_idle = false;
+      } else if (one.turn->is_over(has_text)) {
+        one.result = one.turn->finish();
+        if (one.result->ok()) pass_on(i, {.kind = TurnEvent::Kind::kFinish, .turn = &**one.result});
+        ++n_over;
+      }
     }
-    if (n_over < running.size()) bell->wait();
+    TRY(engine->state().check_process());
+    if (is_idle && n_over < running.size()) bell->wait();
   }
   std::vector<Turn> turns;
   turns.reserve(running.size());

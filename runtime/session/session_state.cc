@@ -314,28 +314,42 @@ void SessionState::stop_idle_work() noexcept try {
 TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> bell)
     : session_(session), bell_(std::move(bell)), guard_(session), options_(options) {}
 
-Status TurnCall::begin(const TurnStart& start, const TurnCallback& on_event, bool tells) {
+Status TurnCall::begin(const TurnStart& start, Delivery delivery) {
   TRY(guard_.status());
   TRY_ASSIGN(PendingEdit proposal, session_.proposal_of(start));
   turn_.emplace(session_.branch, session_.setting(), options_, bell_);
-  Status status = turn_->begin(std::move(proposal), on_event, tells);
+  Status status = turn_->begin(std::move(proposal), delivery);
   if (!status.ok()) turn_.reset();
   return status;
 }
 
-Result<Turn> TurnCall::finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part) {
-  Result<Turn> turn = turn_->finish(on_event, on_part);
+Result<Turn> TurnCall::finish() {
+  TRY(check_process());
+  Result<Turn> turn = turn_->finish();
   turn_.reset();
   if (turn.ok()) session_.begin_after_turn();
   return turn;
 }
 
 Result<Turn> TurnCall::run(const TurnCallback& on_event) {
-  while (!turn_->hear(on_event)) {
-    TRY(check_process());
-    bell_->wait();
+  if (!on_event) return finish();
+  if (turn_->beginning().left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn_->beginning()});
+  while (!turn_->is_over()) {
+    if (const std::optional<TurnEvent> event = turn_->take_event()) {
+      on_event(*event);
+    } else {
+      TRY(check_process());
+      wait();
+    }
   }
-  return finish(on_event);
+  TRY(check_process());
+  Result<Turn> turn = turn_->finish();
+  turn_.reset();
+  if (!turn.ok()) return turn;
+  // Nothing may fail any more: the turn is committed. Idle work begins after its last event.
+  [&]() noexcept { on_event({.kind = TurnEvent::Kind::kFinish, .turn = &*turn}); }();
+  session_.begin_after_turn();
+  return turn;
 }
 
 }  // namespace ibid

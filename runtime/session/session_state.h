@@ -184,16 +184,18 @@ class TurnCall {
   TurnCall(const TurnCall&) = delete;
   TurnCall& operator=(const TurnCall&) = delete;
 
-  // Begins the turn. on_event gets the events before any computation. tells: queue events for the caller. Errors: those
-  // of ChatSession::run() before its first event; may throw std::bad_alloc. On error nothing has changed.
-  Status begin(const TurnStart& start, const TurnCallback& on_event, bool tells);
+  // Begins the turn. Errors: those of ChatSession::run() before its first event; may throw std::bad_alloc. On error
+  // nothing has changed.
+  Status begin(const TurnStart& start, Delivery delivery);
 
   // After begin() only.
   RunningTurn& turn() { return *turn_; }
   const RunningTurn& turn() const { return *turn_; }
   Status check_process() const { return session_.engine->state().check_process(); }
-  Result<Turn> finish(const TurnCallback& on_event, const ReplyParser::Listener& on_part = {});
-  // Emits events to on_event until the turn is over, and finishes it.
+  void wait() const { bell_->wait(); }
+  // As RunningTurn::finish(). Error besides: kUnsupported in a child of fork(), which has no thread that computes.
+  Result<Turn> finish();
+  // Passes all events to on_event, and finishes the turn.
   Result<Turn> run(const TurnCallback& on_event);
 
  private:

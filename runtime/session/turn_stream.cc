@@ -1,8 +1,6 @@
 #include "ibid/turn_stream.h"
 
-#include <algorithm>
 #include <deque>
-#include <new>
 #include <stop_token>
 #include <utility>
 
@@ -23,18 +21,17 @@ class TurnStream::Pulled {
   static std::unique_ptr<Pulled> begin(ChatSession& session, const TurnStart& start, TurnOptions&& options,
                                        std::shared_ptr<Waker>&& bell) {
     std::unique_ptr<Pulled> pulled;
-    try {
+    Status status = guarded([&]() -> Status {
       pulled = std::make_unique<Pulled>(session, std::move(options), std::move(bell));
-      if (Status status = pulled->call_->begin(start, {}, true); !status.ok()) pulled->end(std::move(status));
-    } catch (const std::bad_alloc&) {
-      if (pulled != nullptr) pulled->end(out_of_heap());
-    }
+      return pulled->call_->begin(start, Delivery::kAll);
+    });
+    if (pulled != nullptr && !status.ok()) pulled->end(std::move(status));
     return pulled;
   }
 
   ~Pulled() {
     stop_.request_stop();
-    wait_for_end();
+    finish();
   }
   Pulled(const Pulled&) = delete;
   Pulled& operator=(const Pulled&) = delete;
@@ -42,66 +39,30 @@ class TurnStream::Pulled {
   void cancel() { stop_.request_stop(); }
 
   std::optional<std::string> poll() {
-    if (wants_ == Wants::kUnknown) wants_ = Wants::kTexts;
-    look();
-    while (!events_.empty() && events_.front().kind != TurnEvent::Kind::kText) events_.pop_front();
-    if (events_.empty()) return std::nullopt;
-    std::string piece = std::move(events_.front().text);
-    events_.pop_front();
-    return piece;
+    if (form_ == Form::kUnknown) form_ = Form::kTexts;
+    while (std::optional<TurnEvent> event = take_event()) {
+      if (event->kind == TurnEvent::Kind::kText) return std::move(event->text);
+    }
+    return std::nullopt;
   }
 
   std::optional<TurnEvent> poll_event() {
-    wants_ = Wants::kEvents;
-    look();
-    if (events_.empty()) return std::nullopt;
-    TurnEvent event = std::move(events_.front());
-    events_.pop_front();
-    return event;
+    form_ = Form::kEvents;
+    return take_event();
   }
 
   const Turn* begun() const { return call_ ? &call_->turn().beginning() : nullptr; }
 
   bool is_over() {
-    look();
-    if (call_) return false;
-    if (wants_ == Wants::kEvents) return events_.empty();
-    return std::ranges::none_of(events_, [](const TurnEvent& event) { return event.kind == TurnEvent::Kind::kText; });
+    finish_if_computed();
+    return !call_ && events_.empty();
   }
 
   void wait() const { bell_->wait(); }
 
-  // Takes the new events, and finishes the turn if its answer is over.
-  void look() {
-    if (!call_) return;
-    RunningTurn& turn = call_->turn();
-    const bool over = turn.is_over();  // first: all earlier events are queued by then
-    const bool in_parts = wants_ == Wants::kEvents && options_.parse_reply;
-    const ReplyParser::Listener keep = [this](const TurnEvent& part) { events_.push_back(part); };
-    try {
-      for (TurnEvent& event : turn.take_events()) {
-        const bool is_text = event.kind == TurnEvent::Kind::kText;
-        if (!is_text && wants_ == Wants::kTexts) continue;
-        if (is_text && wants_ != Wants::kTexts && !event.logprobs.empty()) {
-          events_.push_back({.kind = TurnEvent::Kind::kLogprobs, .logprobs = std::move(event.logprobs)});
-        }
-        if (is_text && in_parts) {
-          turn.read_reply(event.text, keep);
-        } else {
-          events_.push_back(std::move(event));
-        }
-      }
-    } catch (const std::bad_alloc&) {
-      return end(out_of_heap());
-    }
-    if (over) end(call_->finish({}, in_parts ? keep : ReplyParser::Listener()));
-  }
-
-  void wait_for_end() {
-    while (call_ && call_->check_process().ok()) {
-      if (call_->turn().is_over()) return look();
-      bell_->wait();
-    }
+  // Waits for the end of the turn, except in a child of fork().
+  void finish() {
+    if (call_ && call_->check_process().ok()) end(call_->finish());
   }
 
   Result<Turn> take_outcome() {
@@ -111,12 +72,48 @@ class TurnStream::Pulled {
   }
 
  private:
-  // Kind of events that the owner pulls. All events are kept until the first pull.
-  enum class Wants { kUnknown, kTexts, kEvents };
   struct Stops {
     std::stop_source* source;
     void operator()() const { source->request_stop(); }
   };
+
+  // The kind of events that the owner pulls, known at the first pull.
+  enum class Form { kUnknown, kTexts, kEvents };
+
+  std::optional<TurnEvent> take_event() {
+    finish_if_computed();
+    std::optional<TurnEvent> event;
+    if (call_) {
+      Status status = guarded([&]() -> Status {
+        event = take_from_turn();
+        return {};
+      });
+      if (!status.ok()) end(std::move(status));
+    } else if (!events_.empty()) {
+      event = std::move(events_.front());
+      events_.pop_front();
+    }
+    return event;
+  }
+
+  std::optional<TurnEvent> take_from_turn() {
+    if (form_ != Form::kTexts) call_->turn().split_events();
+    return call_->turn().take_event();
+  }
+
+  // Keeps the events that were not pulled, in their form: if that is unknown and matters, the turn stays unfinished.
+  void finish_if_computed() {
+    if (!call_ || !call_->turn().is_computed()) return;
+    if (form_ == Form::kUnknown && options_.parse_reply) return;
+    Status status = guarded([&]() -> Status {
+      while (std::optional<TurnEvent> event = take_from_turn()) {
+        if (form_ != Form::kTexts || event->kind == TurnEvent::Kind::kText) events_.push_back(*std::move(event));
+      }
+      return {};
+    });
+    if (!status.ok()) return end(std::move(status));
+    finish();
+  }
 
   void end(Result<Turn> outcome) {
     outcome_ = std::move(outcome);
@@ -128,8 +125,8 @@ class TurnStream::Pulled {
   TurnOptions options_;
   const std::stop_callback<Stops> callers_stop_;
   std::optional<TurnCall> call_;  // until the turn is over
-  std::deque<TurnEvent> events_;
-  Wants wants_ = Wants::kUnknown;
+  Form form_ = Form::kUnknown;
+  std::deque<TurnEvent> events_;  // of a finished turn, not yet pulled
   std::optional<Result<Turn>> outcome_;
 };
 
@@ -161,7 +158,7 @@ void TurnStream::cancel() {
 
 Result<Turn> TurnStream::finish() {
   if (pulled_ == nullptr) return out_of_heap();
-  pulled_->wait_for_end();
+  pulled_->finish();
   return pulled_->take_outcome();
 }
 

@@ -34,8 +34,8 @@ struct Ran {
 inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheEntry& entry, GenerateRequest request,
                       Sampler sampler, StopDetector stops, Clock& clock, const Told& told = {}) {
   const auto bell = std::make_shared<Waker>();
-  request.tells = told.on_prefill || told.on_text;
-  const bool tells = request.tells;
+  const bool takes = told.on_prefill || told.on_text;
+  request.delivery = takes ? Delivery::kUntilStop : Delivery::kNone;
   const size_t n_before = request.prompt_begin, n_total = request.prompt.size();
   Answer answer({tokenizer, scheduler.model(), clock}, entry, std::move(request), std::move(sampler), std::move(stops),
                 bell);
@@ -48,9 +48,18 @@ inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheE
   };
   const Status submitted = scheduler.submit(answer);
   CHECK(submitted.ok()) << submitted.to_string();
-  while (!(tells ? answer.hear(listener) : answer.is_over())) bell->wait();
+  while (!answer.is_drained()) {
+    if (const std::optional<TurnEvent> event = answer.take_event()) {
+      listener(*event);
+    } else {
+      bell->wait();
+    }
+  }
   Ran ran;
-  Result<Generation> finished = answer.finish(tells ? listener : TurnCallback());
+  Result<Generation> finished = answer.finish();
+  if (finished.ok() && takes && finished->text.size() > finished->n_text_taken) {
+    listener({.kind = TurnEvent::Kind::kText, .text = finished->text.substr(finished->n_text_taken)});
+  }
   ran.progress = answer.progress();
   ran.history = answer.take_history();
   if (finished.ok()) {

@@ -181,6 +181,36 @@ TEST(RequestSessionTest, EventsBeforeTheFirstPullAreKept) {
   }
 }
 
+// Whether text comes in parts is known at the first pull only.
+TEST(RequestSessionTest, EventsBeforeTheFirstPullComeInItsForm) {
+  for (const bool wants_events : {true, false}) {
+    ChatFixture f;
+    f.say({f.tokenizer->sampled({"Hello", " wor", "lo"})});
+    ChatSession chat = f.session();
+    const auto bell = std::make_shared<Waker>();
+    TurnOptions options = greedy();
+    options.parse_reply = true;
+    TurnStream stream(chat, "x", options, bell);
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_FALSE(stream.is_over()) << "there are events to pull";
+      bell->wait_for(std::chrono::milliseconds(1));
+    }
+    std::string content;
+    while (!stream.is_over()) {
+      if (!wants_events) {
+        while (const auto piece = stream.poll()) content += *piece;
+      }
+      while (const auto event = wants_events ? stream.poll_event() : std::nullopt) {
+        EXPECT_NE(event->kind, TurnEvent::Kind::kText);
+        if (event->kind == TurnEvent::Kind::kContent) content += event->text;
+      }
+      bell->wait_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(content, "Hello worlo");
+    EXPECT_EQ(must(stream.finish()).content, content);
+  }
+}
+
 TEST(RequestSessionTest, PrefillStreamReadsThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
