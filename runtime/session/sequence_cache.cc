@@ -4,6 +4,7 @@
 #include <new>
 #include <utility>
 
+#include "base/check.h"
 #include "base/checked.h"
 #include "base/result.h"
 #include "base/token_prefix.h"
@@ -38,23 +39,25 @@ std::optional<LostCause> cause_of_miss(const PrefixMisses& misses, size_t n_most
 }  // namespace
 
 SequenceCache::SequenceCache(std::shared_ptr<Engine> engine, std::string name_space)
-    : rows_(std::move(engine), std::move(name_space)), kv_(rows_.engine().state().pool()) {}
+    : rows_(std::move(engine), std::move(name_space)) {}
 
 SequenceCache::SequenceCache(const SequenceCache& other)
     : rows_(other.rows_),
-      kv_(shared_pages(other.kv_)),
       at_rest_(rows_.engine().state().store().copy(other.at_rest_)),
       foreign_(other.foreign_),
       n_read_(other.n_read_),
       prompt_end_(other.prompt_end_),
       may_be_elsewhere_(other.may_be_elsewhere_) {
+  CHECK(!other.is_leased());
+  if (const auto* entry = std::get_if<KvCacheEntry>(&other.place_)) place_ = shared_pages(*entry);
   if (!other.ahead_) return;
   ahead_ = ReadAhead{rows_.engine().state().store().copy(other.ahead_->rows), other.ahead_->foreign,
                      other.ahead_->n_transcript, other.ahead_->logits};
 }
 
 Result<KvCacheEntry> SequenceCache::held() const {
-  return kv_.length() > 0 ? kv_.fork() : rows_.engine().state().store().look_at(at_rest_);
+  if (const auto* entry = std::get_if<KvCacheEntry>(&place_)) return entry->fork();
+  return rows_.engine().state().store().look_at(at_rest_);
 }
 
 Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
@@ -67,7 +70,7 @@ Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
 
 void SequenceCache::drop_imported_kv() noexcept {
   if (foreign_ == nullptr) return;
-  kv_.slice_to_length(0);
+  place_ = InStore();
   at_rest_ = IdleSequence();
   foreign_.reset();
   if (ahead_ && ahead_->foreign != nullptr) ahead_.reset();
@@ -80,14 +83,21 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
   PrefixPublisher::Found found = rows_.look_up(ids.first(ids.size() - 1), foreign_);
   if (entry && entry->length() > found.length()) {
     foreign_ = rows_.new_foreign();
-    kv_ = *std::move(entry);
-  } else {
-    kv_ = std::move(found.entry);
+    found.entry = *std::move(entry);
   }
-  n_read_ = std::max(kv_.length(), ids.size() - 1);
-  rows_.leave(kv_, foreign_, Extent::kAll, &at_rest_);
-  rows_.make_idle(kv_, at_rest_, foreign_);
+  n_read_ = std::max(found.length(), ids.size() - 1);
+  rows_.leave(found.entry, foreign_, Extent::kAll, &at_rest_);
+  put_back(std::move(found.entry));
   return n_same;
+}
+
+void SequenceCache::put_back(KvCacheEntry entry) noexcept {
+  rows_.make_idle(entry, at_rest_, foreign_);
+  if (entry.length() > 0) {
+    place_ = std::move(entry);
+  } else {
+    place_ = InStore();
+  }
 }
 
 // --- ahead of a turn
@@ -148,6 +158,7 @@ Result<Usage> SequenceCache::end_reading(PrefillAhead& reading) {
 
 Result<std::unique_ptr<SequenceCache::Lease>> SequenceCache::checkout(const PromptIds& prompt, Priority priority,
                                                                       std::stop_token stop) {
+  CHECK(!is_leased());
   std::unique_ptr<Lease> loan(new Lease(*this));
   if (loan->entry_.length() == 0) TRY(rows_.engine().state().store().wake(at_rest_, loan->entry_));
   TRY(loan->arrange(prompt, priority, std::move(stop)));
@@ -155,24 +166,25 @@ Result<std::unique_ptr<SequenceCache::Lease>> SequenceCache::checkout(const Prom
 }
 
 SequenceCache::Lease::Lease(SequenceCache& cache)
-    : cache_(cache),
-      entry_(std::exchange(cache.kv_, KvCacheEntry(cache.rows_.engine().state().pool()))),
-      foreign_(cache.foreign_) {}
+    : cache_(cache), entry_(cache.rows_.engine().state().pool()), foreign_(cache.foreign_) {
+  if (auto* entry = std::get_if<KvCacheEntry>(&cache.place_)) entry_ = std::move(*entry);
+  cache.place_ = Leased();
+}
 
 SequenceCache::Lease::~Lease() {
   // In a child of fork() the store belongs to the parent.
-  if (is_kept_ || !cache_.rows_.engine().state().check_process().ok()) return;
-  if (was_used_) {
+  if (std::holds_alternative<Committed>(undo_) || !cache_.rows_.engine().state().check_process().ok()) return;
+  if (!std::holds_alternative<Unchanged>(undo_)) {
     cache_.rows_.leave(entry_, foreign_);
     cache_.may_be_elsewhere_ = true;
-    if (before_) {
-      entry_ = *std::move(before_);
+    if (before() != nullptr) {
+      entry_ = std::move(*before());
     } else {
-      (void)entry_.slice_to_at_most(length_before_);  // the next turn computes positions again that are lost below
+      // The next turn computes positions again that are lost here.
+      (void)entry_.slice_to_at_most(std::get<GrewFrom>(undo_).length);
     }
   }
-  cache_.kv_ = std::move(entry_);
-  cache_.rows_.make_idle(cache_.kv_, cache_.at_rest_, cache_.foreign_);
+  cache_.put_back(std::move(entry_));
 }
 
 bool SequenceCache::Lease::is_same_prompt(const PromptIds& prompt) const {
@@ -181,8 +193,8 @@ bool SequenceCache::Lease::is_same_prompt(const PromptIds& prompt) const {
 }
 
 Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority, std::stop_token stop) {
-  was_used_ = true;
-  length_before_ = entry_.length();
+  const size_t length_before = entry_.length();
+  undo_ = GrewFrom{length_before};
   // Sampling the first token of the answer needs the logits of the prompt: unless cached, its last token is computed.
   const size_t n_most = is_same_prompt(prompt) ? prompt.size() : prompt.size() - 1;
   const size_t n_own = std::min({prompt.n_keep(), cache_.n_read_, n_most});  // computed by this conversation before
@@ -193,12 +205,12 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   // While a conversation only grows, no other session has a longer prefix of it, and a search would cost O(length). But
   // evicted KV may be on disk, or another session may have computed it since.
   const bool was_evicted = n_keep < n_own || !ahead_is_there;
-  const bool may_be_elsewhere = cache_.may_be_elsewhere_ || was_evicted || n_keep < length_before_;
+  const bool may_be_elsewhere = cache_.may_be_elsewhere_ || was_evicted || n_keep < length_before;
   if (may_be_elsewhere && logits_ == nullptr && n_keep < prompt.size() - 1) {
     search(prompt, priority, std::move(stop), n_keep);
   }
   if (n_keep < entry_.length()) {
-    TRY_ASSIGN(before_, entry_.fork());
+    TRY_ASSIGN(undo_, entry_.fork());
     work_.pages_touched += entry_.pages().size();
     n_keep = entry_.slice_to_at_most(n_keep);  // window parts may have been evicted since resumable_length()
   }
@@ -207,7 +219,7 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   if (n_read_again_ == 0) missing_.reset();
   // The other states belong to the store again, which may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
-  if (before_) before_->state().clear();
+  if (before() != nullptr) before()->state().clear();
   if (n_keep == 0) foreign_.reset();
   n_found_ = n_keep;
   n_from_disk_ = std::min(n_from_disk_, n_found_);
@@ -260,22 +272,22 @@ void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, st
 void SequenceCache::Lease::replace(KvCacheEntry entry, Foreign from) {
   foreign_ = std::move(from);
   work_.pages_touched += entry.pages().size();
-  if (before_) {
+  if (before() != nullptr) {
     entry_ = std::move(entry);
   } else {
-    before_ = std::exchange(entry_, std::move(entry));
+    undo_ = std::exchange(entry_, std::move(entry));
   }
 }
 
 void SequenceCache::Lease::replaced(std::optional<KvCacheEntry> before) noexcept {
   if (!before) return;
   n_copied_before_ = 0;
-  if (!before_) before_ = std::move(before);
+  if (this->before() == nullptr) undo_ = *std::move(before);
 }
 
 void SequenceCache::Lease::keep(Kept kept) noexcept {
   SequenceCache& cache = cache_;
-  is_kept_ = true;
+  undo_ = Committed();
   // If a stop string ended the reply, tokens after the cut were computed; drop their KV.
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
   const size_t n_same = n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
@@ -283,16 +295,15 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   const bool lost_rows = entry_.length() < kept.n_fed;
   cache.n_read_ = lost_rows ? std::min(kept.n_fed, kept.ids.size()) : n_same;
   (void)entry_.slice_to_at_most(n_same);
-  cache.kv_ = std::move(entry_);
   cache.foreign_ = std::move(foreign_);
   cache.prompt_end_ = {kept.n_prompt, std::move(kept.logits)};
   cache.ahead_.reset();
   cache.may_be_elsewhere_ = false;
-  cache.rows_.leave(cache.kv_, cache.foreign_, Extent::kAll, &cache.at_rest_);
+  cache.rows_.leave(entry_, cache.foreign_, Extent::kAll, &cache.at_rest_);
   if (searched_ && cache.foreign_ == nullptr) {
-    cache.rows_.leave_for_others(cache.kv_, kept.n_prompt, cache.prompt_end_.logits, kept.first_turn_boundary);
+    cache.rows_.leave_for_others(entry_, kept.n_prompt, cache.prompt_end_.logits, kept.first_turn_boundary);
   }
-  cache.rows_.make_idle(cache.kv_, cache.at_rest_, cache.foreign_);
+  cache.put_back(std::move(entry_));
 }
 
 }  // namespace ibid
