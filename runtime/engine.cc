@@ -1,7 +1,6 @@
 #include "ibid/engine.h"
 
 #include <algorithm>
-#include <new>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -131,17 +130,15 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   return make_engine(std::move(parts));
 }
 
-}  // namespace
-
-Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) try {
-  return load_or_throw(path, options);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+// guarded(), for a body that starts threads.
+template <typename Body>
+auto guarded_threads(Body&& body) -> decltype(body()) try {
+  return guarded(std::forward<Body>(body));
 } catch (const std::system_error&) {
   return {ErrorCode::kOutOfMemory, "cannot create a thread"};
 }
 
-Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
+Result<std::shared_ptr<Engine>> make_engine_or_throw(EngineParts parts) {
   CHECK(parts.model && parts.tokenizer);
   TRY(check_scheduling(parts.scheduling));
   TRY(check_budget("kv_budget_bytes", parts.kv_budget_bytes));
@@ -160,10 +157,16 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) try {
   if (parts.clock == nullptr) parts.clock = &system_clock();
   TRY_ASSIGN(std::unique_ptr<Scheduler> scheduler, Scheduler::create(*parts.model, *parts.clock, parts.scheduling));
   return std::make_shared<Engine>(std::make_unique<EngineState>(std::move(parts), std::move(scheduler)));
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
-} catch (const std::system_error&) {
-  return {ErrorCode::kOutOfMemory, "cannot create a thread"};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Engine>> Engine::load(const std::string& path, const EngineOptions& options) {
+  return guarded_threads([&] { return load_or_throw(path, options); });
+}
+
+Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) {
+  return guarded_threads([&] { return make_engine_or_throw(std::move(parts)); });
 }
 
 EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
@@ -242,74 +245,62 @@ bool Engine::has_chat_template() const { return state_->chat_template() != nullp
 
 size_t Engine::vocab_size() const { return state_->tokenizer().vocab_size(); }
 
-Result<Tokens> Engine::encode(std::string_view text) const try {
-  return state_->tokenizer().encode(text, TextOrigin::kInput);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<Tokens> Engine::encode(std::string_view text) const {
+  return guarded([&]() -> Result<Tokens> { return state_->tokenizer().encode(text, TextOrigin::kInput); });
 }
 
 std::string_view Engine::token_bytes(TokenId id) const { return state_->tokenizer().token_bytes(id); }
 
-Result<std::shared_ptr<const TokenConstraint>> Engine::json_schema_constraint(std::string_view schema) const try {
-  return state_->constraints().make(ConstraintKind::kJsonSchema, schema);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<std::shared_ptr<const TokenConstraint>> Engine::json_schema_constraint(std::string_view schema) const {
+  return guarded([&] { return state_->constraints().make(ConstraintKind::kJsonSchema, schema); });
 }
 
-Result<std::shared_ptr<const TokenConstraint>> Engine::json_object_constraint() const try {
-  return state_->constraints().make(ConstraintKind::kJsonObject, "");
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<std::shared_ptr<const TokenConstraint>> Engine::json_object_constraint() const {
+  return guarded([&] { return state_->constraints().make(ConstraintKind::kJsonObject, ""); });
 }
 
-Result<std::shared_ptr<const TokenConstraint>> Engine::gbnf_constraint(std::string_view grammar) const try {
-  return state_->constraints().make(ConstraintKind::kGbnf, grammar);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<std::shared_ptr<const TokenConstraint>> Engine::gbnf_constraint(std::string_view grammar) const {
+  return guarded([&] { return state_->constraints().make(ConstraintKind::kGbnf, grammar); });
 }
 
-Result<std::shared_ptr<const TokenConstraint>> Engine::regex_constraint(std::string_view pattern) const try {
-  return state_->constraints().make(ConstraintKind::kRegex, pattern);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<std::shared_ptr<const TokenConstraint>> Engine::regex_constraint(std::string_view pattern) const {
+  return guarded([&] { return state_->constraints().make(ConstraintKind::kRegex, pattern); });
 }
 
-Result<std::shared_ptr<const TokenConstraint>> Engine::choice_constraint(const std::vector<std::string>& choices) const
-    try {
-  std::string key = "choices";
-  for (const std::string& choice : choices) key += std::to_string(choice.size()) + ':' + choice;
-  return state_->constraints().make(key, [&](CompileBudget&) { return compile_choices(choices); });
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<std::shared_ptr<const TokenConstraint>> Engine::choice_constraint(
+    const std::vector<std::string>& choices) const {
+  return guarded([&]() -> Result<std::shared_ptr<const TokenConstraint>> {
+    std::string key = "choices";
+    for (const std::string& choice : choices) key += std::to_string(choice.size()) + ':' + choice;
+    return state_->constraints().make(key, [&](CompileBudget&) { return compile_choices(choices); });
+  });
 }
 
 size_t Engine::embedding_dim() const { return state_->pooling() ? state_->model().dim() : 0; }
 
 Result<std::vector<std::vector<float>>> Engine::embed(const std::vector<std::string>& texts, size_t n_dims,
-                                                      std::stop_token stop) const try {
-  std::vector<Tokens> ids;
-  for (const std::string& text : texts) ids.push_back(ids_to_embed(state_->tokenizer(), text));
-  return ibid::embed(*state_, std::move(ids), {.n_dims = n_dims, .stop = std::move(stop)});
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+                                                      std::stop_token stop) const {
+  return guarded([&]() -> Result<std::vector<std::vector<float>>> {
+    std::vector<Tokens> ids;
+    for (const std::string& text : texts) ids.push_back(ids_to_embed(state_->tokenizer(), text));
+    return ibid::embed(*state_, std::move(ids), {.n_dims = n_dims, .stop = std::move(stop)});
+  });
 }
 
 Status Engine::cache_directory_status() const { return state_->tier_status(); }
 bool Engine::has_cache_directory() const { return state_->tier() != nullptr; }
 
-Status Engine::flush_cache_directory(std::chrono::nanoseconds limit) try {
+Status Engine::flush_cache_directory(std::chrono::nanoseconds limit) {
   KvTier* tier = state_->tier();
-  return tier == nullptr ? Status() : tier->flush(limit.count());
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+  return guarded([&] { return tier == nullptr ? Status() : tier->flush(limit.count()); });
 }
 
-Status Engine::forget_namespace(std::string_view cache_namespace) try {
-  state_->store().clear(std::string(cache_namespace));
-  KvTier* tier = state_->tier();
-  return tier == nullptr ? Status() : tier->clear(cache_namespace);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Status Engine::forget_namespace(std::string_view cache_namespace) {
+  return guarded([&] {
+    state_->store().clear(std::string(cache_namespace));
+    KvTier* tier = state_->tier();
+    return tier == nullptr ? Status() : tier->clear(cache_namespace);
+  });
 }
 
 SchedulerStats Engine::scheduler_stats() const { return state_->scheduler().stats(); }

@@ -77,14 +77,12 @@ size_t Embeddings::most_bytes(const EngineState& engine, size_t longest) {
 }
 
 Result<std::unique_ptr<Embeddings>> Embeddings::begin(EngineState& engine, std::vector<Tokens> texts,
-                                                      EmbeddingOptions options, std::shared_ptr<Waker> bell) try {
+                                                      EmbeddingOptions options, std::shared_ptr<Waker> bell) {
   std::unique_ptr<Embeddings> all(new Embeddings(engine, std::move(texts), std::move(options), std::move(bell)));
   TRY(all->engine_.check_process());
   TRY(all->check());
   all->advance();
   return all;
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 }
 
 Status Embeddings::check() const {
@@ -175,13 +173,11 @@ Result<std::vector<std::vector<float>>> Embeddings::finish() {
 }
 
 Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
-                                              const EmbeddingOptions& options) try {
+                                              const EmbeddingOptions& options) {
   const auto bell = std::make_shared<Waker>();
   TRY_ASSIGN(const std::unique_ptr<Embeddings> all, Embeddings::begin(engine, std::move(texts), options, bell));
   while (!all->advance()) bell->wait();
   return all->finish();
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 }
 
 }  // namespace ibid

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <new>
 #include <utility>
 
 #include "base/json_limits.h"
@@ -55,7 +54,7 @@ Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(const std::
   return find_or_make({std::nullopt, key, {}}, compile, std::move(stop));
 }
 
-ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compile& compile, std::stop_token stop) try {
+ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compile& compile, std::stop_token stop) {
   std::shared_ptr<Entry> entry;
   {
     std::unique_lock lock(mutex_);
@@ -75,24 +74,20 @@ ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compil
     entry = std::make_shared<Entry>(std::move(wanted));
     entries_.push_front(entry);
   }
-  Made made = run(compile, std::move(stop));
-  finish(entry, made);
-  return made;
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+  // The requests that wait for the entry get an outcome even if memory runs out.
+  finish(entry, guarded([&] { return run(compile, std::move(stop)); }));
+  return *entry->made;
 }
 
-ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_token stop) try {
+ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_token stop) {
   ++n_compiled_;
   CompileBudget budget(std::move(stop));
   TRY_ASSIGN(const Grammar grammar, compile(budget));
   return make_constraint(grammar, vocabulary(), {.max_bytes = kBytesOfEach});
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 }
 
 // Errors go to the requests that wait; later ones compile again.
-void ConstraintCache::finish(const std::shared_ptr<Entry>& entry, Made made) {
+void ConstraintCache::finish(const std::shared_ptr<Entry>& entry, Made made) noexcept {
   const std::lock_guard lock(mutex_);
   if (!made.ok()) entries_.remove(entry);
   entry->made = std::move(made);

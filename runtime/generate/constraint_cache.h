@@ -72,7 +72,7 @@ class ConstraintCache {
 
   Made find_or_make(Entry&& wanted, const Compile& compile, std::stop_token stop);
   Made run(const Compile& compile, std::stop_token stop);
-  void finish(const std::shared_ptr<Entry>& entry, Made made);
+  void finish(const std::shared_ptr<Entry>& entry, Made made) noexcept;
 
   const Tokenizer& tokenizer_;
   std::atomic<size_t> n_compiled_ = 0;

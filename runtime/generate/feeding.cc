@@ -45,16 +45,16 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
 }
 
 Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
-            Logits& logits, Priority priority) try {
-  const auto bell = std::make_shared<Waker>();
-  Feeding feeding(entry, {ids, want}, priority, std::move(stop), bell);
-  TRY(scheduler.submit(feeding));
-  while (!feeding.is_over()) bell->wait();
-  TRY(feeding.take_status());
-  if (want != WantLogits::kNone) logits = feeding.take_logits();
-  return {};
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+            Logits& logits, Priority priority) {
+  return guarded([&]() -> Status {
+    const auto bell = std::make_shared<Waker>();
+    Feeding feeding(entry, {ids, want}, priority, std::move(stop), bell);
+    TRY(scheduler.submit(feeding));
+    while (!feeding.is_over()) bell->wait();
+    TRY(feeding.take_status());
+    if (want != WantLogits::kNone) logits = feeding.take_logits();
+    return {};
+  });
 }
 
 }  // namespace ibid

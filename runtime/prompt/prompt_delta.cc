@@ -1,7 +1,6 @@
 #include "runtime/prompt/prompt_delta.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "base/check.h"

@@ -54,8 +54,6 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(LanguageModel& model, Clock
   std::unique_ptr<Scheduler> scheduler(new Scheduler(model, clock, options));
   scheduler->thread_ = std::make_unique<std::thread>([s = scheduler.get()] { s->compute(); });
   return scheduler;
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 } catch (const std::system_error& error) {
   return {ErrorCode::kOutOfMemory, "cannot start the compute thread: " + error.code().message()};
 }
@@ -86,7 +84,7 @@ SchedulerStats Scheduler::stats() const {
   return stats_;
 }
 
-Status Scheduler::submit(Task& task) try {
+Status Scheduler::submit(Task& task) {
   TRY(check_process());
   task.since_ns_ = clock_.steady_ns();
   {
@@ -96,8 +94,6 @@ Status Scheduler::submit(Task& task) try {
   }
   work_.ring();
   return {};
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 }
 
 // --- the compute thread
@@ -261,11 +257,7 @@ bool Scheduler::run_shared() noexcept {
 
 Status Scheduler::forward(std::span<const SequenceChunk> batch, std::stop_token stop) noexcept {
   start_ns_ = clock_.steady_ns();
-  try {
-    return model_.forward(batch, std::move(stop), logits_);
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
-  }
+  return guarded([&] { return model_.forward(batch, std::move(stop), logits_); });
 }
 
 // Called before fed(), so that a caller that has its answer finds its passes counted.

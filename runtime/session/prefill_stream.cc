@@ -1,6 +1,5 @@
 #include "runtime/session/prefill_stream.h"
 
-#include <new>
 #include <utility>
 
 #include "base/result.h"
@@ -30,13 +29,13 @@ PrefillStream::~PrefillStream() {
 }
 
 Status PrefillStream::begin(ChatSession& session, Priority priority, std::stop_token stop,
-                            std::shared_ptr<Waker> bell) try {
-  parts_ = std::make_unique<Parts>(session.state());
-  TRY(parts_->guard.status());
-  TRY_ASSIGN(parts_->reading, parts_->state.begin_reading_ahead(priority, std::move(stop), std::move(bell)));
-  return {};
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+                            std::shared_ptr<Waker> bell) {
+  return guarded([&]() -> Status {
+    parts_ = std::make_unique<Parts>(session.state());
+    TRY(parts_->guard.status());
+    TRY_ASSIGN(parts_->reading, parts_->state.begin_reading_ahead(priority, std::move(stop), std::move(bell)));
+    return {};
+  });
 }
 
 const Usage* PrefillStream::begun() const {
@@ -47,14 +46,12 @@ bool PrefillStream::is_over() const {
   return parts_ == nullptr || parts_->reading == nullptr || parts_->reading->is_over();
 }
 
-Result<Usage> PrefillStream::finish() try {
+Result<Usage> PrefillStream::finish() {
   TRY(status_);
   const std::unique_ptr<Parts> parts = std::move(parts_);
   CHECK(parts != nullptr) << "finish() is called once";
   if (parts->reading == nullptr) return Usage{};
-  return parts->state.branch.cache.end_reading(*parts->reading);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+  return guarded([&] { return parts->state.branch.cache.end_reading(*parts->reading); });
 }
 
 }  // namespace ibid

@@ -91,16 +91,20 @@ void RunningTurn::drop() noexcept {
 
 // --- begin
 
-Status RunningTurn::begin(PendingEdit proposal, Delivery delivery) {
-  Status status;
+// guarded(), and drops the indexes of past tokens when memory runs out: they may be half-changed.
+template <typename Body>
+auto RunningTurn::guarded_indexes(Body&& body) -> decltype(body()) {
   try {
-    status = try_begin(std::move(proposal), delivery);
-    if (status.ok()) return status;
+    return body();
   } catch (const std::bad_alloc&) {
-    branch_.look_back.forget();  // it may be half-changed
-    status = out_of_heap();
+    branch_.look_back.forget();
+    return out_of_heap();
   }
-  drop();
+}
+
+Status RunningTurn::begin(PendingEdit proposal, Delivery delivery) {
+  Status status = guarded_indexes([&] { return try_begin(std::move(proposal), delivery); });
+  if (!status.ok()) drop();
   return status;
 }
 
@@ -203,12 +207,7 @@ bool RunningTurn::is_over(bool first_despite_stop) {
 }
 
 void RunningTurn::end_answer() noexcept {
-  try {
-    generated_ = try_end_answer();
-  } catch (const std::bad_alloc&) {
-    branch_.look_back.forget();
-    generated_ = out_of_heap();
-  }
+  generated_ = guarded_indexes([&] { return try_end_answer(); });
 }
 
 Result<Generation> RunningTurn::try_end_answer() {
@@ -228,7 +227,7 @@ Result<Turn> RunningTurn::finish() {
   wait();
   if (!generated_) end_answer();
   Status status = generated_->status();
-  if (status.ok()) status = try_commit();
+  if (status.ok()) status = guarded_indexes([&] { return try_commit(); });
   if (status.ok()) return std::move(turn_);
   if (answer_->broke_off()) branch_.look_back.forget();
   drop();
@@ -240,13 +239,8 @@ Status RunningTurn::try_commit() {
   if ((*generated_)->finish_reason == FinishReason::kCancelled && options_.stop_mode == StopMode::kDiscard) {
     return {ErrorCode::kCancelled, "cancelled, and the turn was discarded"};
   }
-  try {
-    commit(**std::move(generated_));
-    return {};
-  } catch (const std::bad_alloc&) {
-    branch_.look_back.forget();
-    return out_of_heap();
-  }
+  commit(**std::move(generated_));
+  return {};
 }
 
 void RunningTurn::note(Generation& generation) {

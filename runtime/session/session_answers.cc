@@ -1,6 +1,5 @@
 // Parallel answers to one question: the question is prefilled once, then each answer is a branch, and the branches
 // share the passes of the model.
-#include <new>
 #include <optional>
 #include <utility>
 
@@ -11,7 +10,7 @@
 namespace ibid {
 
 Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n, const TurnOptions& turn_options,
-                                                  const ChatSession::AnswersCallback& on_event) try {
+                                                  const ChatSession::AnswersCallback& on_event) {
   TRY_ASSIGN(const Sampler sampler, Sampler::create(turn_options.sampler));
   DialogueChange asked = branch.dialogue.propose(std::move(proposal));
   Usage read;
@@ -35,8 +34,6 @@ Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n
   chosen = 0;
   if (options.repair_when_idle) start_idle_work();
   return turns;
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 }
 
 // Returns all turns, or the first error.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -89,68 +88,51 @@ Result<SavedSession> read_conversation(File& file, const std::string& path, uint
   return session_from_text(json, path);
 }
 
-Status write_and_rename(FileOps& files, File& file, const std::string& json, const SavedRows* rows,
-                        const std::string& temporary, const std::string& path) {
-  try {
-    TRY(write_all(file, json, rows));
-    return files.rename(temporary, path);
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
-  }
-}
-
 }  // namespace
 
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session, const KvCacheEntry* kv,
                           const KvPageIdentity& identity, std::span<const StateSnapshot> states) {
-  try {
-    std::optional<SavedRows> rows;
-    if (kv != nullptr) rows.emplace(SavedRows{*kv, states, identity});
-    TRY_ASSIGN(const std::string json, session_to_text(session_to_json(session)));
-    const std::string directory = directory_of(path);
-    TRY_ASSIGN(const TemporaryFile temporary, create_temporary(files, path));
-    Status status = write_and_rename(files, *temporary.file, json, rows ? &*rows : nullptr, temporary.path, path);
-    if (!status.ok()) {
-      (void)files.remove(temporary.path);
-      return status;
-    }
-    return files.sync_directory(directory);
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
+  std::optional<SavedRows> rows;
+  if (kv != nullptr) rows.emplace(SavedRows{*kv, states, identity});
+  TRY_ASSIGN(const std::string json, session_to_text(session_to_json(session)));
+  const std::string directory = directory_of(path);
+  TRY_ASSIGN(const TemporaryFile temporary, create_temporary(files, path));
+  Status status = guarded([&]() -> Status {
+    TRY(write_all(*temporary.file, json, rows ? &*rows : nullptr));
+    return files.rename(temporary.path, path);
+  });
+  if (!status.ok()) {
+    (void)guarded([&] { return files.remove(temporary.path); });
+    return status;
   }
+  return files.sync_directory(directory);
 }
 
 Result<SavedSession> read_saved_session(FileOps& files, const std::string& path) {
-  try {
+  return guarded([&]() -> Result<SavedSession> {
     TRY_ASSIGN(const std::unique_ptr<File> file, files.open_to_read(path));
     uint64_t end = 0;
     return read_conversation(*file, path, end);
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
-  }
+  });
 }
 
 Result<LoadedSession> read_session_file(FileOps& files, const std::string& path, KvPagePool& pool,
                                         const KvPageIdentity* identity) {
-  try {
-    TRY_ASSIGN(const std::unique_ptr<File> file, files.open_to_read(path));
-    uint64_t records = 0;
-    TRY_ASSIGN(SavedSession session, read_conversation(*file, path, records));
-    LoadedSession loaded{std::move(session), std::nullopt};
-    TRY_ASSIGN(const uint64_t file_bytes, file->size());
-    if (identity != nullptr) {
-      KvCacheEntry entry(pool);
-      // After any error in the records, the positions that were not read are prefilled again.
-      loaded.session.load_warnings.rows = read_rows(*file, records, path, *identity, entry, pool);
-      if (entry.length() > 0) loaded.kv = std::move(entry);
-    } else if (records < file_bytes) {
-      loaded.session.load_warnings.rows = {
-          ErrorCode::kUnsupported, path + ": the engine has no fingerprint, so keys and values cannot be verified"};
-    }
-    return loaded;
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
+  TRY_ASSIGN(const std::unique_ptr<File> file, files.open_to_read(path));
+  uint64_t records = 0;
+  TRY_ASSIGN(SavedSession session, read_conversation(*file, path, records));
+  LoadedSession loaded{std::move(session), std::nullopt};
+  TRY_ASSIGN(const uint64_t file_bytes, file->size());
+  if (identity != nullptr) {
+    KvCacheEntry entry(pool);
+    // After any error in the records, the positions that were not read are prefilled again.
+    loaded.session.load_warnings.rows = read_rows(*file, records, path, *identity, entry, pool);
+    if (entry.length() > 0) loaded.kv = std::move(entry);
+  } else if (records < file_bytes) {
+    loaded.session.load_warnings.rows = {
+        ErrorCode::kUnsupported, path + ": the engine has no fingerprint, so keys and values cannot be verified"};
   }
+  return loaded;
 }
 
 }  // namespace ibid

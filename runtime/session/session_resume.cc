@@ -2,7 +2,6 @@
 // planning each turn again, without running the model.
 #include <algorithm>
 #include <array>
-#include <new>
 #include <utility>
 
 #include "base/check.h"

@@ -277,13 +277,11 @@ Result<std::unique_ptr<PrefillAhead>> SessionState::begin_reading_ahead(Priority
   return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop), std::move(bell));
 }
 
-Result<Usage> SessionState::read_ahead(Priority priority, std::stop_token stop) try {
+Result<Usage> SessionState::read_ahead(Priority priority, std::stop_token stop) {
   TRY_ASSIGN(const std::unique_ptr<PrefillAhead> reading,
              begin_reading_ahead(priority, std::move(stop), std::make_shared<Waker>()));
   if (reading == nullptr) return Usage{};
   return branch.cache.end_reading(*reading);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 }
 
 bool SessionState::rewrites_history() {
@@ -292,21 +290,20 @@ bool SessionState::rewrites_history() {
 }
 
 // Without memory for it, the next turn prefills instead.
-void SessionState::start_idle_work() noexcept try {
-  if (!rewrites_history()) return;
-  idle_stop_ = std::stop_source();
-  Result<std::unique_ptr<PrefillAhead>> reading =
-      begin_reading_ahead(Priority::kLow, idle_stop_.get_token(), std::make_shared<Waker>());
-  if (reading.ok()) idle_ = *std::move(reading);
-} catch (const std::bad_alloc&) {
+void SessionState::start_idle_work() noexcept {
+  (void)guarded([&]() -> Status {
+    if (!rewrites_history()) return {};
+    idle_stop_ = std::stop_source();
+    TRY_ASSIGN(idle_, begin_reading_ahead(Priority::kLow, idle_stop_.get_token(), std::make_shared<Waker>()));
+    return {};
+  });
 }
 
-void SessionState::stop_idle_work() noexcept try {
+void SessionState::stop_idle_work() noexcept {
   const std::unique_ptr<PrefillAhead> reading = std::move(idle_);
   if (reading == nullptr) return;
   idle_stop_.request_stop();
-  (void)branch.cache.end_reading(*reading);
-} catch (const std::bad_alloc&) {
+  (void)guarded([&] { return branch.cache.end_reading(*reading); });
 }
 
 // --- a call that gives a turn
