@@ -96,10 +96,12 @@ struct Grammar::Parts {
   GrammarRules rules;
   ByteAutomaton automaton;
   bool free_text = false;  // special tokens are allowed in the first rule and its repetitions, but not in called rules
+  std::vector<std::string> ignored = {};  // Grammar::ignored()
 };
 
 // Compiles the rules that the compiler of a notation produced. `what` names the source in messages. Errors:
 // kLimitExceeded, kUnsupported (left recursion), kInvalidArgument if the grammar matches no text.
-Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text = false);
+Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text = false,
+                             std::vector<std::string> ignored = {});
 
 }  // namespace ibid

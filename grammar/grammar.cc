@@ -13,7 +13,10 @@
 
 namespace ibid {
 
-Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text) {
+const std::vector<std::string>& Grammar::ignored() const { return parts_->ignored; }
+
+Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text,
+                             std::vector<std::string> ignored) {
   Result<ByteAutomaton> automaton = ByteAutomaton::compile(rules);
   if (!automaton.ok()) {
     return {automaton.status().code(), std::string(what) + ": " + automaton.status().message()};
@@ -21,8 +24,8 @@ Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool fre
   if (automaton->spells_nothing()) {
     return {ErrorCode::kInvalidArgument, std::string(what) + ": no text satisfies it"};
   }
-  auto parts =
-      std::make_shared<Grammar::Parts>(Grammar::Parts{std::move(rules), std::move(automaton).value(), free_text});
+  auto parts = std::make_shared<Grammar::Parts>(
+      Grammar::Parts{std::move(rules), std::move(automaton).value(), free_text, std::move(ignored)});
   return Grammar(std::move(parts));
 }
 

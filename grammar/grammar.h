@@ -3,7 +3,8 @@
 // docs/structured_output.md lists the supported keywords and notations, and which of them are exact.
 //
 // A Grammar is an immutable value: copies share the compiled rules, and threads may share them. Input may be hostile:
-// compiling takes bounded time and memory, and unknown input is an error, never ignored. Errors of all functions:
+// compiling takes bounded time and memory. Unknown keywords of a schema are reported by Grammar::ignored(); all other
+// unknown input is an error. Errors of all functions:
 // kUnsupported (names the construct and its place), kInvalidArgument (malformed, with the place), kLimitExceeded.
 #pragma once
 
@@ -30,6 +31,9 @@ class Grammar {
   explicit Grammar(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
   const Parts& parts() const { return *parts_; }
   const std::shared_ptr<const Parts>& shared_parts() const { return parts_; }
+  // JSON pointers of the keywords and formats of its schema that do not constrain the texts, because no draft of JSON
+  // Schema defines them or no grammar can express them: "#/properties/a/javaType".
+  const std::vector<std::string>& ignored() const;
 
  private:
   std::shared_ptr<const Parts> parts_;
@@ -39,6 +43,10 @@ struct JsonFormat {
   // true: no white space at all. false: a space may follow a comma or a colon; before values and closing brackets there
   // may be a line break with an indent of up to 32 spaces or tabs.
   bool compact = false;
+  // Schemas only. false: an object that lists properties and does not mention others has no others; numbers without
+  // bounds have up to 18 digits before the point and after it; `nullable` of OpenAPI adds null to `type`. true: as JSON
+  // Schema 2020-12 defines.
+  bool strict = false;
 };
 
 // The JSON texts that the schema accepts, with properties in the order of their declaration. Errors: also those of

@@ -72,6 +72,7 @@ struct DigitState {
   Phase phase = Phase::kStart;
   std::array<Comparison, 2> bounds;
   std::vector<Remainder> remainders;
+  bool is_whole = true;  // no digit after the point is other than 0; only tracked for NumberBounds::fraction
   auto operator<=>(const DigitState&) const = default;
 };
 
@@ -82,8 +83,13 @@ class MagnitudeWalk {
     Decimal value;
     bool outside;
   };
-  MagnitudeWalk(const Bound* least, const Bound* most, const std::vector<Multiple>& multiples, bool integer)
-      : limits_{least, most}, multiples_(multiples), integer_(integer) {}
+  MagnitudeWalk(const Bound* least, const Bound* most, const std::vector<Multiple>& multiples,
+                const NumberBounds& bounds, bool strict)
+      : limits_{least, most},
+        multiples_(multiples),
+        integer_(bounds.integer),
+        fraction_(bounds.fraction),
+        strict_(strict) {}
 
   Result<ExprId> walk(GrammarRules& rules, CompileBudget& budget) {
     DigitState start;
@@ -123,7 +129,7 @@ class MagnitudeWalk {
       targets[number_of(next)].add('.');
     }
     for (const auto& [target, set] : targets) {
-      if (target == at && state.phase == Phase::kWhole) {
+      if (target == at && (state.phase == Phase::kWhole || (!strict_ && state.phase == Phase::kFraction))) {
         loops_.emplace_back(at, rules.chars(set));
       } else {
         graph_.add_edge(at, rules.chars(set), target);
@@ -133,10 +139,16 @@ class MagnitudeWalk {
 
   // Replaces a state that loops on digits of the whole part by a bounded repetition followed by a new state.
   void bound_loops(GrammarRules& rules) {
-    size_t n_read = 1;
-    for (const Bound* bound : limits_) n_read = std::max(n_read, bound == nullptr ? 0 : bound->value.whole.size() + 1);
-    const auto most = static_cast<uint32_t>(kMostWholeDigits - std::min<size_t>(n_read, kMostWholeDigits));
+    const size_t limit = strict_ ? kMostWholeDigits : kMostUsualDigits;
+    size_t n_whole = 1, n_fraction = 1;
+    for (const Bound* bound : limits_) {
+      if (bound == nullptr) continue;
+      n_whole = std::max(n_whole, bound->value.whole.size() + 1);
+      n_fraction = std::max(n_fraction, bound->value.fraction.size() + 1);
+    }
     for (const auto& [at, digits] : loops_) {
+      const size_t n_read = states_[at].phase == Phase::kWhole ? n_whole : n_fraction;
+      const auto most = static_cast<uint32_t>(limit - std::min(n_read, limit));
       const uint32_t behind = graph_.add_state();
       for (ExprGraph::Edge& edge : graph_.edges) {
         if (edge.from == at) edge.from = behind;
@@ -165,6 +177,7 @@ class MagnitudeWalk {
     }
     if (fraction) {
       state.phase = Phase::kFraction;
+      state.is_whole &= !fraction_ || digit == '0';
     } else {
       state.phase = state.phase == Phase::kStart && digit == '0' ? Phase::kZero : Phase::kWhole;
     }
@@ -178,7 +191,7 @@ class MagnitudeWalk {
   }
 
   bool is_final(DigitState state) const {
-    if (state.phase == Phase::kStart || state.phase == Phase::kPoint) return false;
+    if (state.phase == Phase::kStart || state.phase == Phase::kPoint || (fraction_ && state.is_whole)) return false;
     if (state.phase != Phase::kFraction) end_whole(state);
     for (size_t i = 0; i < 2; ++i) {
       if (limits_[i] == nullptr) continue;
@@ -197,7 +210,7 @@ class MagnitudeWalk {
 
   const std::array<const Bound*, 2> limits_;
   const std::vector<Multiple>& multiples_;
-  const bool integer_;
+  const bool integer_, fraction_, strict_;
   std::map<DigitState, uint32_t> numbers_;
   std::vector<DigitState> states_;
   ExprGraph graph_;
@@ -288,7 +301,23 @@ bool NumberBounds::allows(const Decimal& value) const {
   });
 }
 
-Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget) {
+Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRules& rules, CompileBudget& budget) {
+  if (!bounds.excluded.empty()) {  // the numbers below the first excluded one, then those above it
+    NumberBounds below = bounds, above = bounds;
+    const auto first = std::ranges::min_element(bounds.excluded, [](const auto& a, const auto& b) { return a < b; });
+    below.excluded.clear();
+    above.excluded.erase(above.excluded.begin() + (first - bounds.excluded.begin()));
+    below.lower_max(*first, true);
+    above.raise_min(*first, true);
+    if (!budget.spend(bounds.excluded.size())) return budget.status("the numbers");
+    std::vector<ExprId> parts;
+    for (const NumberBounds& part : {below, above}) {
+      if (part.clearly_empty()) continue;
+      TRY_ASSIGN(const ExprId range, number_range(part, strict, rules, budget));
+      parts.push_back(range);
+    }
+    return rules.choice(parts);
+  }
   TRY_ASSIGN(const std::vector<Multiple> multiples, multiples_of(bounds));
   using Bound = MagnitudeWalk::Bound;
   const auto magnitude = [](const Decimal& value) { return Decimal{false, value.whole, value.fraction}; };
@@ -298,7 +327,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, Com
     if (bounds.min && !bounds.min->negative) least = Bound{*bounds.min, bounds.above_min};
     if (bounds.max) most = Bound{*bounds.max, bounds.below_max};
     TRY_ASSIGN(const ExprId part,
-               MagnitudeWalk(least ? &*least : nullptr, most ? &*most : nullptr, multiples, bounds.integer)
+               MagnitudeWalk(least ? &*least : nullptr, most ? &*most : nullptr, multiples, bounds, strict)
                    .walk(rules, budget));
     parts.push_back(part);
   }
@@ -308,7 +337,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, Com
     if (bounds.max && bounds.max->negative) least = {magnitude(*bounds.max), bounds.below_max};
     if (bounds.min) most = Bound{magnitude(*bounds.min), bounds.above_min};
     TRY_ASSIGN(const ExprId part,
-               MagnitudeWalk(&least, most ? &*most : nullptr, multiples, bounds.integer).walk(rules, budget));
+               MagnitudeWalk(&least, most ? &*most : nullptr, multiples, bounds, strict).walk(rules, budget));
     parts.push_back(rules.sequence({rules.bytes("-"), part}));
   }
   return rules.choice(parts);
@@ -345,18 +374,15 @@ CodePointSet unescaped() {
   return set.without(escaped);
 }
 
-ExprId digits(uint32_t min, GrammarRules& rules) {
-  return rules.repeat(rules.chars(CodePointSet::of('0', '9')), min, kUnbounded);
-}
-
-ExprId natural(GrammarRules& rules) {
-  const ExprId more = rules.repeat(rules.chars(CodePointSet::of('0', '9')), 0, kMostWholeDigits - 1);
+ExprId natural(uint32_t most_digits, GrammarRules& rules) {
+  const ExprId more = rules.repeat(rules.chars(CodePointSet::of('0', '9')), 0, most_digits - 1);
   return rules.choice({rules.bytes("0"), rules.sequence({rules.chars(CodePointSet::of('1', '9')), more})});
 }
 
 }  // namespace
 
-JsonWriter::JsonWriter(GrammarRules& rules, const JsonFormat& format) : rules_(rules), compact_(format.compact) {
+JsonWriter::JsonWriter(GrammarRules& rules, const JsonFormat& format)
+    : rules_(rules), compact_(format.compact), most_digits_(format.strict ? kMostWholeDigits : kMostUsualDigits) {
   quote_ = rules_.bytes("\"");
   const ExprId indent = rules_.repeat(one_of(" \t", rules_), 0, kMostIndent);
   const ExprId blank = rules_.bytes(" ");
@@ -385,21 +411,25 @@ ExprId JsonWriter::canonical_char(const CodePointSet& set, GrammarRules& rules) 
 }
 
 ExprId JsonWriter::integer() {
-  return call_once("integer", [&] { return rules_.sequence({rules_.optional(rules_.bytes("-")), natural(rules_)}); });
+  return call_once("integer", [&] {
+    return rules_.sequence({rules_.optional(rules_.bytes("-")), natural(most_digits_, rules_)});
+  });
 }
 
 // Numbers that a double can represent. An exponent is allowed only after a single digit, and below 308.
 ExprId JsonWriter::number() {
   return call_once("number", [&] {
-    const ExprId fraction = rules_.optional(rules_.sequence({rules_.bytes("."), digits(1, rules_)}));
     const ExprId digit = rules_.chars(CodePointSet::of('0', '9'));
+    const uint32_t most_fraction = most_digits_ == kMostWholeDigits ? kUnbounded : most_digits_;
+    const ExprId fraction =
+        rules_.optional(rules_.sequence({rules_.bytes("."), rules_.repeat(digit, 1, most_fraction)}));
     const ExprId exponent =
         rules_.choice({rules_.repeat(digit, 1, 2), rules_.sequence({one_of("12", rules_), rules_.repeat(digit, 2, 2)}),
                        rules_.sequence({rules_.bytes("30"), one_of("01234567", rules_)})});
     const ExprId scientific = rules_.sequence({rules_.chars(CodePointSet::of('1', '9')), fraction, one_of("eE", rules_),
                                                rules_.optional(one_of("+-", rules_)), exponent});
     return rules_.sequence({rules_.optional(rules_.bytes("-")),
-                            rules_.choice({rules_.sequence({natural(rules_), fraction}), scientific})});
+                            rules_.choice({rules_.sequence({natural(most_digits_, rules_), fraction}), scientific})});
   });
 }
 

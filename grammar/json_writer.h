@@ -25,8 +25,11 @@ namespace ibid {
 // --- Numbers within bounds, as decimal texts: digits are compared with those of the bounds, so nothing is rounded.
 // Texts have no exponent, no leading zeros and no "-0".
 
-// Maximum digits before the point: doubles, which programs parse numbers as, are exact up to there.
+// Maximum digits before the point, unless a bound has more. JsonFormat::strict: a double can represent every number of
+// that length, and programs parse numbers as doubles. Otherwise also the maximum after the point: a model that does not
+// end a number by itself would write digits until the end of its answer.
 inline constexpr uint32_t kMostWholeDigits = 308;
+inline constexpr uint32_t kMostUsualDigits = 18;
 
 // A decimal number: digits before the point (at least "0", no leading zeros) and after it (no trailing zeros).
 struct Decimal {
@@ -46,9 +49,11 @@ struct NumberBounds {
   std::optional<Decimal> min, max;
   bool above_min = false, below_max = false;  // the bound itself is excluded
   std::vector<Decimal> multiples;             // positive; values must be multiples of each of these
+  std::vector<Decimal> excluded;              // values must be none of these
   bool integer = false;
+  bool fraction = false;  // values must not be integers
 
-  bool any() const { return min || max || !multiples.empty(); }
+  bool any() const { return min || max || fraction || !multiples.empty() || !excluded.empty(); }
   void raise_min(const Decimal& value, bool above);
   void lower_max(const Decimal& value, bool below);
   // True if no number is between min and max. Does not detect other contradictions.
@@ -56,9 +61,9 @@ struct NumberBounds {
   bool allows(const Decimal& value) const;
 };
 
-// Returns an expression for the numbers within the bounds. Errors: kLimitExceeded for too many states; those of the
-// budget.
-Result<ExprId> number_range(const NumberBounds& bounds, GrammarRules& rules, CompileBudget& budget);
+// Returns an expression for the texts of the numbers within the bounds. Errors: kLimitExceeded for too many states;
+// those of the budget.
+Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRules& rules, CompileBudget& budget);
 
 // --- JsonWriter.
 
@@ -102,6 +107,7 @@ class JsonWriter {
  private:
   GrammarRules& rules_;
   const bool compact_;
+  const uint32_t most_digits_;  // of a number without bounds, before the point and after it
   ExprId quote_, space_, colon_, comma_, plain_char_;
   std::map<std::string, RuleId> once_;
 };

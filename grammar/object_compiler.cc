@@ -10,6 +10,8 @@ namespace {
 constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
 constexpr size_t kMostCountedStates = 50'000;
+constexpr size_t kMostUnordered = 8;             // properties that may come in any order
+constexpr size_t kMostUnorderedStates = 50'000;  // of all objects of a schema whose properties may
 
 // Returns rules of their own for a string without its quotes.
 GrammarRules canonical_rules(const auto& make) {
@@ -48,8 +50,24 @@ Result<ExprId> ObjectCompiler::compile() {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part_.schema), "minProperties",
                         "too many properties to be counted");
   }
-  TRY(document_.spend(properties_.size() * (count.any() ? most + 1 : 1) * 4, part_.schema));
-  return graph(others);
+  const size_t n = properties_.size();
+  const size_t n_counts = count.any() ? most + 1 : part_.needs_other_property ? 2 : 1;
+  // More edges than states: each set has one for each property that is missing.
+  const size_t n_unordered = n <= kMostUnordered ? n_counts * (n + 2) << n : kMostUnorderedStates + 1;
+  if (n > 0 && compiler_.n_unordered_states_ + n_unordered <= kMostUnorderedStates) {
+    compiler_.n_unordered_states_ += n_unordered;
+    TRY(document_.spend(n_unordered * 4, part_.schema));
+    return in_any_order(others);
+  }
+  TRY(document_.spend(n * n_counts * 4, part_.schema));
+  return in_order(others);
+}
+
+bool ObjectCompiler::is_closed(const SchemaDocument& document, const SchemaPart& part) {
+  if (!part.pattern_properties.empty()) return false;
+  if (part.other_properties == kNoSchema) return true;
+  return !document.strict() && part.lists_properties && !part.mentions_others && part.other_properties == kAnySchema &&
+         !part.needs_other_property && part.property_count.min <= part.properties.size();
 }
 
 Status ObjectCompiler::at_place(const Status& status) const {
@@ -202,7 +220,7 @@ Result<ExprId> ObjectCompiler::other_names(std::optional<size_t> pattern) {
 Result<ExprId> ObjectCompiler::other_pairs() {
   TRY(compile_patterns());
   TRY(check_patterns_apart());
-  if (patterns_.empty() && part_.other_properties == kNoSchema) return rules_.nothing();
+  if (is_closed(document_, part_)) return rules_.nothing();
   const GrammarRules any = canonical_rules([](GrammarRules& rules) {
     return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), 0, kUnbounded);
   });
@@ -222,48 +240,95 @@ Result<ExprId> ObjectCompiler::other_pairs() {
   return rules_.choice(pairs);
 }
 
-// State (i, c): the next property is number i or later, and c properties were written (counted only as far as the
-// bounds require). After a property the walk is in a second copy of these states, from which a comma leads back and a
-// bracket ends the object.
-ExprId ObjectCompiler::graph(ExprId others) {
-  const CountBounds& count = part_.property_count;
+ExprId ObjectCompiler::pair_of(const Property& property) {
+  return rules_.sequence(
+      {rules_.bytes(json_to_string(Json(property.name))), writer_.colon(), compiler_.call(property.schema)});
+}
+
+// How many properties were written, counted only as far as the bounds require.
+struct ObjectCompiler::Counter {
+  explicit Counter(const SchemaPart& part)
+      : bounds(part.needs_other_property ? CountBounds{.min = 1} : part.property_count),
+        only_others(part.needs_other_property),
+        last(!bounds.any()              ? 0
+             : bounds.max == kUnbounded ? bounds.min
+                                        : bounds.max) {}
+  uint32_t n_counts() const { return last + 1; }
+  uint32_t after_one(uint32_t c, bool is_other) const { return is_other || !only_others ? std::min(c + 1, last) : c; }
+  bool may_add(uint32_t c) const { return bounds.max == kUnbounded || c < last; }
+  bool may_end(uint32_t c) const { return c >= bounds.min; }
+
+  const CountBounds bounds;
+  const bool only_others;
+  const uint32_t last;
+};
+
+// State (i, c): the next property is number i or later, and c were counted. After a property the walk is in a second
+// copy of these states, from which a comma leads back and a bracket ends the object.
+ExprId ObjectCompiler::in_order(ExprId others) {
+  const Counter counter(part_);
   const uint32_t n = static_cast<uint32_t>(properties_.size());
-  const bool counts = count.any();
-  const uint32_t last = !counts ? 0 : count.max == kUnbounded ? count.min : count.max;
-  const uint32_t n_counts = last + 1;
   ExprGraph graph;
-  graph.n_states = 2 * (n + 1) * n_counts + 2;
-  const auto before = [&](uint32_t i, uint32_t c) { return 1 + (i * n_counts + c) * 2; };
-  const auto behind = [&](uint32_t i, uint32_t c) { return before(i, c) + 1; };
+  graph.n_states = 2 * (n + 1) * counter.n_counts() + 2;
+  const auto before = [&](uint32_t i, uint32_t c) { return 1 + (i * counter.n_counts() + c) * 2; };
+  const auto after = [&](uint32_t i, uint32_t c) { return before(i, c) + 1; };
   const uint32_t end = graph.n_states - 1;
-  // The count after one more property, capped.
-  const auto one_more = [&](uint32_t c) { return !counts || c < last ? (counts ? c + 1 : 0) : c; };
-  const auto may_go_on = [&](uint32_t c) { return !counts || count.max == kUnbounded || c < last; };
-  const auto may_close = [&](uint32_t i, uint32_t c) {
-    return (!counts || c >= count.min) &&
-           std::none_of(properties_.begin() + i, properties_.end(), [](const Property& p) { return p.required; });
-  };
   std::vector<ExprId> pairs;
-  for (const Property& property : properties_) {
-    pairs.push_back(rules_.sequence(
-        {rules_.bytes(json_to_string(Json(property.name))), writer_.colon(), compiler_.call(property.schema)}));
-  }
-  graph.add_edge(0, rules_.sequence({rules_.bytes("{"), writer_.space()}), before(0, 0));
-  if (may_close(0, 0)) graph.add_edge(0, rules_.sequence({rules_.bytes("{"), writer_.space(), rules_.bytes("}")}), end);
+  for (const Property& property : properties_) pairs.push_back(pair_of(property));
+  const ExprId open = rules_.sequence({rules_.bytes("{"), writer_.space()});
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("}")});
+  graph.add_edge(0, open, before(0, 0));
   bool closable = true;  // no required property is left, so the object may end
   for (uint32_t i = n + 1; i-- > 0;) {
     if (i < n) closable &= !properties_[i].required;
-    for (uint32_t c = 0; c < n_counts; ++c) {
-      if (closable && (!counts || c >= count.min)) graph.add_edge(behind(i, c), close, end);
-      if (!may_go_on(c)) continue;
-      graph.add_edge(behind(i, c), writer_.comma(), before(i, c));
+    for (uint32_t c = 0; c < counter.n_counts(); ++c) {
+      if (closable && counter.may_end(c)) graph.add_edge(after(i, c), close, end);
+      if (!counter.may_add(c)) continue;
+      graph.add_edge(after(i, c), writer_.comma(), before(i, c));
       if (i == n) {
-        graph.add_edge(before(n, c), others, behind(n, one_more(c)));
+        graph.add_edge(before(n, c), others, after(n, counter.after_one(c, true)));
         continue;
       }
-      graph.add_edge(before(i, c), pairs[i], behind(i + 1, one_more(c)));
+      graph.add_edge(before(i, c), pairs[i], after(i + 1, counter.after_one(c, false)));
       if (!properties_[i].required) graph.add_edge(before(i, c), rules_.empty(), before(i + 1, c));
+    }
+  }
+  if (closable && counter.may_end(0)) graph.add_edge(0, rules_.sequence({open, rules_.bytes("}")}), end);
+  graph.finals = {end};
+  return rules_.graph(std::move(graph));
+}
+
+// State (set, c): the properties of the set were written, and c were counted; otherwise as in_order().
+ExprId ObjectCompiler::in_any_order(ExprId others) {
+  const Counter counter(part_);
+  const uint32_t n_sets = 1u << properties_.size();
+  ExprGraph graph;
+  graph.n_states = 2 * n_sets * counter.n_counts() + 2;
+  const auto before = [&](uint32_t set, uint32_t c) { return 1 + (set * counter.n_counts() + c) * 2; };
+  const auto after = [&](uint32_t set, uint32_t c) { return before(set, c) + 1; };
+  const uint32_t end = graph.n_states - 1;
+  std::vector<ExprId> pairs;
+  uint32_t required = 0;
+  for (size_t i = 0; i < properties_.size(); ++i) {
+    const RuleId rule = rules_.add_rule(std::string(properties_[i].name));  // once, for all sets
+    rules_.define(rule, pair_of(properties_[i]));
+    pairs.push_back(rules_.call(rule));
+    required |= static_cast<uint32_t>(properties_[i].required) << i;
+  }
+  const ExprId open = rules_.sequence({rules_.bytes("{"), writer_.space()});
+  const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("}")});
+  graph.add_edge(0, open, before(0, 0));
+  if (required == 0 && counter.may_end(0)) graph.add_edge(0, rules_.sequence({open, rules_.bytes("}")}), end);
+  for (uint32_t set = 0; set < n_sets; ++set) {
+    for (uint32_t c = 0; c < counter.n_counts(); ++c) {
+      if ((set & required) == required && counter.may_end(c)) graph.add_edge(after(set, c), close, end);
+      if (!counter.may_add(c)) continue;
+      graph.add_edge(after(set, c), writer_.comma(), before(set, c));
+      graph.add_edge(before(set, c), others, after(set, counter.after_one(c, true)));
+      for (size_t i = 0; i < pairs.size(); ++i) {
+        if ((set >> i & 1) != 0) continue;
+        graph.add_edge(before(set, c), pairs[i], after(set | 1u << i, counter.after_one(c, false)));
+      }
     }
   }
   graph.finals = {end};

@@ -1,6 +1,7 @@
 #include "grammar/schema_compiler.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <unordered_map>
 #include <unordered_set>
@@ -14,6 +15,18 @@ constexpr size_t kWayCost = 5000;  // cost of one merged combination of choices,
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
 constexpr size_t kBytesOfProperty = 120;  // memory of a schema kept for comparisons
+bool requires_impossible(const SchemaPart& part) {
+  if (std::ranges::find(part.properties, kNoSchema, &SchemaPart::Named::value_type::second) == part.properties.end()) {
+    return false;
+  }
+  const PropertyIndex index(part);
+  return std::ranges::any_of(part.required, [&](std::string_view name) {
+    const SchemaId* schema = index.find(name);
+    return schema != nullptr && *schema == kNoSchema;
+  });
+}
+
+const std::array<Json, 2> kBooleans = {true, false};
 constexpr JsonLimits kSchemaLimits = {.max_bytes = 4'000'000, .max_depth = 128, .max_values = 200'000};
 
 }  // namespace
@@ -68,12 +81,23 @@ Result<ExprId> SchemaCompiler::values_of(SchemaId schema) {
 
 Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
   TRY(spend(kWayCost, part.schema));
+  if (part.types == 0) return rules_.nothing();
   if (!part.choices.empty()) return chosen(part, depth);
+  if (part.unevaluated_properties != kAnySchema || part.unevaluated_items != kAnySchema) {
+    SchemaPart evaluated = part;
+    TRY(apply_unevaluated(document_, evaluated));
+    return values_of(evaluated, depth);
+  }
   if (part.values) return listed(part);
+  if (!part.outside.empty() && (part.types & kObjectType) != 0) return outside(part, depth);
   if (part.is_unconstrained()) return writer_.any_value();
   std::vector<ExprId> parts;
   if (part.types & kNullType) parts.push_back(rules_.bytes("null"));
-  if (part.types & kBooleanType) parts.insert(parts.end(), {rules_.bytes("true"), rules_.bytes("false")});
+  if (part.types & kBooleanType) {
+    for (const Json& value : kBooleans) {
+      if (!part.excludes({&value, document_.value_number(value)})) parts.push_back(writer_.literal(value));
+    }
+  }
   if (part.types & (kIntegerType | kFractionType)) {
     TRY_ASSIGN(const ExprId expr, numbers(part));
     parts.push_back(expr);
@@ -105,11 +129,50 @@ Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
   }
   const SchemaPart::Choice choice = std::move(part.choices.front());
   part.choices.erase(part.choices.begin());
-  if (choice.exclusive) TRY(check_exclusive(part, choice));
+  std::vector<SchemaId> branches = choice.branches;
+  if (choice.exclusive) TRY(exclude_others(part, choice, branches));
   const bool alone = part.is_unconstrained() && part.choices.empty();
   std::vector<ExprId> exprs;
-  for (const SchemaId branch : choice.branches) {
+  for (const SchemaId branch : branches) {
     TRY_ASSIGN(const ExprId expr, alone ? Result<ExprId>(call(branch)) : branch_of(part, branch, depth));
+    exprs.push_back(expr);
+  }
+  return rules_.choice(exprs);
+}
+
+// Expands the first constraint that some property has a name outside of a set: the property is one of those declared,
+// or another one.
+Result<ExprId> SchemaCompiler::outside(SchemaPart part, size_t depth) {
+  const SchemaPart::Outside wanted = std::move(part.outside.front());
+  part.outside.erase(part.outside.begin());
+  std::vector<ExprId> exprs;
+  SchemaPart others = part;
+  others.types &= ~kObjectType;
+  TRY_ASSIGN(const ExprId not_objects, values_of(others, depth + 1));
+  exprs.push_back(not_objects);
+  part.types &= kObjectType;
+  std::unordered_set<std::string_view> names(wanted.names.begin(), wanted.names.end());
+  for (const auto& [name, schema] : part.properties) {
+    bool is_inside = names.contains(name) || schema == kNoSchema;
+    for (const std::string_view pattern : wanted.patterns) {
+      TRY_ASSIGN(const bool matches, document_.patterns().finds(pattern, name));
+      is_inside |= matches;
+    }
+    if (is_inside) continue;
+    SchemaPart with = part;
+    if (std::ranges::find(with.required, name) == with.required.end()) with.required.push_back(name);
+    TRY_ASSIGN(const ExprId expr, values_of(with, depth + 1));
+    exprs.push_back(expr);
+  }
+  for (const auto& [name, schema] : part.properties) names.erase(name);
+  const bool may_have_others = !ObjectCompiler::is_closed(document_, part);
+  if (may_have_others) {
+    if (!names.empty() || !wanted.patterns.empty() || !part.pattern_properties.empty() || part.property_count.any()) {
+      return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "additionalProperties",
+                          "not supported in a schema that is negated, beside other names");
+    }
+    part.needs_other_property = true;
+    TRY_ASSIGN(const ExprId expr, values_of(part, depth + 1));
     exprs.push_back(expr);
   }
   return rules_.choice(exprs);
@@ -117,11 +180,14 @@ Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
 
 Result<ExprId> SchemaCompiler::branch_of(const SchemaPart& part, SchemaId branch, size_t depth) {
   TRY_ASSIGN(const SchemaPart own, read_schema(document_, branch));
-  TRY_ASSIGN(const SchemaPart merged, merge_parts(document_, part, own));
+  TRY_ASSIGN(SchemaPart merged, merge_parts(document_, part, own));
+  if ((merged.types & kObjectType) != 0 && requires_impossible(merged)) merged.types &= ~kObjectType;
   return values_of(merged, depth + 1);
 }
 
-Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart::Choice& choice) {
+// Adds to each branch of oneOf the negation of those with which it may have values in common.
+Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::Choice& choice,
+                                      std::vector<SchemaId>& merged_branches) {
   const std::string place = pointer_of_text(document_, choice.place, "oneOf");
   if (choice.branches.size() > kMostExclusive) {
     return schema_error(ErrorCode::kLimitExceeded, place, "",
@@ -142,9 +208,17 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
     for (size_t j = 0; j < i; ++j) {
       TRY_ASSIGN(const bool disjoint, compare.are_disjoint(branches[j], branches[i]));
       if (disjoint) continue;
-      return schema_error(ErrorCode::kUnsupported, place, "",
-                          "branches " + std::to_string(j) + " and " + std::to_string(i) +
-                              " may overlap, which oneOf forbids and a grammar cannot check; use anyOf");
+      for (const auto& [one, other] : {std::pair(i, j), std::pair(j, i)}) {
+        const Result<SchemaId> negation = document_.negation_of(choice.branches[other]);
+        if (negation.status().code() == ErrorCode::kUnsupported) {
+          return schema_error(ErrorCode::kUnsupported, place, "",
+                              "branches " + std::to_string(j) + " and " + std::to_string(i) +
+                                  " may overlap, which oneOf forbids, and the grammar cannot tell where (" +
+                                  negation.status().message() + "); use anyOf");
+        }
+        TRY(negation.status());
+        merged_branches[one] = document_.both(merged_branches[one], *negation);
+      }
     }
   }
   return {};
@@ -154,15 +228,16 @@ Status SchemaCompiler::check_exclusive(const SchemaPart& part, const SchemaPart:
 Result<ExprId> SchemaCompiler::listed(const SchemaPart& part) {
   std::vector<ExprId> exprs;
   for (const ListedValue& value : *part.values) {
-    TRY_ASSIGN(const bool allowed, allows(part, *value.json));
+    TRY_ASSIGN(const bool allowed, allows(part, value));
     if (allowed) exprs.push_back(writer_.literal(*value.json, (part.types & kFractionType) == 0));
   }
   return rules_.choice(exprs);
 }
 
-Result<bool> SchemaCompiler::allows(const SchemaPart& part, const Json& value) const {
+Result<bool> SchemaCompiler::allows(const SchemaPart& part, const ListedValue& listed) const {
+  const Json& value = *listed.json;
   const unsigned type = type_of(value);
-  if ((part.types & type) == 0) return false;
+  if ((part.types & type) == 0 || part.excludes(listed)) return false;
   if (type == kStringType) return string_allowed(document_, part, value.get<std::string>());
   if (type == kIntegerType || type == kFractionType) {
     TRY(document_.spend(1 + 4 * part.numbers.multiples.size(), part.schema));
@@ -178,9 +253,13 @@ Result<bool> SchemaCompiler::allows(const SchemaPart& part, const Json& value) c
 Result<ExprId> SchemaCompiler::numbers(const SchemaPart& part) {
   NumberBounds bounds = part.numbers;
   bounds.integer = (part.types & kFractionType) == 0;
+  bounds.fraction = (part.types & kIntegerType) == 0;
+  for (const ListedValue& value : part.excluded) {
+    if (value.json->is_number()) bounds.excluded.push_back(decimal_of(*value.json));
+  }
   if (!bounds.any()) return bounds.integer ? writer_.integer() : writer_.number();
   if (bounds.clearly_empty()) return rules_.nothing();
-  Result<ExprId> range = number_range(bounds, rules_, document_.budget());
+  Result<ExprId> range = number_range(bounds, format_.strict, rules_, document_.budget());
   if (range.ok()) return range;
   return schema_error(range.status().code(), document_.pointer_of(part.schema), "", range.status().message());
 }
@@ -188,11 +267,11 @@ Result<ExprId> SchemaCompiler::numbers(const SchemaPart& part) {
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format, CompileBudget* budget) {
   CompileBudget own;
   CompileBudget& its = budget != nullptr ? *budget : own;
-  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, its));
+  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, format.strict, its));
   GrammarRules rules;
   TRY(SchemaCompiler(document, rules, format).compile(document.root()));
   TRY(its.status("schema"));
-  return make_grammar(std::move(rules), "schema");
+  return make_grammar(std::move(rules), "schema", false, document.take_ignored());
 }
 
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format, CompileBudget* budget) {
@@ -297,13 +376,13 @@ Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
 
 // Returns the values of a schema that has only a few; nullopt for other schemas.
 Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(SchemaId schema) {
-  static const Json kNull, kTrue = true, kFalse = false;
+  static const Json kNull;
   TRY_ASSIGN(const SchemaPart part, read_schema(document_, schema));
   if (!part.choices.empty()) return std::optional<std::vector<ListedValue>>();
   std::vector<ListedValue> out;
   if (part.values) {
     for (const ListedValue& value : *part.values) {
-      TRY_ASSIGN(const bool is_allowed, allows(part, *value.json));
+      TRY_ASSIGN(const bool is_allowed, allows(part, value));
       if (!is_allowed) continue;
       out.push_back(value);
       out.back().is_integer = (part.types & kFractionType) == 0;
@@ -311,27 +390,37 @@ Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(Schem
     return std::optional(out);
   }
   if ((part.types & ~(kNullType | kBooleanType)) != 0) return std::optional<std::vector<ListedValue>>();
-  const auto add = [&](const Json& value) { out.push_back({&value, document_.value_number(value)}); };
+  const auto add = [&](const Json& value) {
+    const ListedValue listed{&value, document_.value_number(value)};
+    if (!part.excludes(listed)) out.push_back(listed);
+  };
   if (part.types & kNullType) add(kNull);
-  if (part.types & kBooleanType) add(kTrue), add(kFalse);
+  if (part.types & kBooleanType) add(kBooleans[0]), add(kBooleans[1]);
   return std::optional(out);
 }
 
-// State (c, f): c items were written (counted only as far as the bounds require), and at least f of them match
-// `contains`. A matching item may also be counted as an ordinary one, because the constraint is "at least".
+// State (c, f): c items were written (counted only as far as the bounds require), and f of them match `contains`.
+// Without maxContains f means "at least f": a matching item may also be counted as an ordinary one.
 Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   const CountBounds& count = part.item_count;
   const size_t n_first = part.first_items.size();
   const size_t last = count.max != kUnbounded ? count.max : std::max<size_t>(count.min, n_first);
   const SchemaPart::Contained& wanted = part.contained.front();
-  if (part.contained.size() > 1 || last > kMostCountedItems || wanted.least > kMostContained) {
+  const bool has_most = wanted.most != kUnbounded;
+  const uint32_t most_matches = has_most ? wanted.most : wanted.least;
+  if (part.contained.size() > 1 || last > kMostCountedItems || std::max(most_matches, wanted.least) > kMostContained) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "contains",
                         "more than one, or with counts that are too large");
   }
-  TRY(document_.spend((last + 1) * (wanted.least + 1) * 10, part.schema));
-  const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (wanted.least + 1) + f); };
+  if (wanted.least > most_matches) return rules_.nothing();
+  SchemaId other = kAnySchema;
+  if (has_most) {
+    TRY_ASSIGN(other, document_.negation_of(wanted.schema));
+  }
+  TRY(document_.spend((last + 1) * (most_matches + 1) * 10, part.schema));
+  const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (most_matches + 1) + f); };
   ExprGraph graph;
-  graph.n_states = state(last, wanted.least) + 4;
+  graph.n_states = state(last, most_matches) + 4;
   // If items are not counted, the first one needs a state of its own, because no comma precedes it.
   const uint32_t end = graph.n_states - 1;
   graph.finals = {end};
@@ -342,8 +431,8 @@ Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
     const SchemaId item = item_at(part, c);
     const size_t next = std::min(c + 1, last);
     for (const uint32_t more : {0u, 1u}) {
-      if (more == 1 && f == wanted.least) continue;
-      const SchemaId schema = more == 1 ? document_.both(item, wanted.schema) : item;
+      if (more == 1 && f == most_matches) continue;
+      const SchemaId schema = document_.both(item, more == 1 ? wanted.schema : other);
       if (schema == kNoSchema) continue;
       const ExprId value = call(schema);
       graph.add_edge(from, first ? value : rules_.sequence({writer_.comma(), value}), state(next, f + more));
@@ -351,8 +440,8 @@ Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
   };
   add_item(0, 0, 0, true);
   for (size_t c = last == 0 ? 0 : 1; c <= last; ++c) {
-    for (uint32_t f = 0; f <= wanted.least; ++f) {
-      if (f == wanted.least && c >= count.min) graph.add_edge(state(c, f), close, end);
+    for (uint32_t f = 0; f <= most_matches; ++f) {
+      if (f >= wanted.least && c >= count.min) graph.add_edge(state(c, f), close, end);
       add_item(state(c, f), c, f, false);
     }
   }
@@ -411,6 +500,10 @@ Result<bool> DisjointnessChecker::are_disjoint(const Compared& compared_a, const
     std::unordered_set<uint32_t> in_a;
     for (const ListedValue& value : *a.values) in_a.insert(value.number);
     return std::ranges::none_of(*b.values, [&](const ListedValue& value) { return in_a.contains(value.number); });
+  }
+  for (const auto& [listing, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+    if (!listing->values || other->excluded.empty()) continue;
+    if (std::ranges::all_of(*listing->values, [&](const ListedValue& v) { return other->excludes(v); })) return true;
   }
   if ((shared & ~(kIntegerType | kFractionType)) == 0) {
     NumberBounds met = a.numbers;

@@ -32,9 +32,11 @@ class SchemaCompiler {
   Result<ExprId> values_of(const SchemaPart& part, size_t depth);
   Result<ExprId> chosen(SchemaPart part, size_t depth);
   Result<ExprId> branch_of(const SchemaPart& part, SchemaId branch, size_t depth);
-  Status check_exclusive(const SchemaPart& part, const SchemaPart::Choice& choice);
+  Result<ExprId> outside(SchemaPart part, size_t depth);
+  Status exclude_others(const SchemaPart& part, const SchemaPart::Choice& choice,
+                        std::vector<SchemaId>& merged_branches);
   Result<ExprId> listed(const SchemaPart& part);
-  Result<bool> allows(const SchemaPart& part, const Json& value) const;
+  Result<bool> allows(const SchemaPart& part, const ListedValue& listed) const;
   Result<ExprId> numbers(const SchemaPart& part);
   Result<ExprId> array(const SchemaPart& part);
   Result<ExprId> array_of_different(const SchemaPart& part);
@@ -48,6 +50,7 @@ class SchemaCompiler {
   JsonWriter writer_;
   std::unordered_map<SchemaId, RuleId> known_;
   std::deque<std::pair<RuleId, SchemaId>> todo_;
+  size_t n_unordered_states_ = 0;  // of objects whose properties come in any order
 
   friend class ObjectCompiler;
 };
@@ -94,6 +97,8 @@ class ObjectCompiler {
 
   // Errors: those of compile_json_schema().
   Result<ExprId> compile();
+  // True if objects have only the properties that the schema declares or requires.
+  static bool is_closed(const SchemaDocument& document, const SchemaPart& part);
 
  private:
   struct Property {
@@ -117,8 +122,11 @@ class ObjectCompiler {
   Status compile_patterns();
   Status check_patterns_apart();
   GrammarRules declared_names() const;
-  ExprId graph(ExprId others);
+  ExprId in_order(ExprId others);
+  ExprId in_any_order(ExprId others);
+  ExprId pair_of(const Property& property);
   Status at_place(const Status& status) const;
+  struct Counter;
 
   SchemaCompiler& compiler_;
   SchemaDocument& document_;

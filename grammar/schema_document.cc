@@ -137,6 +137,8 @@ Result<bool> PatternSearch::finds(std::string_view pattern, std::string_view tex
 namespace {
 
 constexpr size_t kMostPlaceDepth = 500;
+constexpr size_t kMostIgnored = 50;
+constexpr int kMostNested = 100;
 constexpr size_t kBytesOfPlace = 250;  // approximate memory of a place, with its index entries
 
 // Keywords whose value is one or more schemas.
@@ -243,8 +245,14 @@ SchemaDocument::Role SchemaDocument::role_of(const std::string& keyword, const J
   return value.is_array() ? Role::kSchemas : Role::kSchema;
 }
 
-Result<SchemaDocument> SchemaDocument::create(const Json& root, CompileBudget& budget) {
-  SchemaDocument out(budget);
+Result<SchemaDocument> SchemaDocument::create(const Json& root, bool strict, CompileBudget& budget) {
+  SchemaDocument out(budget, strict);
+  if (root.is_object() && root.contains("$schema") && root.at("$schema").is_string()) {
+    const std::string& name = root.at("$schema").get_ref<const std::string&>();
+    for (const char* draft : {"draft-03", "draft-04", "draft-05", "draft-06", "draft-07"}) {
+      out.refs_stand_alone_ |= name.find(draft) != name.npos;
+    }
+  }
   out.resources_.push_back({"", 0});
   out.add_place(root, {.json = &root, .parent = 0, .index = 0, .key = nullptr, .resource = 0, .first_like = 0},
                 Role::kSchema, 0);
@@ -268,18 +276,27 @@ PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size
   place_of_.emplace(&json, id);
   if (role == Role::kSchema && json.is_object()) name_place(id);
   const uint32_t resource = places_[id].resource;
-  std::string content = json.is_object() ? "{" + std::to_string(resource) : json.is_array() ? "[" : "";
+  const bool derived = place.derived;
+  const std::string opening = places_[id].marked ? "!" : "{";
+  std::string content = json.is_object() ? opening + std::to_string(resource) : json.is_array() ? "[" : "";
   const auto add_child = [&](const Json& value, uint32_t index, const std::string* key) {
     const Role its = role == Role::kSchemas                    ? Role::kSchema
                      : role == Role::kSchema && key != nullptr ? role_of(*key, value)
                                                                : Role::kValue;
-    const PlaceId child = add_place(
-        value, {.json = &value, .parent = id, .index = index, .key = key, .resource = resource, .first_like = 0}, its,
-        depth + 1);
+    const PlaceId child = add_place(value,
+                                    {.json = &value,
+                                     .parent = id,
+                                     .index = index,
+                                     .key = key,
+                                     .resource = resource,
+                                     .first_like = 0,
+                                     .derived = derived},
+                                    its, depth + 1);
     if (status_.ok() && budget_->ok()) content += ',' + std::to_string(places_[child].first_like);
   };
   if (json.is_object()) {
     for (const auto& item : json.items()) {
+      if (item.value().is_binary()) continue;  // kDerivedMark
       content += ',' + std::to_string(item.key().size()) + ':' + item.key();
       add_child(item.value(), 0, &item.key());
     }
@@ -287,6 +304,9 @@ PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size
     for (uint32_t i = 0; i < json.size(); ++i) add_child(json[i], i, nullptr);
   } else {
     content = json_to_string(json);
+  }
+  if (role == Role::kSchema && json.is_object() && json.size() == 1 && json.contains("not")) {
+    places_[id].negated = places_[place_of_.at(&json.at("not"))].first_like;
   }
   budget_->spend(content.size() / 8);
   places_[id].first_like = contents_.emplace(std::move(content), id).first->second;
@@ -299,12 +319,26 @@ void SchemaDocument::name_place(PlaceId place) {
     const auto found = json.find(keyword);
     return found == json.end() || !found->is_string() ? nullptr : &found->get_ref<const std::string&>();
   };
-  const std::string* id = text_of("$id");
-  if (id != nullptr && id->starts_with('#')) {  // earlier drafts write anchors in this form
+  const bool is_new_id = text_of("$id") != nullptr;
+  const std::string* id = text_of(is_new_id ? "$id" : "id");   // draft 4 has `id`
+  const bool is_name = id != nullptr && id->starts_with('#');  // earlier drafts write anchors in this form
+  if (places_[place].derived) {                                // a copy of a schema that has the names
+    places_[place].marked = json.contains(kDerivedMark) && json.at(kDerivedMark).is_binary();
+    if (id == nullptr || is_name) return;
+    const auto found = resource_of_.find(address_of(*id, place));
+    if (found != resource_of_.end()) places_[place].resource = found->second;
+    return;
+  }
+  if (id != nullptr && !is_new_id) {  // where `id` is an annotation, it may appear twice
+    const std::string address = address_of(*id, place);
+    const bool is_known =
+        is_name ? anchors_.contains(std::pair(places_[place].resource, id->substr(1))) : resource_of_.contains(address);
+    if (is_known) id = nullptr;
+  }
+  if (id != nullptr && is_name) {
     add_anchor(place, id->substr(1));
   } else if (id != nullptr) {
-    std::string uri = resolve_uri(resources_[places_[place].resource].uri, *id);
-    uri.resize(std::min(uri.find('#'), uri.size()));
+    std::string uri = address_of(*id, place);
     const auto number = static_cast<uint32_t>(place == 0 ? 0 : resources_.size());
     if (!resource_of_.emplace(uri, number).second) refuse(place, "$id", "the address appears twice");
     if (place == 0) {
@@ -319,6 +353,12 @@ void SchemaDocument::name_place(PlaceId place) {
   }
 }
 
+std::string SchemaDocument::address_of(const std::string& id, PlaceId place) const {
+  std::string uri = resolve_uri(resources_[places_[place].resource].uri, id);
+  uri.resize(std::min(uri.find('#'), uri.size()));
+  return uri;
+}
+
 void SchemaDocument::add_anchor(PlaceId place, const std::string& name) {
   if (anchors_.emplace(std::pair(places_[place].resource, name), place).second) return;
   refuse(place, "$anchor", "the name appears twice");
@@ -326,7 +366,10 @@ void SchemaDocument::add_anchor(PlaceId place, const std::string& name) {
 
 std::string SchemaDocument::pointer(PlaceId place) const {
   std::vector<PlaceId> path;
-  for (PlaceId at = place; at != 0; at = places_[at].parent) path.push_back(at);
+  for (PlaceId at = place; at != 0; at = places_[at].parent) {
+    path.push_back(at);
+    if (places_[at].derived && !places_[places_[at].parent].derived) path.clear();
+  }
   std::string out = "#";
   for (size_t i = path.size(); i-- > 0;) {
     const Place& step = places_[path[i]];
@@ -360,6 +403,10 @@ SchemaId SchemaDocument::both(SchemaId a, SchemaId b) {
   if (!is_new) return known->second;
   std::vector<PlaceId> all;
   std::ranges::set_union(sets_[a], sets_[b], std::back_inserter(all));
+  for (const PlaceId place : all) {
+    if (places_[place].negated == 0 || !std::ranges::binary_search(all, places_[place].negated)) continue;
+    return known->second = kNoSchema;  // a schema and its negation
+  }
   budget_->spend(all.size() + 20);
   budget_->hold(2 * all.size() * sizeof(PlaceId) + kBytesOfPlace);
   const auto [found, is_new_set] = set_numbers_.emplace(std::move(all), static_cast<SchemaId>(sets_.size()));
@@ -401,15 +448,31 @@ Result<PlaceId> SchemaDocument::resolve(const std::string& reference, PlaceId fr
     const auto found = anchors_.find(std::pair(resource, fragment));
     return found == anchors_.end() ? Result<PlaceId>(missing()) : found->second;
   }
-  const Json* at = places_[root].json;
-  for (size_t begin = 1;;) {
-    const size_t end = std::min(fragment.find('/', begin), fragment.size());
-    at = child_of(*at, unescaped_name(std::string_view(fragment).substr(begin, end - begin)));
-    if (at == nullptr) return missing();
-    if (end == fragment.size()) break;
-    begin = end + 1;
-  }
-  return place_of_.at(at);
+  const auto follow = [&](const Json* at) {
+    for (size_t begin = 1; at != nullptr;) {
+      const size_t end = std::min(fragment.find('/', begin), fragment.size());
+      at = child_of(*at, unescaped_name(std::string_view(fragment).substr(begin, end - begin)));
+      if (end == fragment.size()) break;
+      begin = end + 1;
+    }
+    return at;
+  };
+  const Json* at = follow(places_[root].json);
+  // Many schemas give inner schemas an `id` whose references nevertheless mean the whole document.
+  const bool has_old_id = places_[root].json->is_object() && !places_[root].json->contains("$id");
+  if (at == nullptr && hash == 0 && has_old_id) at = follow(places_[0].json);
+  return at == nullptr ? Result<PlaceId>(missing()) : place_of_.at(at);
+}
+
+Status SchemaDocument::NestedRead::check(PlaceId place) const {
+  if (document_.n_nested_ <= kMostNested) return {};
+  return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "$ref", "the schema refers to itself");
+}
+
+void SchemaDocument::note_ignored(PlaceId place, std::string_view keyword) {
+  if (places_[place].derived || ignored_.size() >= kMostIgnored) return;
+  std::string name = child_pointer(pointer(place), keyword);
+  if (ignored_names_.insert(name).second) ignored_.push_back(std::move(name));
 }
 
 }  // namespace ibid

@@ -6,6 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -53,8 +56,8 @@ inline constexpr SchemaId kNoSchema = 1;   // false
 
 class SchemaDocument {
  public:
-  // Errors: kInvalidArgument for a duplicate $anchor or $id; kLimitExceeded.
-  static Result<SchemaDocument> create(const Json& root, CompileBudget& budget);
+  // strict: JsonFormat::strict. Errors: kInvalidArgument for a duplicate $anchor or $id; kLimitExceeded.
+  static Result<SchemaDocument> create(const Json& root, bool strict, CompileBudget& budget);
 
   SchemaId root() { return at(*places_[0].json); }
   // Returns the schema at a place. REQUIRES: `place` is a value in the document.
@@ -76,6 +79,40 @@ class SchemaDocument {
   // Returns a number that is equal for values that are equal in JSON Schema: 1 and 1.0, objects in any order of keys.
   uint32_t value_number(const Json& value);
 
+  // --- Derived schemas: another spelling of a keyword of the document, in keywords that are read directly. Errors:
+  // those of resolve(), kInvalidArgument for a malformed keyword, kLimitExceeded; their place is that of the keyword.
+
+  // Returns the schema of the values that `schema` rejects. Error: kUnsupported for a keyword that cannot be negated.
+  Result<SchemaId> negation_of(SchemaId schema);
+  // Returns the schema of `if`, `then` and `else` of a place. REQUIRES: the place has `if`.
+  Result<SchemaId> conditional_of(PlaceId place);
+  // Returns the schema of one entry of dependencies, dependentRequired or dependentSchemas. REQUIRES: it exists.
+  Result<SchemaId> dependency_of(PlaceId place, const std::string& keyword, const std::string& name);
+  // True if the place is in a derived schema and has kDerivedMark.
+  bool is_marked(PlaceId place) const { return places_[place].marked; }
+
+  // Counts schemas that are read or negated while another one is, because these may refer to each other endlessly.
+  class NestedRead {
+   public:
+    explicit NestedRead(SchemaDocument& document) : document_(document) { ++document_.n_nested_; }
+    ~NestedRead() { --document_.n_nested_; }
+    NestedRead(const NestedRead&) = delete;
+    NestedRead& operator=(const NestedRead&) = delete;
+    // Error: kInvalidArgument.
+    Status check(PlaceId place) const;
+
+   private:
+    SchemaDocument& document_;
+  };
+
+  bool strict() const { return strict_; }
+  // True if the document declares an earlier draft, in which keywords beside $ref have no effect.
+  bool refs_stand_alone() const { return refs_stand_alone_; }
+  // Records a keyword that has no effect on the grammar.
+  void note_ignored(PlaceId place, std::string_view keyword);
+  // Returns the JSON pointers of those keywords, each once, at most kMostIgnored.
+  std::vector<std::string> take_ignored() { return std::move(ignored_); }
+
   // Charges work to the budget. Errors: kLimitExceeded, kCancelled, with the schema's place.
   Status spend(uint64_t n, SchemaId where) const;
   CompileBudget& budget() const { return *budget_; }
@@ -90,6 +127,8 @@ class SchemaDocument {
     const std::string* key;  // in an object
     uint32_t resource;
     PlaceId first_like;
+    bool derived = false, marked = false;
+    PlaceId negated = 0;  // {"not": S}: first_like of S
   };
   // A subschema with an $id, or the whole document: a base for references.
   struct Resource {
@@ -97,15 +136,22 @@ class SchemaDocument {
     PlaceId root;
   };
 
-  explicit SchemaDocument(CompileBudget& budget) : budget_(&budget), patterns_(budget) {}
+  SchemaDocument(CompileBudget& budget, bool strict) : budget_(&budget), patterns_(budget), strict_(strict) {}
   PlaceId add_place(const Json& json, Place place, Role role, size_t depth);
   void name_place(PlaceId place);
+  // Returns the absolute address of an $id.
+  std::string address_of(const std::string& id, PlaceId place) const;
+  // Returns the schema that `make` spells; makes it once for each pair of place and keyword.
+  Result<SchemaId> derived(PlaceId place, const std::string& keyword, const std::function<Result<Json>()>& make);
+  Result<SchemaId> negate(PlaceId place);
   void add_anchor(PlaceId place, const std::string& name);
   static Role role_of(const std::string& keyword, const Json& value);
   void refuse(PlaceId place, std::string_view keyword, std::string_view what);
 
   CompileBudget* budget_;
   PatternSearch patterns_;
+  bool strict_;
+  bool refs_stand_alone_ = false;
   Status status_;
   std::vector<Place> places_;
   std::vector<Resource> resources_;
@@ -117,7 +163,24 @@ class SchemaDocument {
   std::map<std::vector<PlaceId>, SchemaId> set_numbers_;
   std::unordered_map<uint64_t, SchemaId> unions_;
   std::unordered_map<std::string, uint32_t> value_numbers_;
+  std::map<std::pair<PlaceId, std::string>, Result<SchemaId>> derived_;
+  std::deque<Json> derived_json_;  // their addresses are in place_of_
+  int n_nested_ = 0;               // NestedRead objects
+  std::vector<std::string> ignored_;
+  std::unordered_set<std::string> ignored_names_;
 };
+
+// Keywords of derived schemas only, which express negations. kDerivedMark is in each schema that has one of the others;
+// no text of JSON can have its value. kExcluded: an array of values other than which a value must be. kOtherPattern,
+// kOtherFormat: a pattern or format that a string must not match. kOutside: {"names": [...], "patterns": [...]}: an
+// object must have a property whose name is none of the names and matches none of the patterns. kFraction: the type of
+// numbers that are not integers.
+inline constexpr const char* kDerivedMark = "derived";
+inline constexpr const char* kExcluded = "excluded";
+inline constexpr const char* kOtherPattern = "otherPattern";
+inline constexpr const char* kOtherFormat = "otherFormat";
+inline constexpr const char* kOutside = "outside";
+inline constexpr const char* kFraction = "fraction";
 
 // Appends a name to a JSON pointer: "#/a/b" + "c/d" -> "#/a/b/c~1d".
 std::string child_pointer(const std::string& pointer, std::string_view name);
@@ -169,19 +232,28 @@ struct SchemaPart {
     PlaceId place = 0;       // place of its schema
   };
 
-  // Requirement of `contains`: at least `least` items match the schema.
+  // Requirement of `contains`: at least `least` and at most `most` items match the schema.
   struct Contained {
     SchemaId schema;
     uint32_t least;
+    uint32_t most = kUnbounded;
     bool operator==(const Contained&) const = default;
+  };
+
+  // An object has a property whose name is none of `names` and matches none of `patterns`.
+  struct Outside {
+    std::vector<std::string_view> names, patterns;
+    bool operator==(const Outside&) const = default;
   };
 
   SchemaId schema = kAnySchema;
   unsigned types = kAllTypes;
   std::optional<std::vector<ListedValue>> values;
+  std::vector<ListedValue> excluded;  // values that it rejects; scalars only
   NumberBounds numbers;
   CountBounds length;
   Texts patterns, formats;
+  Texts other_patterns, other_formats;  // those that a string must not match
   CountBounds item_count;
   bool unique = false;  // no two items are equal
   std::vector<Contained> contained;
@@ -192,10 +264,26 @@ struct SchemaPart {
   std::vector<std::string_view> required;  // no duplicates
   Named pattern_properties;
   SchemaId other_properties = kAnySchema;
+  bool lists_properties = false;   // a schema of the document has `properties`
+  bool mentions_others = false;    // one says which other properties there may be
+  bool has_derived_names = false;  // `properties` has names from a negation, which are not evaluated
   std::vector<SchemaId> property_names;
+  std::vector<Outside> outside;
+  bool needs_other_property = false;  // at least one that is not declared
+  // unevaluatedProperties and unevaluatedItems take effect after all choices are made, unless another keyword evaluates
+  // all properties or items.
+  SchemaId unevaluated_properties = kAnySchema, unevaluated_items = kAnySchema;
+  bool evaluates_properties = false, evaluates_items = false;
   std::vector<Choice> choices;
+  std::vector<SchemaId> conjuncts;  // derived schemas that must hold too; merged by read_schema()
 
-  bool asks_of_strings() const { return length.any() || !patterns.empty() || !formats.empty(); }
+  bool asks_of_strings() const {
+    return length.any() || !patterns.empty() || !formats.empty() || !other_patterns.empty() || !other_formats.empty() ||
+           excludes(kStringType);
+  }
+  // Returns whether values of one of the types are excluded.
+  bool excludes(unsigned some_types) const;
+  bool excludes(const ListedValue& value) const;
   bool asks_of_arrays() const;
   bool asks_of_objects() const;
   // True if any value satisfies the part, not considering choices.
@@ -223,6 +311,13 @@ class PropertyIndex {
 // Reads `schema`, and merges its $ref and allOf. Errors: kUnsupported and kInvalidArgument with the place of the
 // keyword; kLimitExceeded, kCancelled.
 Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema);
+
+// Reads the keywords of one schema object, except $ref and allOf. Errors: those of read_schema(). REQUIRES: an object.
+Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place);
+
+// Makes unevaluatedProperties and unevaluatedItems the schemas of the other properties and items. REQUIRES: no choices.
+// Error: kUnsupported.
+Status apply_unevaluated(SchemaDocument& document, SchemaPart& part);
 
 // Merges the constraints of two parts. Errors: kUnsupported if they cannot be combined; kLimitExceeded, kCancelled.
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b);

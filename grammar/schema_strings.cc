@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "base/utf8.h"
@@ -19,6 +20,7 @@ struct Wanted {
   std::string pattern;
   PlaceId place;
   std::string_view keyword;
+  bool excluded = false;  // strings must not match it
 };
 
 Status wrong(const SchemaDocument& document, const Wanted& wanted, const Status& status) {
@@ -30,20 +32,19 @@ Status at_place(const SchemaDocument& document, const SchemaPart& part, const St
 }
 
 // Returns patterns and formats, all as regular expressions.
-Result<std::vector<Wanted>> wanted_patterns(const SchemaDocument& document, const SchemaPart& part) {
+std::vector<Wanted> wanted_patterns(const SchemaPart& part) {
   std::vector<Wanted> out;
-  for (const auto& [pattern, place] : part.patterns) out.push_back({std::string(pattern), place, "pattern"});
-  for (const auto& [name, place] : part.formats) {
-    const char* pattern = format_pattern(name);
-    if (pattern == nullptr) {
-      return schema_error(ErrorCode::kUnsupported, pointer_of_text(document, place, "format"), "",
-                          "the format \"" + std::string(name) + "\" is not supported");
+  for (const bool excluded : {false, true}) {
+    for (const auto& [pattern, place] : excluded ? part.other_patterns : part.patterns) {
+      out.push_back({std::string(pattern), place, "pattern", excluded});
     }
-    out.push_back({std::string("^(?:") + pattern + ")$", place, "format"});
+    for (const auto& [name, place] : excluded ? part.other_formats : part.formats) {
+      out.push_back({std::string("^(?:") + format_pattern(name) + ")$", place, "format", excluded});
+    }
   }
-  std::ranges::sort(out, {}, &Wanted::pattern);
+  std::ranges::sort(out, {}, [](const Wanted& wanted) { return std::tie(wanted.excluded, wanted.pattern); });
   // std::ranges::unique of libstdc++ does not compile with clang 14, which builds the fuzzers.
-  const auto same = [](const Wanted& a, const Wanted& b) { return a.pattern == b.pattern; };
+  const auto same = [](const Wanted& a, const Wanted& b) { return a.pattern == b.pattern && a.excluded == b.excluded; };
   out.erase(std::unique(out.begin(), out.end(), same), out.end());
   return out;
 }
@@ -60,29 +61,57 @@ ExprId add_lengths(const CountBounds& length, GrammarRules& rules) {
   return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), length.min, length.max);
 }
 
+// Returns a string of JSON without its quotes.
+std::string unquoted(const Json& value) {
+  const std::string text = json_to_string(value);
+  return text.substr(1, text.size() - 2);
+}
+
+ExprId excluded_texts(const SchemaPart& part, GrammarRules& rules) {
+  std::vector<ExprId> texts;
+  for (const ListedValue& value : part.excluded) {
+    if (value.json->is_string()) texts.push_back(rules.bytes(unquoted(*value.json)));
+  }
+  return rules.choice(texts);
+}
+
 // Returns an expression for the contents of the allowed strings, in canonical notation.
 Result<ExprId> canonical_strings(SchemaDocument& document, const SchemaPart& part, GrammarRules& rules) {
   if (part.length.min > part.length.max) return rules.nothing();
-  TRY_ASSIGN(const std::vector<Wanted> patterns, wanted_patterns(document, part));
-  if (patterns.empty()) return add_lengths(part.length, rules);
-  if (patterns.size() == 1 && !part.length.any()) return add_pattern(document, patterns[0], rules);
+  const std::vector<Wanted> patterns = wanted_patterns(part);
+  const bool excludes = part.excludes(kStringType);
+  if (patterns.empty() && !excludes) return add_lengths(part.length, rules);
+  const bool starts_excluded = patterns.empty() || patterns[0].excluded;
+  if (patterns.size() == 1 && !part.length.any() && !starts_excluded && !excludes) {
+    return add_pattern(document, patterns[0], rules);
+  }
   std::vector<RegularLanguage> languages;
-  for (size_t i = 0; i <= patterns.size(); ++i) {
-    if (i == patterns.size() && !part.length.any()) break;
+  const auto add = [&](const auto& make) -> Status {
     GrammarRules own;
     const RuleId root = own.add_rule("string");
-    if (i < patterns.size()) {
-      TRY_ASSIGN(const ExprId expr, add_pattern(document, patterns[i], own));
-      own.define(root, expr);
-    } else {
-      own.define(root, add_lengths(part.length, own));
-    }
+    const Result<ExprId> expr = make(own);
+    TRY(expr.status());
+    own.define(root, *expr);
     Result<RegularLanguage> language = RegularLanguage::compile(own, document.budget());
     if (!language.ok()) return at_place(document, part, language.status());
     languages.push_back(std::move(language).value());
+    return {};
+  };
+  std::vector<bool> excluded;
+  if (part.length.any() || starts_excluded) {  // the first factor of a product cannot be an excluded one
+    TRY(add([&](GrammarRules& own) -> Result<ExprId> { return add_lengths(part.length, own); }));
+    excluded.push_back(false);
+  }
+  for (const Wanted& wanted : patterns) {
+    TRY(add([&](GrammarRules& own) { return add_pattern(document, wanted, own); }));
+    excluded.push_back(wanted.excluded);
+  }
+  if (excludes) {
+    TRY(add([&](GrammarRules& own) -> Result<ExprId> { return excluded_texts(part, own); }));
+    excluded.push_back(true);
   }
   std::vector<RegularPart> parts;
-  for (RegularLanguage& language : languages) parts.push_back({&language});
+  for (size_t i = 0; i < languages.size(); ++i) parts.push_back({&languages[i], excluded[i]});
   Result<RegularProduct> product = multiply_regular(parts, kMostStringStates, rules, document.budget());
   if (!product.ok()) return at_place(document, part, product.status());
   return product->empty ? rules.nothing() : rules.graph(std::move(product->graph));
@@ -93,18 +122,24 @@ Result<ExprId> canonical_strings(SchemaDocument& document, const SchemaPart& par
 Result<ExprId> string_values(SchemaDocument& document, const SchemaPart& part, JsonWriter& writer) {
   if (!part.asks_of_strings()) return writer.plain_string();
   std::string name = "string " + std::to_string(part.length.min) + ' ' + std::to_string(part.length.max);
-  for (const auto& list : {&part.patterns, &part.formats}) {
+  for (const auto& list : {&part.patterns, &part.formats, &part.other_patterns, &part.other_formats}) {
     name += '\n';
     for (const auto& [text, place] : *list) {
       name += std::to_string(text.size()) + ':';
       name += text;
     }
   }
+  name += '\n';
+  for (const ListedValue& value : part.excluded) {
+    if (value.json->is_string()) name += std::to_string(value.number) + ' ';
+  }
   TRY(document.spend(name.size() / 8, part.schema));
   Status status;
   const ExprId out = writer.call_once(name, [&]() -> ExprId {
     GrammarRules& rules = writer.rules();
-    if (part.patterns.empty() && part.formats.empty()) {
+    const bool is_counted_only = part.patterns.empty() && part.formats.empty() && part.other_patterns.empty() &&
+                                 part.other_formats.empty() && !part.excludes(kStringType);
+    if (is_counted_only) {
       if (part.length.min > part.length.max) return rules.nothing();
       return writer.quoted(rules.repeat(writer.plain_char(), part.length.min, part.length.max));
     }
@@ -126,8 +161,7 @@ Result<GrammarRules> string_rules(SchemaDocument& document, const SchemaPart& pa
     for (const ListedValue& value : *part.values) {
       if (!value.json->is_string()) continue;
       TRY_ASSIGN(const bool allowed, string_allowed(document, part, value.json->get<std::string>()));
-      const std::string text = json_to_string(*value.json);
-      if (allowed) texts.push_back(rules.bytes(std::string_view(text).substr(1, text.size() - 2)));
+      if (allowed && !part.excludes(value)) texts.push_back(rules.bytes(unquoted(*value.json)));
     }
     all = rules.choice(texts);
   } else {
@@ -142,11 +176,11 @@ Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, co
   size_t length = 0;
   for (size_t i = 0; i < value.size(); ++length) i += utf8_decode(value, i).length;
   if (length < part.length.min || length > part.length.max) return false;
-  TRY_ASSIGN(const std::vector<Wanted> patterns, wanted_patterns(document, part));
+  const std::vector<Wanted> patterns = wanted_patterns(part);
   for (const Wanted& wanted : patterns) {
     const Result<bool> found = document.patterns().finds(wanted.pattern, value);
     if (!found.ok()) return wrong(document, wanted, found.status());
-    if (!*found) return false;
+    if (*found == wanted.excluded) return false;
   }
   return true;
 }

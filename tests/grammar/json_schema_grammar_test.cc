@@ -211,7 +211,7 @@ TEST(NumberRangeTest, AcceptsExactlyTheNumbersInRange) {
     GrammarRules rules;
     const RuleId root = rules.add_rule("number");
     CompileBudget budget;
-    rules.define(root, *number_range(bounds, rules, budget));
+    rules.define(root, *number_range(bounds, true, rules, budget));
     const Result<Grammar> grammar = make_grammar(std::move(rules), "number");
     for (int i = 0; i < 60; ++i) {
       const Decimal value = number();
