@@ -47,6 +47,7 @@ class ArgumentWriter {
       return schema_error(ErrorCode::kUnsupported, place_of(part.choices.front()), "",
                           "choices between whole objects are not supported for arguments that are not JSON");
     }
+    TRY(check_positive(part));
     return object(part, kMostBareDepth);
   }
 
@@ -71,7 +72,7 @@ class ArgumentWriter {
       members.push_back({std::move(call), true});
     }
     Call free;
-    if (members.empty() && part.other_properties != kNoSchema && notation_.form != Form::kKeywords) {
+    if (members.empty() && !ObjectCompiler::is_closed(document_, part) && notation_.form != Form::kKeywords) {
       TRY_ASSIGN(Grammar key, compile_regex(kAnyKey));
       TRY_ASSIGN(free, member({{.grammar = std::move(key)}}, part.other_properties, depth));
     }
@@ -151,6 +152,7 @@ class ArgumentWriter {
       return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
     }
     if (part.choices.empty()) {
+      TRY(check_positive(part));
       branches.push_back(std::move(part));
       return {};
     }
@@ -163,11 +165,20 @@ class ArgumentWriter {
       if (++n_choices_ > kMostBranches * kMostBranches) {
         return schema_error(ErrorCode::kLimitExceeded, place_of(choice), "", "choices are nested too deeply");
       }
-      TRY_ASSIGN(const SchemaPart own, read_schema(document_, branch));
+      TRY_ASSIGN(const SchemaPart own, read_schema_to_merge(document_, branch));
       TRY_ASSIGN(SchemaPart merged, merge_parts(document_, part, own));
       TRY(collect(std::move(merged), branches));
     }
     return {};
+  }
+
+  Status check_positive(const SchemaPart& part) const {
+    const bool is_positive = part.excluded.empty() && part.other_patterns.empty() && part.other_formats.empty() &&
+                             part.outside.empty() && part.unevaluated_properties == kAnySchema &&
+                             part.unevaluated_items == kAnySchema;
+    if (is_positive) return {};
+    return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
+                        "negations are not supported for arguments that are not JSON");
   }
 
   Result<std::vector<SchemaPart>> branches_of(SchemaId schema) {
@@ -249,10 +260,7 @@ class ArgumentWriter {
       return compile_regex(any + "{" + std::to_string(part.length.min) + "," + most + "}");
     }
     if (!part.formats.empty()) {
-      const char* pattern = format_pattern(part.formats[0].first);
-      if (pattern != nullptr) return compile_regex(pattern);
-      return schema_error(ErrorCode::kUnsupported, pointer_of_text(document_, part.formats[0].second, "format"), "",
-                          "the format is not supported");
+      return compile_regex(format_pattern(part.formats[0].first));
     }
     GrammarRules rules;
     const RuleId root = rules.add_rule("pattern");
@@ -335,7 +343,7 @@ class ArgumentWriter {
 
 Result<Call> compile_arguments(const Json& schema, const ArgumentNotation& notation, CompileBudget* budget) {
   CompileBudget own;
-  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, budget != nullptr ? *budget : own));
+  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, false, budget != nullptr ? *budget : own));
   return ArgumentWriter(document, notation).arguments();
 }
 

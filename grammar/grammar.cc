@@ -39,18 +39,23 @@ Result<Grammar> compile_choices(const std::vector<std::string>& choices) {
   return make_grammar(std::move(rules), "choices");
 }
 
-Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text) {
+Result<TextMatch> match_text(const Grammar& grammar, std::string_view text) {
   Configurations configs(grammar.parts().automaton, Configurations::Limits{});
   configs.begin_work();
   ConfigId config = configs.start();
-  for (const char c : text) {
-    config = configs.step(config, static_cast<uint8_t>(c));
+  for (size_t i = 0; i < text.size(); ++i) {
+    config = configs.step(config, static_cast<uint8_t>(text[i]));
     if (configs.trouble() != Configurations::Trouble::kNone) {
       return {ErrorCode::kLimitExceeded, "the text takes too much time or memory to compare with the grammar"};
     }
-    if (config == Configurations::kDead) return false;
+    if (config == Configurations::kDead) return TextMatch{.accepted = false, .n_matched = i};
   }
-  return configs.may_end(config);
+  return TextMatch{.accepted = configs.may_end(config), .n_matched = text.size()};
+}
+
+Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text) {
+  TRY_ASSIGN(const TextMatch match, match_text(grammar, text));
+  return match.accepted;
 }
 
 Result<Grammar> compile_regex(std::string_view pattern) {
@@ -165,8 +170,7 @@ class GbnfParser {
     while (!done()) {
       const std::optional<ExprId> item = element(depth);
       if (!item) break;
-      parts.push_back(quantified(*item));
-      skip_space(nested);
+      parts.push_back(quantified(*item, nested));
     }
     return rules_.sequence(parts);
   }
@@ -186,8 +190,11 @@ class GbnfParser {
     return group;
   }
 
-  ExprId quantified(ExprId expr) {
-    while (!done()) {
+  // Also skips the space after an element, which may precede its quantifiers.
+  ExprId quantified(ExprId expr, bool nested) {
+    while (true) {
+      skip_space(nested);
+      if (done()) return expr;
       if (take("*")) {
         expr = rules_.repeat(expr, 0, kUnbounded);
       } else if (take("+")) {
@@ -199,14 +206,14 @@ class GbnfParser {
         counts(min, max);
         if (status_.ok()) expr = rules_.repeat(expr, min, max);
       } else {
-        break;
+        return expr;
       }
     }
-    return expr;
   }
 
   // Parses what follows a {: m}, m,}, m,n} or ,n}.
   void counts(uint32_t& min, uint32_t& max) {
+    skip_space(false);
     const bool has_min = number(min);
     skip_space(false);
     if (take(",")) {

@@ -121,6 +121,14 @@ Result<Grammar> compile_calls_in_text(const CallsInText& text);
 // Returns true if all of `text` matches the grammar. Error: kLimitExceeded.
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);
 
+// How far a text matches.
+struct TextMatch {
+  bool accepted = false;  // all of it does
+  size_t n_matched = 0;   // bytes with which some text of the grammar begins
+};
+// Error: kLimitExceeded.
+Result<TextMatch> match_text(const Grammar& grammar, std::string_view text);
+
 // Returns a prototype of constraints that allow what the grammar allows. Its clones share computed results under a
 // lock, so any number of turns may use it, on any threads. It caches up to about max_bytes.
 struct ConstraintLimits {

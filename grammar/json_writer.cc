@@ -286,7 +286,8 @@ bool NumberBounds::clearly_empty() const {
 }
 
 bool NumberBounds::allows(const Decimal& value) const {
-  if (integer && !value.fraction.empty()) return false;
+  if (value.fraction.empty() ? fraction : integer) return false;
+  if (std::ranges::find(excluded, value) != excluded.end()) return false;
   if (min && (value < *min || (above_min && value == *min))) return false;
   if (max && (*max < value || (below_max && value == *max))) return false;
   const auto steps = multiples_of(*this);

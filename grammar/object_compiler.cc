@@ -9,6 +9,7 @@ namespace {
 
 constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
+constexpr size_t kMostOverlapping = 4;  // patterns, of which some match the same name
 constexpr size_t kMostCountedStates = 50'000;
 constexpr size_t kMostUnordered = 8;             // properties that may come in any order
 constexpr size_t kMostUnorderedStates = 50'000;  // of all objects of a schema whose properties may
@@ -109,19 +110,12 @@ Status ObjectCompiler::list_properties() {
 }
 
 Result<SchemaId> ObjectCompiler::schema_of(std::string_view name, const SchemaId* own) {
-  SchemaId out = own != nullptr ? *own : kAnySchema;
-  bool matched = own != nullptr;
-  for (const auto& [pattern, schema] : part_.pattern_properties) {
-    const Result<bool> matches = document_.patterns().finds(pattern, name);
-    if (!matches.ok()) {
-      return schema_error(matches.status().code(), document_.pointer_of(part_.schema), "patternProperties",
-                          matches.status().message());
-    }
-    if (!*matches) continue;
-    out = document_.both(out, schema);
-    matched = true;
+  SchemaId out = kAnySchema;
+  if (own != nullptr) {
+    out = *own;
+  } else {
+    TRY_ASSIGN(out, asked_of_undeclared(document_, part_, name));
   }
-  if (!matched) out = part_.other_properties;
   for (const NameConstraints& asked : asked_of_names_) {
     TRY_ASSIGN(const bool allowed, is_name(asked, std::string(name)));
     if (!allowed) return kNoSchema;
@@ -180,28 +174,36 @@ Status ObjectCompiler::compile_patterns() {
   return {};
 }
 
-// Error if a name can match two patterns, because it would have to satisfy both schemas.
-Status ObjectCompiler::check_patterns_apart() {
+// Returns the sets of patterns that a name may match together; bit i is pattern i.
+Result<std::vector<uint32_t>> ObjectCompiler::pattern_sets() {
+  std::vector<uint32_t> sets;
+  bool overlap = false;
   for (size_t i = 0; i < patterns_.size(); ++i) {
+    sets.push_back(1u << i);
     for (size_t j = 0; j < i; ++j) {
       const Result<bool> shared = share_a_text({{&patterns_[i]}, {&patterns_[j]}}, kMostNameStates, document_.budget());
       if (!shared.ok()) return at_place(shared.status());
-      if (!*shared) continue;
+      overlap |= *shared;
+      if (!*shared || patterns_.size() <= kMostOverlapping) continue;
       const std::string all = child_pointer(document_.pointer_of(part_.schema), "patternProperties");
       return schema_error(ErrorCode::kUnsupported, child_pointer(all, part_.pattern_properties[i].first), "",
-                          "the pattern matches names that another pattern matches too");
+                          "the pattern matches names that another one matches too, which is only supported for up to " +
+                              std::to_string(kMostOverlapping) + " patterns");
     }
   }
-  return {};
+  if (!overlap) return sets;
+  sets.clear();
+  for (uint32_t set = 1; set < 1u << patterns_.size(); ++set) sets.push_back(set);
+  return sets;
 }
 
-Result<ExprId> ObjectCompiler::other_names(std::optional<size_t> pattern) {
+Result<ExprId> ObjectCompiler::other_names(uint32_t patterns) {
   if (names_.empty() && patterns_.empty() && asked_of_names_.empty()) return writer_.plain_string();
   std::vector<RegularLanguage> more;
   more.reserve(asked_of_names_.size());
   std::vector<RegularPart> parts = {{&*any_name_}, {&*declared_, true}};
   for (size_t i = 0; i < patterns_.size(); ++i) {
-    if (!pattern || *pattern == i) parts.push_back({&patterns_[i], !pattern});
+    parts.push_back({&patterns_[i], (patterns >> i & 1) == 0});
   }
   for (const NameConstraints& asked : asked_of_names_) {
     if ((asked.part.types & kStringType) == 0) return rules_.nothing();
@@ -219,7 +221,7 @@ Result<ExprId> ObjectCompiler::other_names(std::optional<size_t> pattern) {
 
 Result<ExprId> ObjectCompiler::other_pairs() {
   TRY(compile_patterns());
-  TRY(check_patterns_apart());
+  TRY_ASSIGN(const std::vector<uint32_t> sets, pattern_sets());
   if (is_closed(document_, part_)) return rules_.nothing();
   const GrammarRules any = canonical_rules([](GrammarRules& rules) {
     return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), 0, kUnbounded);
@@ -227,17 +229,23 @@ Result<ExprId> ObjectCompiler::other_pairs() {
   TRY_ASSIGN(any_name_, RegularLanguage::compile(any, document_.budget()));
   TRY_ASSIGN(declared_, RegularLanguage::compile(declared_names(), document_.budget()));
   std::vector<ExprId> pairs;
-  for (size_t i = 0; i < patterns_.size(); ++i) {
-    const SchemaId schema = part_.pattern_properties[i].second;
+  for (const uint32_t set : sets) {
+    SchemaId schema = kAnySchema;
+    for (size_t i = 0; i < patterns_.size(); ++i) {
+      if ((set >> i & 1) != 0) schema = document_.both(schema, part_.pattern_properties[i].second);
+    }
     if (schema == kNoSchema) continue;
-    TRY_ASSIGN(const ExprId name, other_names(i));
+    TRY_ASSIGN(const ExprId name, other_names(set));
     pairs.push_back(rules_.sequence({name, writer_.colon(), compiler_.call(schema)}));
   }
   if (part_.other_properties != kNoSchema) {
-    TRY_ASSIGN(const ExprId name, other_names(std::nullopt));
+    TRY_ASSIGN(const ExprId name, other_names(0));
     pairs.push_back(rules_.sequence({name, writer_.colon(), compiler_.call(part_.other_properties)}));
   }
-  return rules_.choice(pairs);
+  // A rule, because many states continue with it.
+  const RuleId rule = rules_.add_rule("another property");
+  rules_.define(rule, rules_.choice(pairs));
+  return rules_.call(rule);
 }
 
 ExprId ObjectCompiler::pair_of(const Property& property) {
@@ -263,33 +271,33 @@ struct ObjectCompiler::Counter {
   const uint32_t last;
 };
 
-// State (i, c): the next property is number i or later, and c were counted. After a property the walk is in a second
-// copy of these states, from which a comma leads back and a bracket ends the object.
+// State (i, c): the next declared property is number i or later, and c were counted. Each has three states: after a
+// comma another property may come, or the walk goes on to the declared ones; after a property a bracket may end the
+// object.
 ExprId ObjectCompiler::in_order(ExprId others) {
   const Counter counter(part_);
   const uint32_t n = static_cast<uint32_t>(properties_.size());
   ExprGraph graph;
-  graph.n_states = 2 * (n + 1) * counter.n_counts() + 2;
-  const auto before = [&](uint32_t i, uint32_t c) { return 1 + (i * counter.n_counts() + c) * 2; };
-  const auto after = [&](uint32_t i, uint32_t c) { return before(i, c) + 1; };
+  graph.n_states = 3 * (n + 1) * counter.n_counts() + 2;
+  const auto start = [&](uint32_t i, uint32_t c) { return 1 + (i * counter.n_counts() + c) * 3; };
+  const auto before = [&](uint32_t i, uint32_t c) { return start(i, c) + 1; };
+  const auto after = [&](uint32_t i, uint32_t c) { return start(i, c) + 2; };
   const uint32_t end = graph.n_states - 1;
-  std::vector<ExprId> pairs;
-  for (const Property& property : properties_) pairs.push_back(pair_of(property));
   const ExprId open = rules_.sequence({rules_.bytes("{"), writer_.space()});
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("}")});
-  graph.add_edge(0, open, before(0, 0));
+  graph.add_edge(0, open, start(0, 0));
   bool closable = true;  // no required property is left, so the object may end
   for (uint32_t i = n + 1; i-- > 0;) {
     if (i < n) closable &= !properties_[i].required;
+    const ExprId pair = i < n ? pair_of(properties_[i]) : rules_.nothing();
     for (uint32_t c = 0; c < counter.n_counts(); ++c) {
       if (closable && counter.may_end(c)) graph.add_edge(after(i, c), close, end);
       if (!counter.may_add(c)) continue;
-      graph.add_edge(after(i, c), writer_.comma(), before(i, c));
-      if (i == n) {
-        graph.add_edge(before(n, c), others, after(n, counter.after_one(c, true)));
-        continue;
-      }
-      graph.add_edge(before(i, c), pairs[i], after(i + 1, counter.after_one(c, false)));
+      graph.add_edge(after(i, c), writer_.comma(), start(i, c));
+      graph.add_edge(start(i, c), others, after(i, counter.after_one(c, true)));
+      graph.add_edge(start(i, c), rules_.empty(), before(i, c));
+      if (i == n) continue;
+      graph.add_edge(before(i, c), pair, after(i + 1, counter.after_one(c, false)));
       if (!properties_[i].required) graph.add_edge(before(i, c), rules_.empty(), before(i + 1, c));
     }
   }

@@ -1,8 +1,6 @@
 #include "grammar/schema_compiler.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -26,7 +24,6 @@ bool requires_impossible(const SchemaPart& part) {
   });
 }
 
-const std::array<Json, 2> kBooleans = {true, false};
 constexpr JsonLimits kSchemaLimits = {.max_bytes = 4'000'000, .max_depth = 128, .max_values = 200'000};
 
 }  // namespace
@@ -94,7 +91,7 @@ Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
   std::vector<ExprId> parts;
   if (part.types & kNullType) parts.push_back(rules_.bytes("null"));
   if (part.types & kBooleanType) {
-    for (const Json& value : kBooleans) {
+    for (const Json& value : kBooleanValues) {
       if (!part.excludes({&value, document_.value_number(value)})) parts.push_back(writer_.literal(value));
     }
   }
@@ -107,7 +104,7 @@ Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
     parts.push_back(expr);
   }
   if (part.types & kArrayType) {
-    TRY_ASSIGN(const ExprId expr, array(part));
+    TRY_ASSIGN(const ExprId expr, ArrayCompiler(*this, part).compile());
     parts.push_back(expr);
   }
   if (part.types & kObjectType) {
@@ -145,31 +142,43 @@ Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
 Result<ExprId> SchemaCompiler::outside(SchemaPart part, size_t depth) {
   const SchemaPart::Outside wanted = std::move(part.outside.front());
   part.outside.erase(part.outside.begin());
+  std::unordered_set<std::string_view> names(wanted.names.begin(), wanted.names.end());
+  const auto is_outside = [&](std::string_view name) -> Result<bool> {
+    if (names.contains(name)) return false;
+    for (const std::string_view pattern : wanted.patterns) {
+      TRY_ASSIGN(const bool matches, document_.patterns().finds(pattern, name));
+      if (matches) return false;
+    }
+    return true;
+  };
+  for (const std::string_view name : part.required) {
+    TRY_ASSIGN(const bool satisfied, is_outside(name));
+    if (satisfied) return values_of(part, depth + 1);
+  }
   std::vector<ExprId> exprs;
   SchemaPart others = part;
   others.types &= ~kObjectType;
   TRY_ASSIGN(const ExprId not_objects, values_of(others, depth + 1));
   exprs.push_back(not_objects);
   part.types &= kObjectType;
-  std::unordered_set<std::string_view> names(wanted.names.begin(), wanted.names.end());
   for (const auto& [name, schema] : part.properties) {
-    bool is_inside = names.contains(name) || schema == kNoSchema;
-    for (const std::string_view pattern : wanted.patterns) {
-      TRY_ASSIGN(const bool matches, document_.patterns().finds(pattern, name));
-      is_inside |= matches;
-    }
-    if (is_inside) continue;
+    TRY_ASSIGN(const bool counts, is_outside(name));
+    if (!counts || schema == kNoSchema) continue;
     SchemaPart with = part;
-    if (std::ranges::find(with.required, name) == with.required.end()) with.required.push_back(name);
+    with.required.push_back(name);
     TRY_ASSIGN(const ExprId expr, values_of(with, depth + 1));
     exprs.push_back(expr);
   }
-  for (const auto& [name, schema] : part.properties) names.erase(name);
   const bool may_have_others = !ObjectCompiler::is_closed(document_, part);
   if (may_have_others) {
-    if (!names.empty() || !wanted.patterns.empty() || !part.pattern_properties.empty() || part.property_count.any()) {
+    if (!wanted.patterns.empty() || !part.pattern_properties.empty() || part.property_count.any()) {
       return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "additionalProperties",
                           "not supported in a schema that is negated, beside other names");
+    }
+    // The names that do not count are declared, so that the other properties are those that count.
+    for (const auto& [name, schema] : part.properties) names.erase(name);
+    for (const std::string_view name : wanted.names) {
+      if (names.erase(name) > 0) part.properties.emplace_back(name, part.other_properties);
     }
     part.needs_other_property = true;
     TRY_ASSIGN(const ExprId expr, values_of(part, depth + 1));
@@ -179,7 +188,7 @@ Result<ExprId> SchemaCompiler::outside(SchemaPart part, size_t depth) {
 }
 
 Result<ExprId> SchemaCompiler::branch_of(const SchemaPart& part, SchemaId branch, size_t depth) {
-  TRY_ASSIGN(const SchemaPart own, read_schema(document_, branch));
+  TRY_ASSIGN(const SchemaPart own, read_schema_to_merge(document_, branch));
   TRY_ASSIGN(SchemaPart merged, merge_parts(document_, part, own));
   if ((merged.types & kObjectType) != 0 && requires_impossible(merged)) merged.types &= ~kObjectType;
   return values_of(merged, depth + 1);
@@ -197,7 +206,7 @@ Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::
   HeldBytes held(document_.budget());
   size_t n_held = 0;
   for (const SchemaId branch : choice.branches) {
-    TRY_ASSIGN(const SchemaPart own, read_schema(document_, branch));
+    TRY_ASSIGN(const SchemaPart own, read_schema_to_merge(document_, branch));
     TRY_ASSIGN(SchemaPart merged, merge_parts(document_, part, own));
     n_held += merged.size() * kBytesOfProperty;
     if (!held.set(n_held)) return document_.budget().status("schema: " + place);
@@ -228,26 +237,10 @@ Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::
 Result<ExprId> SchemaCompiler::listed(const SchemaPart& part) {
   std::vector<ExprId> exprs;
   for (const ListedValue& value : *part.values) {
-    TRY_ASSIGN(const bool allowed, allows(part, value));
+    TRY_ASSIGN(const bool allowed, ValueChecker(document_).allows(part, value));
     if (allowed) exprs.push_back(writer_.literal(*value.json, (part.types & kFractionType) == 0));
   }
   return rules_.choice(exprs);
-}
-
-Result<bool> SchemaCompiler::allows(const SchemaPart& part, const ListedValue& listed) const {
-  const Json& value = *listed.json;
-  const unsigned type = type_of(value);
-  if ((part.types & type) == 0 || part.excludes(listed)) return false;
-  if (type == kStringType) return string_allowed(document_, part, value.get<std::string>());
-  if (type == kIntegerType || type == kFractionType) {
-    TRY(document_.spend(1 + 4 * part.numbers.multiples.size(), part.schema));
-    return part.numbers.allows(decimal_of(value));
-  }
-  if ((type == kArrayType && part.asks_of_arrays()) || (type == kObjectType && part.asks_of_objects())) {
-    return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "enum",
-                        "arrays and objects cannot be combined with other array or object keywords");
-  }
-  return true;
 }
 
 Result<ExprId> SchemaCompiler::numbers(const SchemaPart& part) {
@@ -277,175 +270,6 @@ Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat&
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format, CompileBudget* budget) {
   TRY_ASSIGN(const Json parsed, parse_json(schema, "schema", kSchemaLimits));
   return compile_parsed_json_schema(parsed, format, budget);
-}
-
-// --- The arrays that a schema allows: SchemaCompiler::array().
-
-namespace {
-
-constexpr size_t kMostDifferent = 8;  // maximum number of distinct values, because every subset of them is a state
-constexpr size_t kMostCountedItems = 2000;
-constexpr uint32_t kMostContained = 20;
-
-SchemaId item_at(const SchemaPart& part, size_t i) {
-  return i < part.first_items.size() ? part.first_items[i] : part.other_items;
-}
-
-}  // namespace
-
-// Returns an opening bracket, the first items, which have schemas of their own, then any number of other items.
-Result<ExprId> SchemaCompiler::array(const SchemaPart& part) {
-  if (!part.asks_of_arrays()) return writer_.any_array();
-  const CountBounds& count = part.item_count;
-  if (count.min > count.max) return rules_.nothing();
-  if (part.unique && !part.contained.empty()) {
-    return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems",
-                        "not supported together with contains");
-  }
-  if (part.unique && count.max > 1) return array_of_different(part);
-  if (!part.contained.empty()) return array_that_contains(part);
-  const size_t n_first = std::min<size_t>(part.first_items.size(), count.max);
-  ExprGraph graph;  // state i is reached after i items
-  for (size_t i = 0; i < n_first; ++i) {
-    const ExprId item = call(part.first_items[i]);
-    const ExprId label = i == 0 ? item : rules_.sequence({writer_.comma(), item});
-    graph.add_edge(static_cast<uint32_t>(i), label, graph.add_state());
-  }
-  const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});
-  const uint32_t end = graph.add_state();
-  graph.finals = {end};
-  for (uint32_t i = count.min; i < n_first; ++i) graph.add_edge(i, i == 0 ? rules_.bytes("]") : close, end);
-  if (n_first < part.first_items.size() || n_first == count.max) {
-    const ExprId label = n_first == 0 ? rules_.bytes("]") : close;
-    if (count.min <= n_first) graph.add_edge(static_cast<uint32_t>(n_first), label, end);
-  } else {
-    const ExprId item = call(part.other_items);
-    const ExprId more = rules_.sequence({writer_.comma(), item});
-    const auto first = static_cast<uint32_t>(n_first);
-    const uint32_t least = count.min > first ? count.min - first : 0;
-    const uint32_t most = count.max == kUnbounded ? kUnbounded : count.max - first;
-    if (first > 0) {
-      graph.add_edge(first, rules_.sequence({rules_.repeat(more, least, most), close}), end);
-    } else {
-      const ExprId rest = rules_.repeat(more, least == 0 ? 0 : least - 1, most == kUnbounded ? most : most - 1);
-      graph.add_edge(first, rules_.sequence({item, rest, close}), end);
-      if (least == 0) graph.add_edge(first, rules_.bytes("]"), end);
-    }
-  }
-  return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
-}
-
-// Supports unique items only with few possible values, because each set of values written so far is a state.
-Result<ExprId> SchemaCompiler::array_of_different(const SchemaPart& part) {
-  const auto refused = [&](std::string_view what) {
-    return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "uniqueItems", what);
-  };
-  std::vector<ListedValue> values;  // values of all items
-  std::vector<uint32_t> allowed;    // [position]: bit k is set if values[k] is allowed
-  for (size_t i = 0; i < std::min<size_t>(part.item_count.max, kMostDifferent + 1); ++i) {
-    TRY_ASSIGN(const auto listed, few_values(item_at(part, i)));
-    if (!listed) return refused("only supported for items with few values (enum, const, boolean, null)");
-    allowed.push_back(0);
-    for (const ListedValue& value : *listed) {
-      const auto found = std::ranges::find(values, value.number, &ListedValue::number);
-      allowed.back() |= uint32_t{1} << (found - values.begin());
-      if (found == values.end()) values.push_back(value);
-      if (values.size() > kMostDifferent) {
-        return refused("not supported for items with more than " + std::to_string(kMostDifferent) + " values");
-      }
-    }
-  }
-  std::vector<ExprId> texts;
-  for (const ListedValue& value : values) texts.push_back(writer_.literal(*value.json, value.is_integer));
-  ExprGraph graph;
-  graph.n_states = (1u << values.size()) + 1;
-  const uint32_t end = graph.n_states - 1;
-  graph.finals = {end};
-  const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});
-  for (uint32_t set = 0; set < end; ++set) {
-    const auto n = static_cast<uint32_t>(std::popcount(set));
-    const bool may_close = n >= part.item_count.min && n <= part.item_count.max;
-    if (may_close) graph.add_edge(set, n == 0 ? rules_.bytes("]") : close, end);
-    for (uint32_t i = 0; i < values.size() && n < allowed.size(); ++i) {
-      if ((set >> i & 1) != 0 || (allowed[n] >> i & 1) == 0) continue;
-      graph.add_edge(set, n == 0 ? texts[i] : rules_.sequence({writer_.comma(), texts[i]}), set | 1u << i);
-    }
-  }
-  return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
-}
-
-// Returns the values of a schema that has only a few; nullopt for other schemas.
-Result<std::optional<std::vector<ListedValue>>> SchemaCompiler::few_values(SchemaId schema) {
-  static const Json kNull;
-  TRY_ASSIGN(const SchemaPart part, read_schema(document_, schema));
-  if (!part.choices.empty()) return std::optional<std::vector<ListedValue>>();
-  std::vector<ListedValue> out;
-  if (part.values) {
-    for (const ListedValue& value : *part.values) {
-      TRY_ASSIGN(const bool is_allowed, allows(part, value));
-      if (!is_allowed) continue;
-      out.push_back(value);
-      out.back().is_integer = (part.types & kFractionType) == 0;
-    }
-    return std::optional(out);
-  }
-  if ((part.types & ~(kNullType | kBooleanType)) != 0) return std::optional<std::vector<ListedValue>>();
-  const auto add = [&](const Json& value) {
-    const ListedValue listed{&value, document_.value_number(value)};
-    if (!part.excludes(listed)) out.push_back(listed);
-  };
-  if (part.types & kNullType) add(kNull);
-  if (part.types & kBooleanType) add(kBooleans[0]), add(kBooleans[1]);
-  return std::optional(out);
-}
-
-// State (c, f): c items were written (counted only as far as the bounds require), and f of them match `contains`.
-// Without maxContains f means "at least f": a matching item may also be counted as an ordinary one.
-Result<ExprId> SchemaCompiler::array_that_contains(const SchemaPart& part) {
-  const CountBounds& count = part.item_count;
-  const size_t n_first = part.first_items.size();
-  const size_t last = count.max != kUnbounded ? count.max : std::max<size_t>(count.min, n_first);
-  const SchemaPart::Contained& wanted = part.contained.front();
-  const bool has_most = wanted.most != kUnbounded;
-  const uint32_t most_matches = has_most ? wanted.most : wanted.least;
-  if (part.contained.size() > 1 || last > kMostCountedItems || std::max(most_matches, wanted.least) > kMostContained) {
-    return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "contains",
-                        "more than one, or with counts that are too large");
-  }
-  if (wanted.least > most_matches) return rules_.nothing();
-  SchemaId other = kAnySchema;
-  if (has_most) {
-    TRY_ASSIGN(other, document_.negation_of(wanted.schema));
-  }
-  TRY(document_.spend((last + 1) * (most_matches + 1) * 10, part.schema));
-  const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (most_matches + 1) + f); };
-  ExprGraph graph;
-  graph.n_states = state(last, most_matches) + 4;
-  // If items are not counted, the first one needs a state of its own, because no comma precedes it.
-  const uint32_t end = graph.n_states - 1;
-  graph.finals = {end};
-  const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});
-  if (count.min == 0 && wanted.least == 0) graph.add_edge(0, rules_.bytes("]"), end);
-  const auto add_item = [&](uint32_t from, size_t c, uint32_t f, bool first) {
-    if (c == last && count.max != kUnbounded) return;
-    const SchemaId item = item_at(part, c);
-    const size_t next = std::min(c + 1, last);
-    for (const uint32_t more : {0u, 1u}) {
-      if (more == 1 && f == most_matches) continue;
-      const SchemaId schema = document_.both(item, more == 1 ? wanted.schema : other);
-      if (schema == kNoSchema) continue;
-      const ExprId value = call(schema);
-      graph.add_edge(from, first ? value : rules_.sequence({writer_.comma(), value}), state(next, f + more));
-    }
-  };
-  add_item(0, 0, 0, true);
-  for (size_t c = last == 0 ? 0 : 1; c <= last; ++c) {
-    for (uint32_t f = 0; f <= most_matches; ++f) {
-      if (f >= wanted.least && c >= count.min) graph.add_edge(state(c, f), close, end);
-      add_item(state(c, f), c, f, false);
-    }
-  }
-  return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
 // --- For oneOf: whether two schemas have no value in common. If that is not known, they are treated as having one.

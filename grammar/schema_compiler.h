@@ -2,6 +2,7 @@
 // may be cyclic. Not thread-safe.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_limits.h"
 #include "base/result.h"
 #include "grammar/configurations.h"
 #include "grammar/json_writer.h"
@@ -36,12 +38,7 @@ class SchemaCompiler {
   Status exclude_others(const SchemaPart& part, const SchemaPart::Choice& choice,
                         std::vector<SchemaId>& merged_branches);
   Result<ExprId> listed(const SchemaPart& part);
-  Result<bool> allows(const SchemaPart& part, const ListedValue& listed) const;
   Result<ExprId> numbers(const SchemaPart& part);
-  Result<ExprId> array(const SchemaPart& part);
-  Result<ExprId> array_of_different(const SchemaPart& part);
-  Result<ExprId> array_that_contains(const SchemaPart& part);
-  Result<std::optional<std::vector<ListedValue>>> few_values(SchemaId schema);
   Status spend(size_t n, SchemaId where);
 
   SchemaDocument& document_;
@@ -52,8 +49,29 @@ class SchemaCompiler {
   std::deque<std::pair<RuleId, SchemaId>> todo_;
   size_t n_unordered_states_ = 0;  // of objects whose properties come in any order
 
+  friend class ArrayCompiler;
   friend class ObjectCompiler;
 };
+
+// Decides whether listed values (enum, const) satisfy the rest of their schema. Errors: those of reading schemas;
+// kLimitExceeded for a value that is nested too deeply.
+class ValueChecker {
+ public:
+  explicit ValueChecker(SchemaDocument& document) : document_(document) {}
+
+  // The choices and the list of values of `part` do not count.
+  Result<bool> allows(const SchemaPart& part, const ListedValue& listed) const;
+
+ private:
+  Result<bool> satisfies(const Json& value, SchemaId schema, size_t depth) const;
+  Result<bool> satisfies_choices(const Json& value, const SchemaPart& part, size_t depth) const;
+  Result<bool> satisfies_array(const Json& value, const SchemaPart& part, size_t depth) const;
+  Result<bool> satisfies_object(const Json& value, const SchemaPart& part, size_t depth) const;
+
+  SchemaDocument& document_;
+};
+
+inline const std::array<Json, 2> kBooleanValues = {false, true};
 
 // Strings with quotes (grammar/schema_strings.cc). Errors: kUnsupported and kInvalidArgument for patterns and formats;
 // kLimitExceeded.
@@ -88,6 +106,33 @@ class DisjointnessChecker {
   std::unordered_map<uint64_t, bool> known_;  // by pair of schema ids
 };
 
+// --- ArrayCompiler: the arrays that a schema allows.
+
+class ArrayCompiler {
+ public:
+  ArrayCompiler(SchemaCompiler& compiler, const SchemaPart& part)
+      : compiler_(compiler),
+        document_(compiler.document_),
+        part_(part),
+        rules_(compiler.rules_),
+        writer_(compiler.writer_) {}
+
+  // Errors: those of compile_json_schema().
+  Result<ExprId> compile();
+
+ private:
+  Result<ExprId> of_different();
+  Result<ExprId> in_order(const std::vector<ListedValue>& values);
+  Result<ExprId> that_contains();
+  Result<std::optional<std::vector<ListedValue>>> few_values(SchemaId schema);
+
+  SchemaCompiler& compiler_;
+  SchemaDocument& document_;
+  const SchemaPart& part_;
+  GrammarRules& rules_;
+  JsonWriter& writer_;
+};
+
 // --- ObjectCompiler: the objects that a schema allows. Declared properties come in the order of their declaration;
 // undeclared names follow, in any order.
 
@@ -117,10 +162,10 @@ class ObjectCompiler {
   Result<bool> is_name(const NameConstraints& asked, const std::string& name);
   // `"name": value` pairs for undeclared names.
   Result<ExprId> other_pairs();
-  // Undeclared names that match a pattern; nullopt: names that match none of the patterns. nothing(): none exist.
-  Result<ExprId> other_names(std::optional<size_t> pattern);
+  // Undeclared names that match the patterns of a set and no others; bit i is pattern i. nothing() if none exist.
+  Result<ExprId> other_names(uint32_t patterns);
   Status compile_patterns();
-  Status check_patterns_apart();
+  Result<std::vector<uint32_t>> pattern_sets();
   GrammarRules declared_names() const;
   ExprId in_order(ExprId others);
   ExprId in_any_order(ExprId others);

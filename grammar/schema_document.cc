@@ -245,14 +245,23 @@ SchemaDocument::Role SchemaDocument::role_of(const std::string& keyword, const J
   return value.is_array() ? Role::kSchemas : Role::kSchema;
 }
 
+namespace {
+
+// True for the drafts before 2019-09.
+bool declares_early_draft(const Json& root) {
+  if (!root.is_object() || !root.contains("$schema") || !root.at("$schema").is_string()) return false;
+  const std::string& name = root.at("$schema").get_ref<const std::string&>();
+  for (const char* draft : {"draft-03", "draft-04", "draft-05", "draft-06", "draft-07"}) {
+    if (name.find(draft) != name.npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 Result<SchemaDocument> SchemaDocument::create(const Json& root, bool strict, CompileBudget& budget) {
   SchemaDocument out(budget, strict);
-  if (root.is_object() && root.contains("$schema") && root.at("$schema").is_string()) {
-    const std::string& name = root.at("$schema").get_ref<const std::string&>();
-    for (const char* draft : {"draft-03", "draft-04", "draft-05", "draft-06", "draft-07"}) {
-      out.refs_stand_alone_ |= name.find(draft) != name.npos;
-    }
-  }
+  out.refs_stand_alone_ = declares_early_draft(root);
   out.resources_.push_back({"", 0});
   out.add_place(root, {.json = &root, .parent = 0, .index = 0, .key = nullptr, .resource = 0, .first_like = 0},
                 Role::kSchema, 0);
@@ -367,8 +376,9 @@ void SchemaDocument::add_anchor(PlaceId place, const std::string& name) {
 std::string SchemaDocument::pointer(PlaceId place) const {
   std::vector<PlaceId> path;
   for (PlaceId at = place; at != 0; at = places_[at].parent) {
-    path.push_back(at);
     if (places_[at].derived && !places_[places_[at].parent].derived) path.clear();
+    const bool is_named = places_[at].key != nullptr || !places_[at].derived || places_[places_[at].parent].derived;
+    if (is_named) path.push_back(at);
   }
   std::string out = "#";
   for (size_t i = path.size(); i-- > 0;) {

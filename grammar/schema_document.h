@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -141,8 +142,10 @@ class SchemaDocument {
   void name_place(PlaceId place);
   // Returns the absolute address of an $id.
   std::string address_of(const std::string& id, PlaceId place) const;
-  // Returns the schema that `make` spells; makes it once for each pair of place and keyword.
-  Result<SchemaId> derived(PlaceId place, const std::string& keyword, const std::function<Result<Json>()>& make);
+  // Returns the schema that `make` spells; makes it once for each triple. Messages name the place, and the keyword if
+  // it is not empty.
+  Result<SchemaId> derived(PlaceId place, const std::string& keyword, const std::string& name,
+                           const std::function<Result<Json>()>& make);
   Result<SchemaId> negate(PlaceId place);
   void add_anchor(PlaceId place, const std::string& name);
   static Role role_of(const std::string& keyword, const Json& value);
@@ -163,7 +166,7 @@ class SchemaDocument {
   std::map<std::vector<PlaceId>, SchemaId> set_numbers_;
   std::unordered_map<uint64_t, SchemaId> unions_;
   std::unordered_map<std::string, uint32_t> value_numbers_;
-  std::map<std::pair<PlaceId, std::string>, Result<SchemaId>> derived_;
+  std::map<std::tuple<PlaceId, std::string, std::string>, std::optional<Result<SchemaId>>> derived_;
   std::deque<Json> derived_json_;  // their addresses are in place_of_
   int n_nested_ = 0;               // NestedRead objects
   std::vector<std::string> ignored_;
@@ -173,7 +176,7 @@ class SchemaDocument {
 // Keywords of derived schemas only, which express negations. kDerivedMark is in each schema that has one of the others;
 // no text of JSON can have its value. kExcluded: an array of values other than which a value must be. kOtherPattern,
 // kOtherFormat: a pattern or format that a string must not match. kOutside: {"names": [...], "patterns": [...]}: an
-// object must have a property whose name is none of the names and matches none of the patterns. kFraction: the type of
+// object must have a property whose name is not in names and matches no pattern of patterns. kFraction: the type of
 // numbers that are not integers.
 inline constexpr const char* kDerivedMark = "derived";
 inline constexpr const char* kExcluded = "excluded";
@@ -240,7 +243,7 @@ struct SchemaPart {
     bool operator==(const Contained&) const = default;
   };
 
-  // An object has a property whose name is none of `names` and matches none of `patterns`.
+  // An object has a property whose name is not in `names` and matches no pattern of `patterns`.
   struct Outside {
     std::vector<std::string_view> names, patterns;
     bool operator==(const Outside&) const = default;
@@ -260,13 +263,13 @@ struct SchemaPart {
   std::vector<SchemaId> first_items;
   SchemaId other_items = kAnySchema;
   CountBounds property_count;
-  Named properties;                        // in the order of the schema
+  Named properties;                        // in the order of the schema, with the schemas of matching patterns
   std::vector<std::string_view> required;  // no duplicates
   Named pattern_properties;
   SchemaId other_properties = kAnySchema;
   bool lists_properties = false;   // a schema of the document has `properties`
   bool mentions_others = false;    // one says which other properties there may be
-  bool has_derived_names = false;  // `properties` has names from a negation, which are not evaluated
+  bool has_derived_names = false;  // properties or items have schemas from a negation, which evaluates nothing
   std::vector<SchemaId> property_names;
   std::vector<Outside> outside;
   bool needs_other_property = false;  // at least one that is not declared
@@ -274,6 +277,7 @@ struct SchemaPart {
   // all properties or items.
   SchemaId unevaluated_properties = kAnySchema, unevaluated_items = kAnySchema;
   bool evaluates_properties = false, evaluates_items = false;
+  bool has_contains = false;
   std::vector<Choice> choices;
   std::vector<SchemaId> conjuncts;  // derived schemas that must hold too; merged by read_schema()
 
@@ -281,6 +285,8 @@ struct SchemaPart {
     return length.any() || !patterns.empty() || !formats.empty() || !other_patterns.empty() || !other_formats.empty() ||
            excludes(kStringType);
   }
+  // True if it has schemas for certain properties or items.
+  bool names_values() const;
   // Returns whether values of one of the types are excluded.
   bool excludes(unsigned some_types) const;
   bool excludes(const ListedValue& value) const;
@@ -312,8 +318,15 @@ class PropertyIndex {
 // keyword; kLimitExceeded, kCancelled.
 Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema);
 
+// As read_schema(), for a part that is merged with others: applies its unevaluatedProperties and unevaluatedItems,
+// which concern only what the schema itself evaluates. Error: also kUnsupported if it has choices as well.
+Result<SchemaPart> read_schema_to_merge(SchemaDocument& document, SchemaId schema);
+
 // Reads the keywords of one schema object, except $ref and allOf. Errors: those of read_schema(). REQUIRES: an object.
 Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place);
+
+// Returns the constraints on a property that the schema does not declare.
+Result<SchemaId> asked_of_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name);
 
 // Makes unevaluatedProperties and unevaluatedItems the schemas of the other properties and items. REQUIRES: no choices.
 // Error: kUnsupported.

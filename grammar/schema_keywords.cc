@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/text.h"
 #include "grammar/schema_compiler.h"
 #include "grammar/schema_document.h"
 
@@ -20,7 +21,7 @@ constexpr std::array<std::string_view, 26> kAnnotations = {
 
 // Words that a schema may use as annotations, although they differ from a keyword in one letter only.
 constexpr std::array<std::string_view, 8> kOtherWords = {
-    "comment", "note", "item", "cost", "when", "them", "typed", "format_"};
+    "comment", "note", "item", "cost", "when", "them", "typed", "formats"};
 // clang-format on
 
 // Formats that name the purpose of a string or number, not its syntax.
@@ -58,7 +59,38 @@ class KeywordReader {
   }
 
   Result<SchemaPart> read() {
-    static const std::map<std::string_view, void (KeywordReader::*)(const Json&)> kReaders = {
+    static const Readers kMarkedReaders = {
+        {kExcluded, &KeywordReader::read_excluded},
+        {kOtherPattern, &KeywordReader::read_text},
+        {kOtherFormat, &KeywordReader::read_text},
+        {kOutside, &KeywordReader::read_outside},
+    };
+    if (document_.refs_stand_alone() && json_.contains("$ref")) return std::move(part_);
+    for (const auto& item : json_.items()) {
+      keyword_ = item.key();
+      const auto reader = readers().find(keyword_);
+      const auto marked = document_.is_marked(place_) ? kMarkedReaders.find(keyword_) : kMarkedReaders.end();
+      if (marked != kMarkedReaders.end()) {
+        (this->*marked->second)(item.value());
+      } else if (reader != readers().end()) {
+        (this->*reader->second)(item.value());
+      } else if (keyword_ == "$dynamicRef" || keyword_ == "$recursiveRef") {
+        refuse("the keyword is not supported");
+      } else if (std::ranges::find(kAnnotations, keyword_) == kAnnotations.end() && !keyword_.starts_with("x-")) {
+        read_unknown();
+      }
+      TRY(status_);
+    }
+    if (is_nullable_ && json_.contains("type")) part_.types |= kNullType;
+    part_.lists_properties = json_.contains("properties") && !document_.is_marked(place_);
+    return std::move(part_);
+  }
+
+ private:
+  using Readers = std::map<std::string_view, void (KeywordReader::*)(const Json&)>;
+
+  static const Readers& readers() {
+    static const Readers kReaders = {
         {"type", &KeywordReader::read_type},
         {"enum", &KeywordReader::read_enum},
         {"const", &KeywordReader::read_const},
@@ -100,46 +132,18 @@ class KeywordReader {
         {"anyOf", &KeywordReader::read_choice},
         {"oneOf", &KeywordReader::read_choice},
     };
-    static const std::map<std::string_view, void (KeywordReader::*)(const Json&)> kMarkedReaders = {
-        {kExcluded, &KeywordReader::read_excluded},
-        {kOtherPattern, &KeywordReader::read_text},
-        {kOtherFormat, &KeywordReader::read_text},
-        {kOutside, &KeywordReader::read_outside},
-    };
-    if (document_.refs_stand_alone() && json_.contains("$ref")) return std::move(part_);
-    for (const auto& item : json_.items()) {
-      keyword_ = item.key();
-      const auto reader = kReaders.find(keyword_);
-      const auto marked = document_.is_marked(place_) ? kMarkedReaders.find(keyword_) : kMarkedReaders.end();
-      if (marked != kMarkedReaders.end()) {
-        (this->*marked->second)(item.value());
-      } else if (reader != kReaders.end()) {
-        (this->*reader->second)(item.value());
-      } else if (keyword_ == "$dynamicRef" || keyword_ == "$recursiveRef") {
-        refuse("the keyword is not supported");
-      } else if (std::ranges::find(kAnnotations, keyword_) == kAnnotations.end() && !keyword_.starts_with("x-")) {
-        read_unknown([](std::string_view word) {
-          for (const auto& [keyword, its] : kReaders) {
-            if (keyword.size() >= kShortestMisspelled && is_misspelled(word, keyword)) return keyword;
-          }
-          return std::string_view();
-        }(keyword_));
-      }
-      TRY(status_);
-    }
-    if (is_nullable_ && json_.contains("type")) part_.types |= kNullType;
-    part_.lists_properties = json_.contains("properties") && !document_.is_marked(place_);
-    part_.has_derived_names =
-        document_.is_marked(place_) && (json_.contains("properties") || json_.contains("required"));
-    return std::move(part_);
+    return kReaders;
   }
 
- private:
-  // A keyword that no draft defines, and the one that it resembles. As an annotation (2020-12, section 6.5) it does not
-  // constrain values; one with a letter too many, too few or wrong is an error, because it was meant to.
-  void read_unknown(std::string_view meant) {
-    const bool is_word =
-        keyword_.find_first_of("_$@") == 0 || std::ranges::find(kOtherWords, keyword_) != kOtherWords.end();
+  // A keyword that no draft defines is an annotation (2020-12, section 6.5), which does not constrain values. One that
+  // has a letter more, less or other than a keyword is an error, because it was meant to.
+  void read_unknown() {
+    std::string_view meant;
+    for (const auto& [keyword, reader] : readers()) {
+      if (keyword.size() >= kShortestMisspelled && is_misspelled(keyword_, keyword)) meant = keyword;
+    }
+    const bool is_word = keyword_.find_first_of("_$@") == 0 || equals_ignoring_case(keyword_, meant) ||
+                         std::ranges::find(kOtherWords, keyword_) != kOtherWords.end();
     if (is_word || meant.empty()) return document_.note_ignored(place_, keyword_);
     refuse("the keyword is not known; was \"" + std::string(meant) + "\" meant?");
   }
@@ -294,6 +298,7 @@ class KeywordReader {
 
   void read_contained(const Json& value) {
     if (!is_schema(value)) return;
+    part_.has_contains = true;
     const auto count = [&](const char* keyword, uint32_t otherwise) {
       const auto found = json_.find(keyword);
       if (found == json_.end() || !found->is_number()) return otherwise;
@@ -316,7 +321,11 @@ class KeywordReader {
 
   // `if` and then/else are ignored without each other.
   void read_condition(const Json& value) {
-    if (!is_schema(value) || (!json_.contains("then") && !json_.contains("else"))) return;
+    if (!is_schema(value)) return;
+    // `if` alone matters only for what it evaluates.
+    const bool matters = json_.contains("then") || json_.contains("else") || json_.contains("unevaluatedProperties") ||
+                         json_.contains("unevaluatedItems");
+    if (!matters) return;
     add_conjunct(document_.conditional_of(place_));
   }
   void read_consequence(const Json& value) { is_schema(value); }
@@ -340,8 +349,14 @@ class KeywordReader {
   void read_unevaluated(const Json& value) {
     if (!is_schema(value)) return;
     const SchemaId schema = document_.at(value);
-    (keyword_ == "unevaluatedItems" ? part_.unevaluated_items : part_.unevaluated_properties) = schema;
-    part_.mentions_others |= keyword_ == "unevaluatedProperties";
+    if (keyword_ == "unevaluatedItems") {
+      part_.unevaluated_items = schema;
+      part_.evaluates_items |= schema == kAnySchema;
+    } else {
+      part_.unevaluated_properties = schema;
+      part_.evaluates_properties |= schema == kAnySchema;
+      part_.mentions_others = true;
+    }
   }
 
   void read_nullable(const Json& value) {

@@ -117,7 +117,15 @@ class Negation {
   void set(ErrorCode code, std::string_view what) {
     if (status_.ok()) status_ = schema_error(code, pointer_, keyword_, what);
   }
-  void add(Json option) { options_.push_back(std::move(option)); }
+  // All alternatives are marked, because they evaluate nothing.
+  void add(Json option) {
+    if (option.is_object() && !option.contains(kDerivedMark)) {
+      Json out = marked();
+      out["allOf"] = Json::array({std::move(option)});
+      option = std::move(out);
+    }
+    options_.push_back(std::move(option));
+  }
   bool has(const char* name) const { return schema_.contains(name); }
   bool is_schema(const Json& value) {
     if (value.is_object() || value.is_boolean()) return true;
@@ -356,12 +364,34 @@ Json conditional(const Json& schema) {
   return keyword("anyOf", Json::array({branch("then", condition), branch("else", not_this(condition))}));
 }
 
+// Either the property is missing, or the others are there and the schema holds.
+Result<Json> dependency(const std::string& name, const Json& value, const std::string& pointer) {
+  Json holds = with_property(name, true), missing = with_property(name, false);
+  holds.erase("type");
+  missing.erase("type");
+  if (value.is_object() || value.is_boolean()) {
+    holds = keyword("allOf", Json::array({std::move(holds), value}));
+  } else {
+    const Json names = value.is_string() ? Json::array({value}) : value;  // draft 3 has a single name too
+    bool are_names = names.is_array();
+    for (const Json& other : names) are_names &= other.is_string();
+    if (!are_names) {
+      return schema_error(ErrorCode::kInvalidArgument, pointer, name, "neither an array of strings nor a schema");
+    }
+    for (const Json& other : names) holds["required"].push_back(other);
+  }
+  return keyword("anyOf", Json::array({std::move(missing), std::move(holds)}));
+}
+
 }  // namespace
 
-Result<SchemaId> SchemaDocument::derived(PlaceId place, const std::string& keyword,
+Result<SchemaId> SchemaDocument::derived(PlaceId place, const std::string& keyword, const std::string& name,
                                          const std::function<Result<Json>()>& make) {
-  const auto key = std::pair(place, keyword);
-  if (const auto found = derived_.find(key); found != derived_.end()) return found->second;
+  const auto [entry, is_new] = derived_.try_emplace({place, keyword, name});
+  std::optional<Result<SchemaId>>& known = entry->second;
+  if (!is_new)
+    return known ? *known : schema_error(ErrorCode::kInvalidArgument, pointer(place), keyword, "refers to itself");
+  const std::string* key = keyword.empty() ? nullptr : &std::get<1>(entry->first);
   const auto add = [&]() -> Result<SchemaId> {
     TRY_ASSIGN(Json schema, make());
     const Json& kept = derived_json_.emplace_back(std::move(schema));
@@ -369,7 +399,7 @@ Result<SchemaId> SchemaDocument::derived(PlaceId place, const std::string& keywo
                                  {.json = &kept,
                                   .parent = place,
                                   .index = 0,
-                                  .key = nullptr,
+                                  .key = key,
                                   .resource = places_[place].resource,
                                   .first_like = 0,
                                   .derived = true},
@@ -378,36 +408,16 @@ Result<SchemaId> SchemaDocument::derived(PlaceId place, const std::string& keywo
     TRY(budget_->status("schema: " + pointer(place)));
     return schema_of(id);
   };
-  return derived_.emplace(key, add()).first->second;
+  return *(known = add());
 }
 
 Result<SchemaId> SchemaDocument::conditional_of(PlaceId place) {
-  return derived(place, "if", [&] { return conditional(json(place)); });
+  return derived(place, "if", "", [&] { return conditional(json(place)); });
 }
 
-// Either the name is missing, or the others are there and the schema holds.
-Result<SchemaId> SchemaDocument::dependency_of(PlaceId place, const std::string& keyword_name,
-                                               const std::string& name) {
-  return derived(place, keyword_name + '/' + name, [&]() -> Result<Json> {
-    const Json& value = json(place).at(keyword_name).at(name);
-    Json holds = with_property(name, true);
-    holds.erase("type");
-    if (value.is_object() || value.is_boolean()) {
-      holds = keyword("allOf", Json::array({std::move(holds), value}));
-    } else {
-      const Json names = value.is_string() ? Json::array({value}) : value;  // draft 3 has a single name too
-      for (const Json& other : names) {
-        if (names.is_array() && other.is_string()) {
-          holds["required"].push_back(other);
-          continue;
-        }
-        return schema_error(ErrorCode::kInvalidArgument, child_pointer(pointer(place), keyword_name), name,
-                            "neither an array of strings nor a schema");
-      }
-    }
-    Json missing = with_property(name, false);
-    missing.erase("type");
-    return keyword("anyOf", Json::array({std::move(missing), std::move(holds)}));
+Result<SchemaId> SchemaDocument::dependency_of(PlaceId place, const std::string& keyword, const std::string& name) {
+  return derived(place, keyword, name, [&] {
+    return dependency(name, json(place).at(keyword).at(name), child_pointer(pointer(place), keyword));
   });
 }
 
@@ -420,7 +430,7 @@ Result<SchemaId> SchemaDocument::negation_of(SchemaId schema) {
     if (places_[place].resource == places_[all[0]].resource) continue;
     return schema_error(ErrorCode::kUnsupported, pointer(place), "$id", "not supported in a schema that is negated");
   }
-  return derived(all[0], "not both " + std::to_string(schema), [&]() -> Result<Json> {
+  return derived(all[0], "", std::to_string(schema), [&]() -> Result<Json> {
     Json options = Json::array();
     for (const PlaceId place : all) options.push_back(not_this(json(place)));
     return keyword("anyOf", std::move(options));
@@ -434,7 +444,7 @@ Result<SchemaId> SchemaDocument::negate(PlaceId place) {
     if (!schema.is_object()) {
       return schema_error(ErrorCode::kInvalidArgument, pointer(place), "", "a schema must be an object, true or false");
     }
-    return derived(place, "not", [&] { return Negation(schema, pointer(place), strict_).make(); });
+    return derived(place, "", "not", [&] { return Negation(schema, pointer(place), strict_).make(); });
   }
   if (!reference->is_string()) return schema_error(ErrorCode::kInvalidArgument, pointer(place), "$ref", "not a string");
   if (refs_stand_alone_ || schema.size() == 1) {
@@ -443,7 +453,7 @@ Result<SchemaId> SchemaDocument::negate(PlaceId place) {
     TRY_ASSIGN(const PlaceId target, resolve(reference->get<std::string>(), place));
     return negation_of(schema_of(target));
   }
-  return derived(place, "not", [&]() -> Result<Json> {
+  return derived(place, "", "not", [&]() -> Result<Json> {
     TRY_ASSIGN(Json rest, Negation(schema, pointer(place), strict_).make());
     return keyword("anyOf", Json::array({not_this(keyword("$ref", *reference)), std::move(rest)}));
   });

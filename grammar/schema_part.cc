@@ -18,7 +18,8 @@ class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, SchemaPart& part) : document_(document), part_(part) {}
 
-  Status add(PlaceId named, size_t depth = 0) {
+  // negated: the place comes from the negation of another one, which evaluates no properties or items.
+  Status add(PlaceId named, size_t depth = 0, bool negated = false) {
     const PlaceId place = document_.first_like(named);
     if (done_.contains(place)) return {};
     if (++n_read_ > kMostMerged || depth > kMostNesting) {
@@ -35,14 +36,18 @@ class SchemaReader {
     }
     open_.insert(place);
     TRY_ASSIGN(SchemaPart own, read_keywords(document_, place));
+    TRY(add_patterns(place, own));
     TRY(document_.spend(own.size() + kReadCost, part_.schema));
     TRY(resolve_unevaluated(place, own, depth));
+    negated |= document_.is_marked(place);
+    own.has_derived_names = negated && own.names_values();
     const std::vector<SchemaId> conjuncts = std::exchange(own.conjuncts, {});
     TRY(take(std::move(own)));
-    TRY(add_reference(place, json, depth));
+    TRY(add_reference(place, json, depth, negated));
     for (const SchemaId derived : conjuncts) {
       const auto places = document_.places(derived);
-      for (const PlaceId at : std::vector<PlaceId>(places.begin(), places.end())) TRY(add_inner(at, place, depth));
+      for (const PlaceId at : std::vector<PlaceId>(places.begin(), places.end()))
+        TRY(add_inner(at, place, depth, negated));
     }
     const bool alone = document_.refs_stand_alone() && json.contains("$ref");
     if (const auto found = json.find("allOf"); found != json.end() && !alone) {
@@ -50,7 +55,7 @@ class SchemaReader {
         return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "allOf", "not an array");
       }
       for (const Json& member : *found) {
-        for (const PlaceId at : places_of(member)) TRY(add_inner(at, place, depth));
+        for (const PlaceId at : places_of(member)) TRY(add_inner(at, place, depth, negated));
       }
     }
     open_.erase(place);
@@ -72,6 +77,21 @@ class SchemaReader {
     return {};
   }
 
+  // Adds to each property the schemas of the patterns that its name matches.
+  Status add_patterns(PlaceId place, SchemaPart& own) {
+    for (auto& [name, schema] : own.properties) {
+      for (const auto& [pattern, also] : own.pattern_properties) {
+        const Result<bool> matches = document_.patterns().finds(pattern, name);
+        if (!matches.ok()) {
+          return schema_error(matches.status().code(), document_.pointer(place), "patternProperties",
+                              matches.status().message());
+        }
+        if (*matches) schema = document_.both(schema, also);
+      }
+    }
+    return {};
+  }
+
   // unevaluatedProperties and unevaluatedItems of a schema that is merged with others concern only what the schema
   // itself and its own references evaluate, so these are read apart from the others.
   Status resolve_unevaluated(PlaceId place, SchemaPart& own, size_t depth) {
@@ -79,13 +99,7 @@ class SchemaReader {
     if (depth == 0 && document_.places(part_.schema).size() == 1) return {};
     const SchemaDocument::NestedRead nested(document_);
     TRY(nested.check(place));
-    TRY_ASSIGN(SchemaPart whole, read_schema(document_, document_.schema_of(place)));
-    const char* keyword = own.unevaluated_properties != kAnySchema ? "unevaluatedProperties" : "unevaluatedItems";
-    if (!whole.choices.empty()) {
-      return schema_error(ErrorCode::kUnsupported, document_.pointer(place), keyword,
-                          "not supported with anyOf, oneOf or if in a schema that is merged with another one");
-    }
-    TRY(apply_unevaluated(document_, whole));
+    TRY_ASSIGN(SchemaPart whole, read_schema_to_merge(document_, document_.schema_of(place)));
     own.unevaluated_properties = own.unevaluated_items = kAnySchema;
     own.evaluates_properties = own.evaluates_items = true;
     for (const auto& [name, schema] : whole.properties) {
@@ -100,18 +114,18 @@ class SchemaReader {
     return {};
   }
 
-  Status add_reference(PlaceId place, const Json& json, size_t depth) {
+  Status add_reference(PlaceId place, const Json& json, size_t depth, bool negated) {
     const auto found = json.find("$ref");
     if (found == json.end()) return {};
     if (!found->is_string()) {
       return schema_error(ErrorCode::kInvalidArgument, document_.pointer(place), "$ref", "not a string");
     }
     TRY_ASSIGN(const PlaceId target, document_.resolve(found->get<std::string>(), place));
-    return add_inner(target, place, depth);
+    return add_inner(target, place, depth, negated);
   }
 
-  Status add_inner(PlaceId target, PlaceId from, size_t depth) {
-    if (!open_.contains(document_.first_like(target))) return add(target, depth + 1);
+  Status add_inner(PlaceId target, PlaceId from, size_t depth, bool negated) {
+    if (!open_.contains(document_.first_like(target))) return add(target, depth + 1, negated);
     return schema_error(ErrorCode::kInvalidArgument, document_.pointer(from), "$ref", "the schema refers to itself");
   }
 
@@ -132,19 +146,8 @@ class SchemaReader {
 // Returns the constraints of `part` on a property of this name, declared or not.
 Result<SchemaId> asked_of_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
                                    std::string_view name) {
-  SchemaId asked = kAnySchema;
-  bool named = false;
-  if (const SchemaId* own = index.find(name)) {
-    asked = *own;
-    named = true;
-  }
-  for (const auto& [pattern, schema] : part.pattern_properties) {
-    TRY_ASSIGN(const bool matches, document.patterns().finds(pattern, name));
-    if (!matches) continue;
-    asked = document.both(asked, schema);
-    named = true;
-  }
-  return named ? asked : part.other_properties;
+  if (const SchemaId* own = index.find(name)) return *own;
+  return asked_of_undeclared(document, part, name);
 }
 
 Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
@@ -175,34 +178,32 @@ void add_new(std::vector<T>& a, const std::vector<T>& b) {
 }
 
 // Merges lists of patterns; each pattern is listed once.
-void merge_patterns(SchemaDocument& document, SchemaPart::Named& a, const SchemaPart::Named& b) {
-  for (const auto& [pattern, schema] : b) {
-    const auto found = std::ranges::find(a, pattern, &SchemaPart::Named::value_type::first);
-    if (found == a.end()) {
-      a.emplace_back(pattern, schema);
-    } else {
-      found->second = document.both(found->second, schema);
-    }
+// A name that matches a pattern of one part only is an undeclared name for the other part.
+void merge_patterns(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
+  SchemaPart::Named merged;
+  for (const auto& [pattern, schema] : a.pattern_properties) {
+    const auto found = std::ranges::find(b.pattern_properties, pattern, &SchemaPart::Named::value_type::first);
+    const SchemaId other = found == b.pattern_properties.end() ? b.other_properties : found->second;
+    merged.emplace_back(pattern, document.both(schema, other));
   }
+  for (const auto& [pattern, schema] : b.pattern_properties) {
+    const auto found = std::ranges::find(a.pattern_properties, pattern, &SchemaPart::Named::value_type::first);
+    if (found == a.pattern_properties.end()) merged.emplace_back(pattern, document.both(schema, a.other_properties));
+  }
+  a.pattern_properties = std::move(merged);
 }
 
 Status merge_objects(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
+  a.lists_properties |= b.lists_properties;
+  a.mentions_others |= b.mentions_others;
+  a.evaluates_properties |= b.evaluates_properties;
   if (!b.asks_of_objects()) return {};
-  const bool patterned = !a.pattern_properties.empty() || !b.pattern_properties.empty();
-  if (patterned && (a.other_properties != kAnySchema || b.other_properties != kAnySchema) && a.asks_of_objects()) {
-    return schema_error(ErrorCode::kUnsupported, document.pointer_of(b.schema), "patternProperties",
-                        "cannot be merged with additionalProperties of another schema");
-  }
   TRY(merge_properties(document, a, b));
-  merge_patterns(document, a.pattern_properties, b.pattern_properties);
+  merge_patterns(document, a, b);
   a.other_properties = document.both(a.other_properties, b.other_properties);
   add_new(a.property_names, b.property_names);
   add_new(a.outside, b.outside);
   a.property_count.meet(b.property_count);
-  a.lists_properties |= b.lists_properties;
-  a.mentions_others |= b.mentions_others;
-  a.has_derived_names |= b.has_derived_names;
-  a.evaluates_properties |= b.evaluates_properties;
   return {};
 }
 
@@ -219,6 +220,7 @@ void merge_arrays(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) 
   a.item_count.meet(b.item_count);
   a.unique |= b.unique;
   a.evaluates_items |= b.evaluates_items;
+  a.has_contains |= b.has_contains;
   add_new(a.contained, b.contained);
 }
 
@@ -268,6 +270,11 @@ bool SchemaPart::excludes(const ListedValue& value) const {
   return std::ranges::find(excluded, value.number, &ListedValue::number) != excluded.end();
 }
 
+bool SchemaPart::names_values() const {
+  const auto is_possible = [](const auto& property) { return property.second != kNoSchema; };
+  return std::ranges::any_of(properties, is_possible) || !pattern_properties.empty() || !first_items.empty();
+}
+
 bool SchemaPart::asks_of_arrays() const {
   return item_count.any() || unique || !contained.empty() || !first_items.empty() || other_items != kAnySchema ||
          unevaluated_items != kAnySchema;
@@ -312,6 +319,7 @@ Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const Sch
                          a.other_formats.size() * b.other_formats.size() + a.outside.size() * b.outside.size();
   TRY(document.spend(kMergeCost * (a.size() + b.size()) + n_pairs, a.schema));
   a.types &= b.types;
+  a.has_derived_names |= b.has_derived_names;
   merge_values(a, b);
   merge_numbers(a.numbers, b.numbers);
   a.length.meet(b.length);
@@ -343,6 +351,18 @@ Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema) {
   return part;
 }
 
+Result<SchemaPart> read_schema_to_merge(SchemaDocument& document, SchemaId schema) {
+  TRY_ASSIGN(SchemaPart part, read_schema(document, schema));
+  if (part.unevaluated_properties == kAnySchema && part.unevaluated_items == kAnySchema) return part;
+  if (!part.choices.empty()) {
+    return schema_error(ErrorCode::kUnsupported, document.pointer_of(schema), "",
+                        "unevaluatedProperties and unevaluatedItems are not supported with anyOf, oneOf or if in a "
+                        "schema that is merged with another one");
+  }
+  TRY(apply_unevaluated(document, part));
+  return part;
+}
+
 Status apply_unevaluated(SchemaDocument& document, SchemaPart& part) {
   const auto refused = [&](const char* keyword) {
     return schema_error(ErrorCode::kUnsupported, document.pointer_of(part.schema), keyword,
@@ -355,10 +375,26 @@ Status apply_unevaluated(SchemaDocument& document, SchemaPart& part) {
   }
   const SchemaId items = std::exchange(part.unevaluated_items, kAnySchema);
   if (items != kAnySchema && !part.evaluates_items) {
-    if (!part.contained.empty()) return refused("unevaluatedItems");
+    if (part.has_contains || part.has_derived_names) return refused("unevaluatedItems");
     part.other_items = document.both(part.other_items, items);
   }
   return {};
+}
+
+Result<SchemaId> asked_of_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name) {
+  SchemaId asked = kAnySchema;
+  bool matched = false;
+  for (const auto& [pattern, schema] : part.pattern_properties) {
+    const Result<bool> matches = document.patterns().finds(pattern, name);
+    if (!matches.ok()) {
+      return schema_error(matches.status().code(), document.pointer_of(part.schema), "patternProperties",
+                          matches.status().message());
+    }
+    if (!*matches) continue;
+    asked = document.both(asked, schema);
+    matched = true;
+  }
+  return matched ? asked : part.other_properties;
 }
 
 std::string pointer_of_text(const SchemaDocument& document, PlaceId place, std::string_view keyword) {

@@ -244,9 +244,23 @@ namespace {
 #define IBID_URI_FIRST "(?:[0-9A-Za-z._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+"
 #define IBID_URI_RELATIVE \
   "(?:" IBID_URI_AUTHORITY "|" IBID_URI_PATH "|" IBID_URI_FIRST "(?:/" IBID_URI_CHAR "*)*|)" IBID_URI_TAIL
+// RFC 6570.
+#define IBID_TEMPLATE_CHAR R"((?:[!#$&(-;=?-\[\]_a-z~\u00a1-\ud7ff\uf900-\ufdcf\ufdf0-\uffef]|%[0-9A-Fa-f]{2}))"
+#define IBID_TEMPLATE_NAME R"((?:[0-9A-Za-z_]|%[0-9A-Fa-f]{2})(?:\.?(?:[0-9A-Za-z_]|%[0-9A-Fa-f]{2}))*)"
+#define IBID_TEMPLATE_VARIABLE IBID_TEMPLATE_NAME R"((?:\*|:[1-9][0-9]{0,3})?)"
+#define IBID_TEMPLATE \
+  "(?:" IBID_TEMPLATE_CHAR R"(|\{[+#./;?&]?)" IBID_TEMPLATE_VARIABLE "(?:," IBID_TEMPLATE_VARIABLE R"()*\})*)"
+// Regular expressions of ECMA-262 that other programs read alike: groups nested up to two deep, usual ranges in
+// classes, no lookaround and no references.
+#define IBID_REGEX_CLASS R"(\[\^?(?:a-z|A-Z|0-9|a-f|A-F|[^\\\]\[^-]|\\[dDwWsSnrtfv\\\]\[^./-])+-?\])"
+#define IBID_REGEX_CHAR R"([^\\^$.*+?()\[\]{}|]|\.|\\[dDwWsSnrtfv^$\\.*+?()\[\]{}|/]|)" IBID_REGEX_CLASS
+#define IBID_REGEX_TIMES R"((?:[*+?]\??|\{[0-9]{1,2},?\}\??)?)"
+#define IBID_REGEX_TERMS(atom) "(?:(?:" atom ")" IBID_REGEX_TIMES R"(|[$^|]|\\[bB])*)"
+#define IBID_REGEX_WITH_GROUPS(inner) IBID_REGEX_TERMS(IBID_REGEX_CHAR R"(|\((?:\?:)?)" inner R"(\))")
+#define IBID_REGEX IBID_REGEX_WITH_GROUPS(IBID_REGEX_WITH_GROUPS(IBID_REGEX_TERMS(IBID_REGEX_CHAR)))
 #define IBID_POINTER "(?:/(?:[^~/]|~[01])*)*"
 
-constexpr std::array<std::pair<std::string_view, const char*>, 13> kFormats = {{
+constexpr std::array<std::pair<std::string_view, const char*>, 15> kFormats = {{
     {"date", IBID_DATE},
     {"time", IBID_TIME},
     {"date-time", IBID_DATE "[Tt]" IBID_TIME},
@@ -258,13 +272,28 @@ constexpr std::array<std::pair<std::string_view, const char*>, 13> kFormats = {{
     {"hostname", IBID_HOSTNAME},
     {"uri", IBID_URI},
     {"uri-reference", "(?:" IBID_URI "|" IBID_URI_RELATIVE ")"},
+    {"uri-template", IBID_TEMPLATE},
+    {"regex", IBID_REGEX},
     {"json-pointer", IBID_POINTER},
     {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" IBID_POINTER ")"},
 }};
 
+// Makes the pattern of IRIs (RFC 3987) from that of URIs: their characters that need no escape are joined by ucschar.
+std::string for_iris(std::string pattern) {
+  const std::string_view ascii = "0-9A-Za-z._~", more = R"(\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef)";
+  for (size_t at = 0; (at = pattern.find(ascii, at)) != pattern.npos; at += ascii.size() + more.size()) {
+    pattern.insert(at + ascii.size(), more);
+  }
+  return pattern;
+}
+
 }  // namespace
 
 const char* format_pattern(std::string_view name) {
+  static const std::string kIri = for_iris(IBID_URI),
+                           kIriReference = for_iris("(?:" IBID_URI "|" IBID_URI_RELATIVE ")");
+  if (name == "iri") return kIri.c_str();
+  if (name == "iri-reference") return kIriReference.c_str();
   for (const auto& [known, pattern] : kFormats) {
     if (known == name) return pattern;
   }

@@ -224,12 +224,12 @@ Result<ResponseFormatArguments::Source> ResponseFormatArguments::source() const 
   return Source{path, std::move(text)};
 }
 
-Result<std::optional<Grammar>> ResponseFormatArguments::grammar() const {
+Result<std::optional<Grammar>> ResponseFormatArguments::grammar(const JsonFormat& format) const {
   if (!regex.empty()) return named("--regex", compile_regex(regex));
   if (!choices.empty()) return named("--choices", compile_choices(choices));
   if (json_schema.empty() && grammar_file.empty()) return std::optional<Grammar>();
   TRY_ASSIGN(const Source given, source());
-  return named(given.name, json_schema.empty() ? compile_gbnf(given.text) : compile_json_schema(given.text));
+  return named(given.name, json_schema.empty() ? compile_gbnf(given.text) : compile_json_schema(given.text, format));
 }
 
 Result<Json> ResponseFormatArguments::fields() const {

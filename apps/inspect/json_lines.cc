@@ -7,6 +7,7 @@
 #include <string>
 
 #include "apps/command_line/command.h"
+#include "apps/inspect/json_lines.h"
 #include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/file_ops.h"
@@ -18,10 +19,6 @@
 
 namespace ibid {
 
-namespace {
-
-// Reads standard input and writes `answer(line)` for each non-empty line, in order. Stops with an error, which has the
-// line number, at a line that is not JSON.
 Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer) {
   std::string text;
   for (size_t number = 1; std::getline(std::cin, text); ++number) {
@@ -36,6 +33,8 @@ Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer
   }
   return {};
 }
+
+namespace {
 
 // Returns a boolean member; false if it is absent.
 Result<bool> flag(const Json& line, const char* name) {

@@ -29,18 +29,9 @@ const Json& function_of_tool(const Json& tool) {
   return tool.is_object() && function != tool.end() ? *function : tool;
 }
 
-// Returns the schema of a tool's arguments. If the tool lists its arguments, others are not allowed unless its schema
-// allows them: in a call that is forced, a model would invent more.
 Json schema_of_arguments(const Json& function) {
   const bool has_parameters = function.contains("parameters") && function["parameters"].is_object();
-  Json schema = has_parameters ? function["parameters"] : Json{{"type", "object"}};
-  constexpr const char* kAboutOthers[] = {
-      "additionalProperties", "patternProperties", "propertyNames", "$ref", "allOf", "anyOf", "oneOf"};
-  const bool lists_all =
-      schema.contains("properties") && std::none_of(std::begin(kAboutOthers), std::end(kAboutOthers),
-                                                    [&](const char* keyword) { return schema.contains(keyword); });
-  if (lists_all) schema["additionalProperties"] = false;
-  return schema;
+  return has_parameters ? function["parameters"] : Json{{"type", "object"}};
 }
 
 // Appends literal texts and grammars to a call.

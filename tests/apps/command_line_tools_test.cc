@@ -181,6 +181,34 @@ TEST_F(CommandLine, RenderAnswersSnippetsLineByLine) {
   EXPECT_THAT(bad.err, HasSubstr("line 1"));
 }
 
+TEST_F(CommandLine, AcceptTestsTheTextsOfEachLine) {
+  const Outcome outcome =
+      run("accept --jsonl", R"({"id":"a","schema":{"type":"integer","javaType":"x"},"texts":["12","1x","-"]})"
+                            "\n"
+                            R"({"id":2,"schema":{"properties":{"a":{"not":{"multipleOf":2}}}},"texts":["{}"]})"
+                            "\n");
+  EXPECT_EQ(outcome.status, 1) << "one line had an error";
+  std::istringstream lines(outcome.out);
+  std::string first, second;
+  std::getline(lines, first);
+  std::getline(lines, second);
+  const Result<Json> read = parse_json(first, "first"), failed = parse_json(second, "second");
+  ASSERT_TRUE(read.ok() && failed.ok()) << outcome.out << outcome.err;
+  const Json &answer = *read, &error = *failed;
+  EXPECT_EQ(answer["accepted"], Json({true, false, false})) << first;
+  EXPECT_EQ(answer["at"], Json({nullptr, 1, 1}));
+  EXPECT_EQ(answer["complete"], Json({true, true, false}));
+  EXPECT_EQ(answer["ignored"], Json({"#/javaType"}));
+  EXPECT_EQ(error["id"], 2) << second;
+  EXPECT_EQ(error["error"]["keyword"], "multipleOf");
+  EXPECT_EQ(error["error"]["path"], "#/properties/a/not/multipleOf");
+  const Outcome pattern = run("accept --jsonl --regex [0-9]+", R"({"text":"2026"})"
+                                                               "\n");
+  EXPECT_EQ(pattern.status, 0) << pattern.err;
+  EXPECT_THAT(pattern.out, StartsWith(R"({"accepted":[true],"at":[null],"complete":[true],)"));
+  EXPECT_THAT(run("accept --jsonl", "{\"text\": \"a\"}\n").err, HasSubstr("schema"));
+}
+
 TEST_F(RealModelCommandLine, PerplexityOfATextIsPrinted) {
   IBID_NEED_REAL_MODEL(model);
   const Outcome outcome = run("perplexity " + model + " - --json", "The river runs past the mill and down to the sea.");

@@ -20,17 +20,138 @@ bool accepts_json(const Result<Grammar>& grammar, std::string_view text) {
   return accepted.ok() && *accepted;
 }
 
-TEST(JsonSchemaGrammarTest, PropertiesKeepTheirOrder) {
+TEST(JsonSchemaGrammarTest, FewPropertiesComeInAnyOrder) {
   const auto schema = compile_json_schema(
       R"({"type":"object","properties":{"b":{"type":"integer"},"a":{"type":"null"}},
           "required":["b","z"],"additionalProperties":{"type":"boolean"}})");
   EXPECT_TRUE(accepts_json(schema, R"({"b":1,"a":null,"z":true})"));
   EXPECT_TRUE(accepts_json(schema, R"({"b":1,"z":true,"q":false,"p":true})"));
-  EXPECT_FALSE(accepts_json(schema, R"({"a":null,"b":1,"z":true})"));
-  EXPECT_FALSE(accepts_json(schema, R"({"b":1,"q":true,"z":true})"));
+  EXPECT_TRUE(accepts_json(schema, R"({"a":null,"b":1,"z":true})"));
+  EXPECT_TRUE(accepts_json(schema, R"({"q":true,"b":1,"p":false,"z":true})"));
   EXPECT_FALSE(accepts_json(schema, R"({"b":1})"));
   EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"b":true})"));
   EXPECT_FALSE(accepts_json(schema, R"({"b":1,"z":true,"\u0062":true})")) << "the same name, written with an escape";
+}
+
+// Each set of written properties is a state, so many properties keep the order of their declaration.
+TEST(JsonSchemaGrammarTest, ManyPropertiesKeepTheirOrder) {
+  std::string properties;
+  for (char name = 'a'; name <= 'i'; ++name) properties += std::string(name == 'a' ? "" : ",") + '"' + name + "\":{}";
+  const auto schema = compile_json_schema(R"({"type":"object","properties":{)" + properties + "}}");
+  EXPECT_TRUE(accepts_json(schema, R"({"a":1,"c":2,"i":3})"));
+  EXPECT_FALSE(accepts_json(schema, R"({"c":2,"a":1})"));
+}
+
+TEST(JsonSchemaGrammarTest, ObjectsThatListPropertiesAreClosed) {
+  const std::string listed = R"({"type":"object","properties":{"a":{}},"required":["a","r"])";
+  EXPECT_TRUE(accepts_json(compile_json_schema(listed + "}"), R"({"r":1,"a":1})"));
+  for (const auto& [schema, options, is_open] : std::vector<std::tuple<std::string, JsonFormat, bool>>{
+           {listed + "}", {}, false},
+           {listed + "}", {.strict = true}, true},
+           {listed + R"(,"additionalProperties":true})", {}, true},
+           {listed + R"(,"patternProperties":{"^x":{}}})", {}, true},
+           {R"({"allOf":[{"properties":{"r":{}}},{"properties":{"a":{}}}]})", {}, false},
+           {R"({"type":"object","required":["a"]})", {}, true}}) {
+    EXPECT_EQ(accepts_json(compile_json_schema(schema, options), R"({"a":1,"r":2,"x":3})"), is_open) << schema;
+  }
+}
+
+TEST(JsonSchemaGrammarTest, UnknownKeywordsAreReported) {
+  const auto schema = compile_json_schema(R"({"type":"object","id":"a","javaType":"b","x-own":1,"_required":1,"note":"",
+      "properties":{"a":{"type":"string","nullable":true,"format":"idn-email","Type":1},"b/c":{"self":{}}}})");
+  ASSERT_TRUE(schema.ok()) << schema.status().to_string();
+  EXPECT_EQ(schema->ignored(), (std::vector<std::string>{"#/javaType", "#/_required", "#/note", "#/properties/a/format",
+                                                         "#/properties/a/Type", "#/properties/b~1c/self"}));
+  EXPECT_TRUE(accepts_json(schema, R"({"a":null})")) << "nullable";
+  const auto strict = compile_json_schema(R"({"type":"string","nullable":true})", {.strict = true});
+  ASSERT_TRUE(strict.ok());
+  EXPECT_EQ(strict->ignored(), std::vector<std::string>{"#/nullable"});
+  EXPECT_FALSE(accepts_json(strict, "null"));
+}
+
+// Exactly one of a schema and its negation accepts a value.
+TEST(JsonSchemaGrammarTest, NegationAcceptsWhatTheSchemaRejects) {
+  const std::vector<std::string> schemas = {
+      "true",
+      R"({"type":"integer"})",
+      R"({"type":["number","null"]})",
+      R"({"enum":[1,"a",null,[],true]})",
+      R"({"const":"ab"})",
+      R"({"minimum":1.5})",
+      R"({"maximum":2,"exclusiveMaximum":true})",
+      R"({"minLength":2})",
+      R"({"pattern":"^a"})",
+      R"({"format":"date"})",
+      R"({"items":{"type":"integer"},"maxItems":2})",
+      R"({"prefixItems":[{"const":1},{"type":"string"}]})",
+      R"({"contains":{"const":1}})",
+      R"({"contains":{"const":1},"minContains":2})",
+      R"({"contains":{"const":1},"maxContains":1})",
+      R"({"required":["a"]})",
+      R"({"properties":{"a":{"type":"integer"},"b":false}})",
+      R"({"properties":{"a":{}},"additionalProperties":false})",
+      R"({"minProperties":1,"maxProperties":1})",
+      R"({"anyOf":[{"type":"string"},{"minimum":2}]})",
+      R"({"oneOf":[{"type":"number"},{"minimum":2},{"const":1}]})",
+      R"({"allOf":[{"minimum":1},{"type":"integer"}]})",
+      R"({"not":{"required":["a"]}})",
+      R"({"if":{"required":["a"]},"then":{"required":["b"]},"else":{"maxProperties":1}})",
+      R"({"dependentRequired":{"a":["b"]}})",
+      R"({"dependencies":{"a":{"properties":{"b":{"const":1}}}}})",
+      R"({"$ref":"#/$defs/n","$defs":{"n":{"properties":{"a":{"not":{"$ref":"#/$defs/n"}}},"required":["a"]}}})"};
+  const std::vector<std::string> values = {"null",
+                                           "true",
+                                           "false",
+                                           "0",
+                                           "1",
+                                           "2",
+                                           "1.5",
+                                           "7.25",
+                                           "-3",
+                                           "\"\"",
+                                           "\"a\"",
+                                           "\"ab\"",
+                                           "\"2026-01-31\"",
+                                           "[]",
+                                           "[1]",
+                                           "[1,1]",
+                                           "[1,\"b\"]",
+                                           "[2,3,4]",
+                                           "[null]",
+                                           "{}",
+                                           "{\"a\":1}",
+                                           "{\"a\":\"x\"}",
+                                           "{\"b\":1}",
+                                           "{\"a\":1,\"b\":1}",
+                                           "{\"a\":{\"a\":1},\"c\":1}",
+                                           "{\"c\":null,\"d\":[]}"};
+  for (const std::string& schema : schemas) {
+    const auto plain = compile_json_schema(schema, {.strict = true});
+    const size_t defs = schema.find(",\"$defs\"");
+    const std::string inner = defs == schema.npos ? schema : schema.substr(0, defs) + "}";
+    const std::string rest = defs == schema.npos ? "}" : schema.substr(defs);
+    const auto negated = compile_json_schema(R"({"not":)" + inner + rest, {.strict = true});
+    const auto accepts = [&](const Result<Grammar>& grammar, const std::string& value) {
+      if (grammar.status().message() == "schema: no text satisfies it") return false;
+      return accepts_json(grammar, value);
+    };
+    for (const std::string& value : values) {
+      EXPECT_NE(accepts(plain, value), accepts(negated, value)) << schema << " and " << value;
+    }
+  }
+}
+
+TEST(JsonSchemaGrammarTest, OverlappingBranchesOfOneOfExcludeEachOther) {
+  const auto numbers = compile_json_schema(R"({"type":"integer","oneOf":[{"minimum":5},{"maximum":7},{"multipleOf":2,
+      "maximum":3}]})");
+  EXPECT_TRUE(numbers.status().message().starts_with("schema: #/oneOf: branches 0 and 2 may overlap") || !numbers.ok());
+  const auto either =
+      compile_json_schema(R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer"}},
+      "oneOf":[{"required":["a"]},{"required":["b"]}]})");
+  EXPECT_TRUE(accepts_json(either, R"({"a":1})"));
+  EXPECT_TRUE(accepts_json(either, R"({"b":1})"));
+  EXPECT_FALSE(accepts_json(either, R"({"a":1,"b":1})"));
+  EXPECT_FALSE(accepts_json(either, "{}"));
 }
 
 TEST(JsonSchemaGrammarTest, WhiteSpaceIsAllowedBetweenJsonTokens) {
@@ -68,23 +189,26 @@ TEST(JsonSchemaGrammarTest, ReferencesMayBeCyclic) {
   EXPECT_TRUE(accepts_json(both, R"({"kids":[{"kids":[{"v":3}],"v":2}],"v":1})"));
   EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[{}],"v":2}],"v":1})"));
   EXPECT_FALSE(accepts_json(both, R"({"kids":[{"kids":[3],"v":2}],"v":1})"));
-  const auto merged =
-      compile_json_schema(R"({"allOf":[{"properties":{"a":{"$ref":"#"}}},{"type":"object","maxProperties":1}]})");
+  const auto merged = compile_json_schema(
+      R"({"allOf":[{"properties":{"a":{"$ref":"#"}}},{"type":"object","maxProperties":1}]})", {.strict = true});
   EXPECT_TRUE(accepts_json(merged, R"({"a":{"a":{"b":[1]}}})"));
   EXPECT_FALSE(accepts_json(merged, R"({"a":{"a":1}})"));
 }
 
 TEST(JsonSchemaGrammarTest, UnsupportedKeywordIsReportedWithItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"properties":{"a/b":{"not":{}}}})",
-       "Unsupported: schema: #/properties/a~1b/not: the keyword is not supported"},
-      {R"({"items":{"if":{},"then":{}}})", "Unsupported: schema: #/items/if: the keyword is not supported"},
-      {R"({"type":"string","format":"regex"})", "Unsupported: schema: #/format: the format \"regex\" is not supported"},
+      {R"({"properties":{"a/b":{"not":{"multipleOf":2}}}})",
+       "Unsupported: schema: #/properties/a~1b/not/multipleOf: not supported in a schema that is negated"},
+      {R"({"items":{"if":{"multipleOf":2},"then":{}}})",
+       "Unsupported: schema: #/items/if/multipleOf: not supported in a schema that is negated"},
       {R"x({"pattern":"(?=a)"})x", "Unsupported: schema: #/pattern: a lookahead"},
-      {R"({"minLenght":1})", "Unsupported: schema: #/minLenght: the keyword is not supported"},
+      {R"({"minLenght":1})", "Unsupported: schema: #/minLenght: the keyword is not known; was \"minLength\" meant?"},
+      {R"({"requires":[]})", "Unsupported: schema: #/requires: the keyword is not known; was \"required\" meant?"},
+      {R"({"additonalProperties":false})", "Unsupported: schema: #/additonalProperties: the keyword is not known"},
+      {R"({"$dynamicRef":"#a"})", "Unsupported: schema: #/$dynamicRef: the keyword is not supported"},
       {R"({"uniqueItems":true})", "Unsupported: schema: #/uniqueItems: "},
-      {R"({"contains":{},"maxContains":2})", "Unsupported: schema: #/maxContains: the keyword is not supported"},
-      {R"({"oneOf":[{"type":"string"},{"minLength":2}]})", "Unsupported: schema: #/oneOf: branches 0 and 1"},
+      {R"({"contains":{},"maxContains":200})", "Unsupported: schema: #/contains: "},
+      {R"({"oneOf":[{"type":"array"},{"uniqueItems":true}]})", "Unsupported: schema: #/oneOf: branches 0 and 1"},
       {R"({"$ref":"other.json"})", "Unsupported: schema: #/$ref: "},
       {R"({"$ref":"#/$defs/a"})", "InvalidArgument: schema: #/$ref: \"#/$defs/a\" is not in the schema"},
       {R"({"$ref":"#"})", "InvalidArgument: schema: #/$ref: the schema refers to itself"},
@@ -93,7 +217,8 @@ TEST(JsonSchemaGrammarTest, UnsupportedKeywordIsReportedWithItsPlace) {
       {R"({"multipleOf":0})", "InvalidArgument: schema: #/multipleOf: not above 0"},
       {R"({"anyOf":[]})", "InvalidArgument: schema: #/anyOf: "},
       {R"({"properties":[]})", "InvalidArgument: schema: #/properties: not an object"},
-      {R"({"exclusiveMinimum":true})", "InvalidArgument: schema: #/exclusiveMinimum: not a number"},
+      {R"({"exclusiveMinimum":"1"})", "InvalidArgument: schema: #/exclusiveMinimum: not a number"},
+      {R"({"dependencies":{"a":1}})", "InvalidArgument: schema: #/dependencies/a: neither an array of strings nor"},
       {R"([1])", "InvalidArgument: schema: #: a schema must be an object, true or false"},
       {R"({"type":"string","minLength":3,"maxLength":2})", "InvalidArgument: schema: no text satisfies it"},
       {R"({"a":)", "BadHeader: schema: "},
@@ -207,6 +332,8 @@ TEST(NumberRangeTest, AcceptsExactlyTheNumbersInRange) {
     bounds.integer = pick(0, 2) == 0;
     if (pick(0, 3) > 0) bounds.raise_min(number(), pick(0, 1) == 0);
     if (pick(0, 3) > 0) bounds.lower_max(number(), pick(0, 1) == 0);
+    while (pick(0, 3) == 0) bounds.excluded.push_back(number());
+    bounds.fraction = !bounds.integer && pick(0, 3) == 0;
     if (pick(0, 3) == 0) bounds.multiples.push_back(decimal_of(*parse_json(pick(0, 1) ? "7" : "0.25", "number")));
     GrammarRules rules;
     const RuleId root = rules.add_rule("number");
@@ -225,13 +352,25 @@ TEST(NumberRangeTest, AcceptsExactlyTheNumbersInRange) {
 TEST(NumberRangeTest, NumbersFitIntoADouble) {
   for (const char* text : {R"({"type":"integer"})", R"({"type":"number"})", R"({"type":"integer","minimum":12})",
                            R"({"type":"number","exclusiveMinimum":-0.5})", R"({"type":"number","maximum":1e300})"}) {
-    const auto schema = compile_json_schema(text);
+    const auto schema = compile_json_schema(text, {.strict = true});
     const bool is_bounded = std::string_view(text).find("maximum") != std::string_view::npos;
     const std::string sign = is_bounded ? "-" : "";
     EXPECT_TRUE(accepts_json(schema, sign + "1" + std::string(250, '7'))) << text;
     EXPECT_FALSE(accepts_json(schema, sign + std::string(309, '9'))) << text;
     EXPECT_FALSE(accepts_json(schema, sign + std::string(1000, '9'))) << text;
   }
+}
+
+TEST(NumberRangeTest, NumbersEndWithoutBounds) {
+  for (const char* text : {R"({"type":"integer"})", R"({"type":"number"})", R"({"type":"integer","minimum":12})"}) {
+    const auto schema = compile_json_schema(text);
+    EXPECT_TRUE(accepts_json(schema, std::string(18, '9'))) << text;
+    EXPECT_FALSE(accepts_json(schema, std::string(19, '9'))) << text;
+  }
+  const auto number = compile_json_schema(R"({"type":"number","minimum":0.5})");
+  EXPECT_TRUE(accepts_json(number, "1." + std::string(16, '3')));
+  EXPECT_FALSE(accepts_json(number, "1." + std::string(19, '3')));
+  EXPECT_TRUE(accepts_json(compile_json_schema(R"({"type":"integer","minimum":1e20})"), "1" + std::string(20, '0')));
 }
 
 TEST(NumberRangeTest, NothingIsRounded) {

@@ -90,7 +90,7 @@ TEST(JsonSchemaSuiteTest, TextsAreAcceptedIfTheSuiteCallsThemValid) {
   size_t n_held = 0;
   for (const Json& group : groups) {
     const std::string name = group["file"].get<std::string>() + ": " + group["group"].get<std::string>();
-    const Result<Grammar> grammar = compile_parsed_json_schema(group["schema"]);
+    const Result<Grammar> grammar = compile_parsed_json_schema(group["schema"], {.strict = true});
     const bool nothing = !grammar.ok() && grammar.status().code() == ErrorCode::kInvalidArgument &&
                          grammar.status().message() == "schema: no text satisfies it";
     if (!grammar.ok() && !nothing) {
