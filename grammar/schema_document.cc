@@ -468,7 +468,7 @@ Result<PlaceId> SchemaDocument::resolve(const std::string& reference, PlaceId fr
     return at;
   };
   const Json* at = follow(places_[root].json);
-  // Many schemas give inner schemas an `id` whose references nevertheless mean the whole document.
+  // Many inner schemas have an `id`, although their references are relative to the whole document.
   const bool has_old_id = places_[root].json->is_object() && !places_[root].json->contains("$id");
   if (at == nullptr && hash == 0 && has_old_id) at = follow(places_[0].json);
   return at == nullptr ? Result<PlaceId>(missing()) : place_of_.at(at);

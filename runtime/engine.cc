@@ -59,7 +59,7 @@ Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPageP
   return std::unique_ptr<KvTier>(std::move(tier));
 }
 
-// KvLayout::work_bytes() of one page.
+// The least budget of the KV cache: one page, and the recurrent states of one sequence (KvLayout::work_bytes()).
 size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) {
   return page_bytes + KvLayout::kStatesAtWork * state_bytes;
 }

@@ -229,7 +229,7 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The format's scale is (s + 1/2) / 2 = 2 (2 s + 1) / 8.
+// The scale of the format is (s + 1/2) / 2. It is stored as the whole number 2 (2 s + 1), in eighths.
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3xxs);
   SuperBlock block;

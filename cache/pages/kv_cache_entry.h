@@ -55,8 +55,8 @@ class PageList {
   void push_back(KvPage page) noexcept;
   // As push_back(), without the lease.
   void push_found(KvPage page) noexcept;
-  // Swaps page i with `page`. If the window part of page i was leased, leases that of the new page; returns false,
-  // changing nothing, if it was evicted.
+  // Swaps page i with `page`. If the window part of page i was leased, leases that of `page`. Returns false and changes
+  // nothing if the window part of `page` was evicted.
   bool replace(size_t i, KvPage& page) noexcept;
   void resize(size_t n) noexcept;  // REQUIRES: n <= size()
   // move_tail() moves the pages after the first n, and their leases, to an empty list; take_back() appends them again.

@@ -36,7 +36,7 @@ class PrefixTree {
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
-    CachedLogits* ending = nullptr;  // of longest_prefix(): the logits after all tokens; null if not stored
+    CachedLogits* ending = nullptr;  // set by longest_prefix() only: the logits after all wanted tokens, or null
   };
   // Nodes that are not in the tree yet, by their page.
   using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;

@@ -112,7 +112,7 @@ Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file
   return shape;
 }
 
-// Returns one copy's part of the tensor that holds all copies.
+// Returns the part of one copy, for example of one expert, from the tensor that holds all copies.
 TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
   if (all.source != nullptr) {
     const uint64_t n_rows = shape.rank == 2 ? 1 : shape[1];

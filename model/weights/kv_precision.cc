@@ -173,7 +173,7 @@ class LayerNoise {
     return x;
   }
 
-  // keys: those of the KV layer; the layer that writes it sets them, and layers that share it read them.
+  // keys: moments of the keys in the KV layer. Set if this layer writes the KV layer, else read: layers may share one.
   Result<KvNoise> of_heads(Moments& keys) const {
     TRY_ASSIGN(const Moments x, input(config_.common.used() ? kCommonNorm : kAttnNorm, kAttnNormBias));
     TRY_ASSIGN(Moments q, tensors_.product(kWq, x, kBq));

@@ -24,7 +24,7 @@ class PendingPrefixes {
     kNothing,    // no earlier reading has the prefix
     kReads,      // an earlier reading will publish it
     kPublished,  // it is published
-    kOver,       // that reading ended before it published all of it; another one may continue
+    kOver,       // the earlier reading ended and published a part; another reading may continue
   };
 
   // A prompt that is being prefilled, until destruction. Used by one thread at a time.

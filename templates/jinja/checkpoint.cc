@@ -6,7 +6,7 @@
 namespace ibid::jinja {
 namespace {
 
-// Copies a list or dict inside a message into values of its own.
+// Copies a JSON list or dict of a message into template values that do not refer to the message.
 std::optional<Value> copy_json(RenderState& state, const Value& value) {
   const auto level = state.meter.enter_node();
   state.meter.step();

@@ -46,7 +46,7 @@ class FileTierWindows : public TierTest {
   const Tokens ids_ = random_tokens(1, 450);
 };
 
-TEST_F(FileTierWindows, WithoutPassedWindowsOnlyTheEndIsResumable) {
+TEST_F(FileTierWindows, PageWithoutEarlierWindowsIsResumableAtItsEndOnly) {
   write_without(*open(), ids_);
   const auto tier = open();
   EXPECT_EQ(found(*tier, "", ids_), 450u);

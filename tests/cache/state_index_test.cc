@@ -38,7 +38,7 @@ class StateIndexTest : public testing::Test {
   StateIndex index_{spaces_, kRecurrentLayout.state_bytes(), SIZE_MAX};
 };
 
-TEST_F(StateIndexTest, FindsTheDeepestStateAndItsTail) {
+TEST_F(StateIndexTest, FindsTheDeepestStateAndTheTokensAfterIt) {
   const Tokens ids = random_tokens(1, 100);
   insert(kSharedSpace, ids, 30, 0);
   insert(kSharedSpace, ids, 60, 10);

@@ -136,7 +136,7 @@ TEST(StoreRest, LongestIdleSequenceIsEvictedFirst) {
   EXPECT_EQ(world.there(second), 180u) << "it was used last";
 }
 
-TEST(StoreRest, PagesThatMarksMovedToAreEvictedLast) {
+TEST(StoreRest, PagesOfIdleSequencesAreEvictedLast) {
   World world(12);
   const Tokens head = random_tokens(1, 128);
   std::vector<IdleSequence> all;

@@ -104,7 +104,7 @@ class LatentRows : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
   }
 };
 
-TEST_P(LatentRows, StoreAndLatentValuesWriteTheSameBytesAsRef) {
+TEST_P(LatentRows, StoredRowsAndLatentValuesHaveTheBytesOfTheReferenceKernel) {
   for (const LatentShape shape : kShapes) {
     const LatentPages want(ref(), dtype(), shape, 64, 3), got(kernels(), dtype(), shape, 64, 3);
     ASSERT_EQ(std::memcmp(want.page(0), got.page(0), want.block.bytes), 0) << shape.head_dim;

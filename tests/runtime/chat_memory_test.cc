@@ -303,7 +303,7 @@ TEST_P(ChatMemoryTest, SmallCalls) {
   fail_everywhere({[] { return talking(); }, [](World& world) { return outcome(world.chat->pin(1)); }});
 }
 
-TEST_P(ChatMemoryTest, ErrorMessages) {
+TEST_P(ChatMemoryTest, FailedErrorMessageLeavesTheSessionUnchanged) {
   for (size_t n = 0; n < 12; ++n) {
     SCOPED_TRACE(n);
     auto world = talking();

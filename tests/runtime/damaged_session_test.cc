@@ -172,7 +172,7 @@ TEST_F(ChatResumeTest, MissingFieldIsReportedUnlessOlderFilesLackIt) {
   }
 }
 
-TEST_F(ChatResumeTest, AnswersFromFirstDamagedOneOnBecomeText) {
+TEST_F(ChatResumeTest, AnswersAfterADamagedOneKeepOnlyTheirText) {
   have_a_talk(false, false);
   const SavedSession good = *read_saved_session(files, kPath);
   ASSERT_EQ(good.replies.size(), 2u);

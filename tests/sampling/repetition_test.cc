@@ -113,7 +113,7 @@ TEST(RepetitionTest, MatchesCountsOnTextsOfEveryKind) {
   EXPECT_GT(n_found, 1000u);
 }
 
-TEST(RepetitionTest, MatchesCountsOnNestedRepetitions) {
+TEST(RepetitionTest, NestedRepetitionsAreFoundAsByTheReference) {
   // A span is repeated seven times, then a comma follows, and all of that is repeated. Only the outer repetition
   // counts, and it is complete later.
   for (const size_t inner : {1, 5, 33}) {

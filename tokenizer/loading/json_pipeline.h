@@ -59,7 +59,7 @@ std::optional<std::string> pattern_text(const Json& step, std::string_view key);
 std::string escaped_text(std::string_view text);
 std::string canonical_pattern(std::string_view pattern);
 
-// Appends a step to `steps`. REQUIRES: the step is neither ByteLevel nor Metaspace.
+// Appends a step to `out`. REQUIRES: the step is neither ByteLevel nor Metaspace.
 Status add_split_steps(const JsonSource& source, const Json& step, std::vector<SplitStep>& out);
 
 // --- Parts of read_pipeline(): the normalizer, and the components of tokenizers that are not byte-level.

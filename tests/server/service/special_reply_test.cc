@@ -150,7 +150,7 @@ TEST_P(SpecialReplyTest, CallIsEmittedAndCostsNothingWhenSentBack) {
 }
 
 // A special token that is no marker stays in the conversation but is not shown.
-TEST_P(SpecialReplyTest, OtherSpecialTokenIsHiddenAndCostsNothing) {
+TEST_P(SpecialReplyTest, SpecialTokenThatIsNoMarkerIsHiddenAndNotReadAgain) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   const Tokens prompt = f.chat.ids(form.prompt);
