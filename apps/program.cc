@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/chat/turn_report.h"
@@ -15,6 +16,7 @@
 #include "apps/command_line/help_text.h"
 #include "apps/shell_files.h"
 #include "apps/terminal/terminal_text.h"
+#include "base/thread_error.h"
 
 namespace ibid {
 
@@ -74,6 +76,29 @@ bool wants_json(const std::vector<std::string>& arguments) {
 int with_output_written(int exit_code) {
   if (exit_code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return exit_code;
   return errno == EPIPE ? kReaderGone : report(cannot_write());
+}
+
+bool is_valued_option(const CLI::App& command, const std::string& name) {
+  for (const CLI::Option* option : command.get_options({})) {
+    if (option->check_lname(name)) return option->get_items_expected_max() > 0;
+  }
+  for (const CLI::App* inner : command.get_subcommands([](const CLI::App*) { return true; })) {
+    if (is_valued_option(*inner, name)) return true;
+  }
+  return false;
+}
+
+// CLI11 takes the next word as the value of "--option=": the empty value becomes a word of its own.
+std::vector<std::string> with_empty_values(const CLI::App& root, const std::vector<std::string>& arguments) {
+  std::vector<std::string> separated;
+  for (const std::string& argument : arguments) {
+    separated.push_back(argument);
+    const bool is_empty = argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+    if (!is_empty || !is_valued_option(root, argument.substr(2, argument.size() - 3))) continue;
+    separated.back().pop_back();
+    separated.emplace_back();
+  }
+  return separated;
 }
 
 int parse_and_run(CLI::App& root, int& exit_code, std::vector<std::string> arguments) {
@@ -170,6 +195,8 @@ int exit_status_of(const std::function<int()>& run) {
     return run();
   } catch (const std::bad_alloc&) {
     std::fputs("ibid: not enough memory\n", stderr);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "ibid: %s\n", no_thread("a thread", error.code()).message().c_str());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ibid: internal error: %s\n", error.what());
   }
@@ -180,7 +207,7 @@ int run_program(int argc, char** argv) {
   return exit_status_of([&] {
     int exit_code = 0;
     const std::unique_ptr<CLI::App> root = make_program(exit_code);
-    return parse_and_run(*root, exit_code, protect_texts(argc, argv));
+    return parse_and_run(*root, exit_code, with_empty_values(*root, protect_texts(argc, argv)));
   });
 }
 

@@ -5,11 +5,15 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "base/check.h"
+#include "base/control_group.h"
+#include "base/thread_error.h"
 
 namespace ibid {
 
@@ -57,12 +61,25 @@ bool spin_until(const Condition& is_so, int64_t spin_ns) {
 
 }  // namespace
 
+namespace {
+
+// Whole CPUs of the control groups' quota: threads beyond them would be stopped for a part of each period.
+int quota_cpus() {
+  const std::optional<double> quota = control_group_limits().n_cpus;
+  return quota ? static_cast<int>(std::clamp(std::floor(*quota), 1.0, double{kMaxThreads})) : kMaxThreads;
+}
+
+}  // namespace
+
 int available_cpus() {
+  static const int quota = quota_cpus();
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return std::max(1, CPU_COUNT(&allowed));
   // sched_getaffinity() fails if there are more CPUs than fit into a cpu_set_t.
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int n = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
+                    ? CPU_COUNT(&allowed)
+                    : static_cast<int>(std::thread::hardware_concurrency());
+  return std::clamp(n, 1, quota);
 }
 
 // With more threads than CPUs threads do not spin, because a spinning thread may occupy the core that the awaited
@@ -154,8 +171,7 @@ Status ThreadTeam::start() {
   try {
     for (int i = 1; i < size_; ++i) threads_->emplace_back([this, i] { serve(i); });
   } catch (const std::system_error& error) {
-    return {ErrorCode::kOutOfMemory, "cannot start thread " + std::to_string(threads_->size() + 2) + " of " +
-                                         std::to_string(size_) + ": " + error.code().message()};
+    return no_thread("thread " + std::to_string(threads_->size() + 2) + " of " + std::to_string(size_), error.code());
   }
   return {};
 }

@@ -76,7 +76,7 @@ struct Range {
   bool empty() const { return begin >= end; }
 };
 
-// Number of CPUs that the process may run on (its affinity mask); at least 1.
+// Number of CPUs that the process may use (its affinity mask, and whole CPUs of its control groups' quota); at least 1.
 int available_cpus();
 
 // Barrier for `count` threads (sense-reversing). Counter and generation are on separate cache lines.

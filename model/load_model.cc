@@ -1,11 +1,16 @@
 #include "model/load_model.h"
 
+#include <algorithm>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "model/architectures/architectures.h"
 #include "model/forward/transformer.h"
 #include "model/weights/unused_tensors.h"
-#include "tokenizer/loading/gguf_vocabulary.h"
+#include "templates/message.h"
+#include "tokenizer/loading/chat_template_text.h"
+#include "tokenizer/tokenizer.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -42,12 +47,49 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
   return model;
 }
 
-Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget) {
+Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget,
+                                        std::vector<std::string>* warnings) {
   TRY_ASSIGN(std::optional<ChatTemplateText> text, find_chat_template(file));
   if (!text) return Status(ErrorCode::kNotFound, file.path() + " has no chat template");
-  Result<ChatTemplate> compiled = ChatTemplate::compile(text->source, budget, std::move(text->variables));
+  Result<ChatTemplate> compiled = ChatTemplate::compile(text->source, budget, text->variables, text->source_for_tools);
+  if (!compiled.ok() && !text->source_for_tools.empty()) {
+    const std::string defect = compiled.status().message();
+    compiled = ChatTemplate::compile(text->source, budget, std::move(text->variables));
+    text->warnings.push_back(file.path() + ": the chat template 'tool_use' is not used: " + defect);
+  }
   if (!compiled.ok()) return Status(compiled.status().code(), file.path() + ": " + compiled.status().message());
+  if (warnings != nullptr) warnings->insert(warnings->end(), text->warnings.begin(), text->warnings.end());
   return compiled;
+}
+
+namespace {
+
+// Returns what the template writes after an answer, up to the next turn.
+std::string text_after_answer(const ChatTemplate& chat_template) {
+  constexpr std::string_view kAnswer = "Kestrelreply";
+  Json messages = Json::array({make_message(Role::kUser, "Kestrelquestion")});
+  messages.push_back(make_message(Role::kAssistant, std::string(kAnswer)));
+  TemplateVariables variables;
+  variables.values = chat_template.default_variables();
+  variables.values["add_generation_prompt"] = false;
+  const Result<MarkedText> text = chat_template.render(messages, variables);
+  if (!text.ok()) return {};
+  const std::string bytes = text->bytes();
+  const size_t at = bytes.rfind(kAnswer);
+  return at == bytes.npos ? std::string() : bytes.substr(at + kAnswer.size());
+}
+
+}  // namespace
+
+void add_template_end(const ChatTemplate& chat_template, Tokenizer& tokenizer) {
+  const std::string after = text_after_answer(chat_template);
+  const size_t begin = after.find_first_not_of(" \t\r\n");
+  if (begin == after.npos) return;
+  const Tokens ids = tokenizer.encode(std::string_view(after).substr(begin), TextOrigin::kTemplate);
+  if (ids.empty() || !tokenizer.is_special(ids.front())) return;
+  const bool harmony = tokenizer.token_bytes(ids.front()) == "<|end|>" && tokenizer.find_token("<|return|>");
+  const std::vector<TokenId>& ends = tokenizer.end_of_turn();
+  if (!harmony && std::ranges::find(ends, ids.front()) == ends.end()) tokenizer.add_end_of_turn(ids.front());
 }
 
 }  // namespace ibid

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "model/config/model_options.h"
@@ -12,6 +14,7 @@
 namespace ibid {
 
 class ModelFile;
+class Tokenizer;
 
 // Packs the weights according to `plan`, the result of plan_memory(file, config, options). The file may be closed
 // afterwards. kv_budget_bytes: the caller's budget for keys and values, included in the memory check.
@@ -25,7 +28,12 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 
 // Compiles the model's own chat template, with the file's special tokens as default variables. Errors: kNotFound if
-// the model has no template; kTemplateSyntax with the file and the line; those of find_chat_template().
-Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget = {});
+// the model has no template; kTemplateSyntax with the file and the line; those of find_chat_template(). Defects that
+// cost no more than the template for tools are appended to `warnings`.
+Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget = {},
+                                        std::vector<std::string>* warnings = nullptr);
+
+// Makes the special token that the template writes after an answer an end of turn.
+void add_template_end(const ChatTemplate& chat_template, Tokenizer& tokenizer);
 
 }  // namespace ibid

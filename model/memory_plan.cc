@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "base/control_group.h"
 #include "base/parallel.h"
 #include "cache/pages/kv_layout.h"
 #include "model/forward/activations.h"
@@ -14,17 +15,6 @@
 #include "weights/model_file.h"
 
 namespace ibid {
-
-namespace {
-
-// Returns the number in the file, or `fallback` if the file has no number ("max": a control group without a limit).
-size_t read_number(const char* path, size_t fallback) {
-  std::ifstream file(path);
-  size_t value = 0;
-  return file >> value ? value : fallback;
-}
-
-}  // namespace
 
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options) {
   TRY(check_model_options(options));
@@ -79,11 +69,7 @@ size_t available_memory_bytes() {
   while (meminfo >> key >> kib && std::getline(meminfo, unit)) {
     if (key == "MemAvailable:") available = kib * 1024;
   }
-  const size_t unlimited = std::numeric_limits<size_t>::max();
-  const size_t limit = read_number("/sys/fs/cgroup/memory.max", unlimited);
-  const size_t used = read_number("/sys/fs/cgroup/memory.current", 0);
-  if (limit != unlimited) available = std::min(available, limit > used ? limit - used : 0);
-  return available;
+  return std::min<size_t>(available, control_group_limits().available_bytes.value_or(available));
 }
 
 std::string format_bytes(size_t bytes) {

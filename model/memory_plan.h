@@ -42,7 +42,7 @@ Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config,
 // Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(), naming the sizes.
 Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
 
-// Memory that this process may still allocate: the OS estimate, limited by the control group (cgroup v2).
+// Memory that this process may still allocate: the OS estimate, limited by the process's control groups.
 size_t available_memory_bytes();
 
 // Human-readable size with a decimal unit, such as "1.21 GB" or "84.2 MB".

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/checked.h"
 #include "base/result.h"
+#include "base/thread_error.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
 #include "model/architectures/architectures.h"
@@ -113,8 +114,11 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
     TRY(check_kv_budget(parts.kv_budget_bytes, plan.kv_page_bytes, plan.state_bytes, ", or 0"));
   }
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file));
-  Result<ChatTemplate> chat_template = load_chat_template(*file);
+  parts.warnings = file->warnings();
+  parts.warnings.insert(parts.warnings.end(), parts.tokenizer->warnings().begin(), parts.tokenizer->warnings().end());
+  Result<ChatTemplate> chat_template = load_chat_template(*file, {}, &parts.warnings);
   if (chat_template.ok()) {
+    add_template_end(*chat_template, *parts.tokenizer);
     parts.chat_template = std::move(chat_template).value();
   } else if (chat_template.status().code() != ErrorCode::kNotFound) {
     return chat_template.status();
@@ -134,8 +138,8 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
 template <typename Body>
 auto guarded_threads(Body&& body) -> decltype(body()) try {
   return guarded(std::forward<Body>(body));
-} catch (const std::system_error&) {
-  return {ErrorCode::kOutOfMemory, "cannot create a thread"};
+} catch (const std::system_error& error) {
+  return no_thread("a thread", error.code());
 }
 
 Result<std::shared_ptr<Engine>> make_engine_or_throw(EngineParts parts) {
@@ -241,6 +245,7 @@ Engine::~Engine() = default;
 
 const std::string& Engine::name() const { return state_->name(); }
 size_t Engine::max_seq_len() const { return state_->max_seq_len(); }
+const std::vector<std::string>& Engine::warnings() const { return state_->warnings(); }
 bool Engine::has_chat_template() const { return state_->chat_template() != nullptr; }
 
 size_t Engine::vocab_size() const { return state_->tokenizer().vocab_size(); }

@@ -1,6 +1,7 @@
 #include "templates/chat_template.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/json_limits.h"
@@ -11,9 +12,13 @@ namespace ibid {
 
 struct ChatTemplate::Parts {
   jinja::Program program;
-  std::string source;
+  std::optional<jinja::Program> program_for_tools;
+  std::string source, source_for_tools;
   Json defaults = Json::object();
   TemplateBudget budget;
+
+  // The template for conversations with these variables.
+  const jinja::Program& program_with(const Json& variables) const;
 };
 
 namespace {
@@ -37,6 +42,13 @@ bool wants_generation_prompt(const TemplateVariables& variables) {
 
 }  // namespace
 
+const jinja::Program& ChatTemplate::Parts::program_with(const Json& variables) const {
+  if (!program_for_tools) return program;
+  const auto tools = variables.find("tools");
+  const bool has_tools = tools != variables.end() && tools->is_array() && !tools->empty();
+  return has_tools ? *program_for_tools : program;
+}
+
 ChatTemplate::ChatTemplate() = default;
 ChatTemplate::ChatTemplate(ChatTemplate&&) noexcept = default;
 ChatTemplate& ChatTemplate::operator=(ChatTemplate&&) noexcept = default;
@@ -46,10 +58,15 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const Templa
   return compile(source, budget, Json::object());
 }
 
-Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const TemplateBudget& budget, Json defaults) {
+Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const TemplateBudget& budget, Json defaults,
+                                           std::string_view source_for_tools) {
   auto parts = std::make_shared<Parts>();
   TRY_ASSIGN(parts->program, jinja::Program::compile(source, budget));
   parts->source = std::string(source);
+  if (!source_for_tools.empty() && source_for_tools != source) {
+    TRY_ASSIGN(parts->program_for_tools, jinja::Program::compile(source_for_tools, budget));
+    parts->source_for_tools = std::string(source_for_tools);
+  }
   parts->defaults = std::move(defaults);
   parts->budget = budget;
   ChatTemplate result;
@@ -58,6 +75,9 @@ Result<ChatTemplate> ChatTemplate::compile(std::string_view source, const Templa
 }
 
 const std::string& ChatTemplate::source() const { return parts_->source; }
+const std::string& ChatTemplate::source_for_tools() const {
+  return parts_->program_for_tools ? parts_->source_for_tools : parts_->source;
+}
 const Json& ChatTemplate::default_variables() const { return parts_->defaults; }
 
 Result<MarkedText> ChatTemplate::render(const Json& messages, const TemplateVariables& variables) const {
@@ -69,7 +89,7 @@ Result<MarkedText> ChatTemplate::render(const Json& messages, const TemplateVari
   input.generation_prompt = wants_generation_prompt(variables);
   input.now = variables.now;
   input.budget = parts_->budget;
-  TRY_ASSIGN(jinja::RunOutput output, jinja::run(parts_->program, input));
+  TRY_ASSIGN(jinja::RunOutput output, jinja::run(parts_->program_with(variables.values), input));
   return std::move(output.text);
 }
 
@@ -185,7 +205,7 @@ Result<ConversationRenderer::Delta> ConversationRenderer::render(const Json& mes
   input.budget = state.parts->budget;
   input.resume = unusable == state.checkpoints.begin() ? nullptr : &*std::prev(unusable);
   input.take_checkpoints = true;
-  TRY_ASSIGN(jinja::RunOutput output, jinja::run(state.parts->program, input));
+  TRY_ASSIGN(jinja::RunOutput output, jinja::run(state.parts->program_with(state.variables->values), input));
 
   Delta delta;
   delta.resumed = input.resume != nullptr;

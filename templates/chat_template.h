@@ -43,13 +43,16 @@ class ChatTemplate {
  public:
   // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
-  static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults);
+  // source_for_tools: the template for conversations with tools; empty: the same.
+  static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults,
+                                      std::string_view source_for_tools = {});
 
   ChatTemplate(ChatTemplate&&) noexcept;
   ChatTemplate& operator=(ChatTemplate&&) noexcept;
   ~ChatTemplate();
 
   const std::string& source() const;
+  const std::string& source_for_tools() const;
   // Defaults read from the model's files (bos_token, eos_token ...), a JSON object.
   const Json& default_variables() const;
 

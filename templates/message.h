@@ -48,6 +48,19 @@ inline const Json* content_value(const Json& message) {
   return found == message.end() ? nullptr : &*found;
 }
 
+// Keys under which clients and templates have the reasoning of an answer, the usual one first. transformers reads each
+// for the others.
+inline constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
+
+// The reasoning of an answer under any of its keys; nullptr if it has none.
+inline const std::string* reasoning_of(const Json& message) noexcept {
+  for (const std::string_view key : kReasoningKeys) {
+    const std::string* text = text_member(message, key);
+    if (text != nullptr && !text->empty()) return text;
+  }
+  return nullptr;
+}
+
 // REQUIRES: content_of(message) != nullptr, or the message has no content yet.
 inline void set_content(Json& message, std::string text) { message["content"] = std::move(text); }
 

@@ -39,6 +39,7 @@ struct PipelineSpec {
   Tokens prefix, suffix;  // tokens that the post-processor adds around a text
   std::optional<TokenId> bos, eos;
   std::vector<TokenId> end_of_turn;
+  std::vector<std::string> warnings;
 };
 
 class PipelineTokenizer : public Tokenizer {
@@ -56,6 +57,8 @@ class PipelineTokenizer : public Tokenizer {
   std::optional<TokenId> bos() const override { return spec_.bos; }
   std::optional<TokenId> eos() const override { return spec_.eos; }
   const std::vector<TokenId>& end_of_turn() const override { return spec_.end_of_turn; }
+  const std::vector<std::string>& warnings() const override { return spec_.warnings; }
+  void add_end_of_turn(TokenId id) override { spec_.end_of_turn.push_back(id); }
 
  protected:
   explicit PipelineTokenizer(PipelineSpec spec);

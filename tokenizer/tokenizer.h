@@ -71,10 +71,15 @@ class Tokenizer {
   // Returns all tokens that end a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), as the file names them
   // or recognised by their well-known texts.
   virtual const std::vector<TokenId>& end_of_turn() const = 0;
+  // Adds a token that ends a turn, before the tokenizer is shared.
+  virtual void add_end_of_turn(TokenId id) = 0;
+
+  // Defects of the file that the tokenizer loaded with.
+  virtual const std::vector<std::string>& warnings() const = 0;
 };
 
-// Loads from GGUF metadata or from tokenizer.json (preferred if both exist). Errors: kUnsupported (names the model,
-// pre-tokenizer or component), kBadVocab, kBadMerge, kBadByteToken, kMissingKey.
+// Loads from GGUF metadata or from tokenizer.json (preferred if both exist). Single defective tokens are warnings.
+// Errors: kUnsupported (names the model, pre-tokenizer or component), kBadVocab, kBadMerge, kBadByteToken, kMissingKey.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file);
 
 // --- IncrementalEncoder: keeps the tokens of a text that grows at its end, at a cost proportional to the new text.

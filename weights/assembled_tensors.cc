@@ -294,7 +294,8 @@ Status check_compressed(const JsonValues& config, std::string_view path) {
 
 Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path) {
   QuantizationConfig quantization;
-  if (config.find("quantization_config") == nullptr) return quantization;
+  const Json* found = config.find("quantization_config");
+  if (found == nullptr || (found->is_object() && found->empty())) return quantization;
   TRY_ASSIGN(const std::optional<std::string_view> method, config.get_string("quantization_config.quant_method"));
   if (!method) return unsupported(path, "has no quant_method");
   quantization.method = *method;

@@ -155,6 +155,7 @@ class GgufParser {
   Status read_alignment();
   Status read_infos();
   Status read_shape(Shape& shape, const std::string& field);
+  static void drop_outer_ones(Shape& shape);
   Status check_names() const;
 
   std::span<const std::byte> file_;
@@ -305,6 +306,7 @@ Status GgufParser::read_infos() {
     TRY(read_name(info.name, kGgufMaxNameBytes, "the name of tensor " + text_of(i)));
     const std::string field = "tensor " + in_quotes(info.name);
     TRY(read_shape(info.view.shape, field));
+    drop_outer_ones(info.view.shape);
     uint32_t number = 0;
     TRY(read(number, "the type of " + field));
     const GgufTensorType type = gguf_tensor_type(number);
@@ -336,6 +338,15 @@ Status GgufParser::read_infos() {
     extents_.push_back({offset, *bytes});
   }
   return {};
+}
+
+// Some writers pad all shapes to four dimensions; the format reads a missing outer dimension as 1.
+void GgufParser::drop_outer_ones(Shape& shape) {
+  size_t n = 0;
+  while (shape.rank > 2 && n + 1 < shape.rank && shape.dims[n] == 1) ++n;
+  std::copy(shape.dims.begin() + n, shape.dims.begin() + shape.rank, shape.dims.begin());
+  std::fill(shape.dims.begin() + (shape.rank - n), shape.dims.begin() + shape.rank, 0);
+  shape.rank -= n;
 }
 
 // Reads a shape. Stores the outermost dimension first, as TensorView does; the file has the innermost first.

@@ -249,6 +249,10 @@ Result<std::optional<double>> GgufFile::get_float(std::string_view key) const {
 Result<std::optional<bool>> GgufFile::get_bool(std::string_view key) const {
   const GgufEntry* entry = header_.find(key);
   if (entry == nullptr) return std::optional<bool>();
+  if (gguf_type_is_integer(entry->type)) {
+    TRY_ASSIGN(const int64_t value, integer_at(*entry, 0));
+    if (value == 0 || value == 1) return std::optional(value == 1);
+  }
   if (entry->type != GgufType::kBool) return wrong_type(*entry, "BOOL");
   return std::optional(load<uint8_t>(entry->payload, 0) != 0);
 }

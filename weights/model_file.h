@@ -36,7 +36,7 @@ class ModelFile {
 
   // --- Metadata. Scalars keep their type. A missing key is nullopt; a key of another type is kBadType, with file, key,
   // actual and expected type. get_int accepts any integer type whose value fits; get_float accepts F32, F64 and
-  // integers. The same rules apply to config.json.
+  // integers; get_bool accepts GGUF's integers 0 and 1. The same rules apply to config.json.
   virtual bool has(std::string_view key) const = 0;
   virtual Result<std::optional<int64_t>> get_int(std::string_view key) const = 0;
   virtual Result<std::optional<double>> get_float(std::string_view key) const = 0;

@@ -96,14 +96,15 @@ class SafetensorsParser {
     data_ = rest.subspan(length);
     std::string_view text(reinterpret_cast<const char*>(rest.data()), length);
     if (!text.starts_with('{')) return fail(ErrorCode::kBadHeader, "the header does not begin with '{'");
-    text = text.substr(0, text.find_last_not_of(' ') + 1);
+    text = text.substr(0, text.find_last_not_of(kBlanks) + 1);
     if (!text.ends_with('}')) {
-      return fail(ErrorCode::kBadHeader, "the header does not end with '}' and spaces");
+      return fail(ErrorCode::kBadHeader, "the header does not end with '}' and white space");
     }
     return text;
   }
 
   Status read_metadata(const Json& value) {
+    if (value.is_null()) return {};
     if (!value.is_object()) return fail(ErrorCode::kBadHeader, "__metadata__ is not an object");
     for (const auto& [key, text] : value.items()) {
       if (!text.is_string()) {

@@ -200,6 +200,8 @@ Result<std::optional<std::string>> SafetensorsModel::companion(std::string_view 
       return {ErrorCode::kUnsafePath, directory_ + ": " + in_quotes(folder) + " is not a plain name of a folder"};
     }
     directory += "/" + folder;
+    std::error_code error;
+    if (!std::filesystem::exists(directory, error)) return std::optional<std::string>();
     name.remove_prefix(slash + 1);
   }
   Result<std::string> text = read_beside(directory, std::string(name), kMaxCompanionBytes);

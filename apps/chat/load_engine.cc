@@ -77,7 +77,9 @@ Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const Model
     waiting.say("loading " + one_line(std::filesystem::path(path).filename().string()));
     return Engine::load(path, options);
   }();
-  if (!engine.ok() || (*engine)->state().tier() == nullptr) return engine;
+  if (!engine.ok()) return engine;
+  for (const std::string& warning : (*engine)->warnings()) remark("ibid: warning: " + one_line(warning));
+  if ((*engine)->state().tier() == nullptr) return engine;
   const std::string others = (*engine)->state().tier()->stats().other_versions;
   if (!others.empty()) remark("ibid: " + options.cache_directory + ": " + others);
   return engine;

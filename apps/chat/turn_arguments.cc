@@ -8,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "apps/chat/recommended_sampling.h"
 #include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
 #include "base/file_ops.h"
@@ -118,11 +119,7 @@ void TurnArguments::add_logit_bias(CLI::App& command, const char* group) {
 TurnOptions TurnArguments::turn_options(const Engine& engine, AnswerReader reader) const {
   TurnOptions options;
   if (reader == AnswerReader::kPerson) options = terminal_defaults(engine.max_seq_len());
-  if (const KnownModel* known = known_model_of_file(engine.name())) {
-    for (const RecommendedOption& option : known->sampling) {
-      CHECK(apply_sampling(options, option.name, option.value).ok()) << known->name << ": " << option.name;
-    }
-  }
+  apply_recommended(engine.name(), options);
   apply_given(options);
   return options;
 }

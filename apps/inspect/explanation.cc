@@ -134,7 +134,11 @@ void print_verdict(const Explanation& explanation) {
   } else {
     std::printf("runs: no, %s\n", one_line(inspection.verdict.message()).c_str());
   }
-  if (!explanation.chat.ok()) std::printf("chats: no, %s\n", one_line(explanation.chat.message()).c_str());
+  if (!explanation.chat.ok()) {
+    std::printf("chats: no, %s\n", one_line(explanation.chat.message()).c_str());
+  } else if (inspection.runs()) {
+    std::puts("chats: yes");
+  }
   if (inspection.plan) {
     const MemoryPlan& plan = *inspection.plan;
     std::printf("memory: %s for weights (packed), %s of scratch\n", format_bytes(plan.weights_bytes).c_str(),
@@ -165,9 +169,14 @@ Explanation explain(Inspection inspection, const ModelOptions& options) {
   std::optional<TokenizerKind> kind;
   Result<std::unique_ptr<Tokenizer>> tokenizer = load_tokenizer(file, kind);
   all.chat = tokenizer.status();
-  if (tokenizer.ok()) all.tokenizer = *std::move(tokenizer);
+  all.warnings = file.warnings();
+  if (tokenizer.ok()) {
+    all.tokenizer = *std::move(tokenizer);
+    all.warnings.insert(all.warnings.end(), all.tokenizer->warnings().begin(), all.tokenizer->warnings().end());
+  }
+  const Result<ChatTemplate> chat_template = load_chat_template(file, {}, &all.warnings);
+  if (all.tokenizer && chat_template.ok()) add_template_end(*chat_template, *all.tokenizer);
   all.tokens = tokenizer_facts(kind, all.tokenizer.get());
-  const Result<ChatTemplate> chat_template = load_chat_template(file);
   if (all.chat.ok()) all.chat = chat_template.status();
   if (config != nullptr && config->pooling) {
     all.chat = {ErrorCode::kUnsupported, "it computes embeddings and generates no text"};
@@ -201,7 +210,7 @@ void print_explanation(const Explanation& explanation, bool tensors) {
     std::printf("  %-44s %-6s %s\n", one_line(name).c_str(), std::string(dtype_name(tensor->dtype)).c_str(),
                 tensor->shape.to_string().c_str());
   }
-  for (const std::string& warning : file.warnings()) std::printf("  warning: %s\n", warning.c_str());
+  for (const std::string& warning : explanation.warnings) std::printf("  warning: %s\n", one_line(warning).c_str());
 }
 
 void print_check(const Explanation& explanation) {

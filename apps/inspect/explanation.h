@@ -60,6 +60,7 @@ struct Explanation {
   std::vector<MemoryNeed> needs;      // for a few context lengths; empty without a plan
   std::string sampling;               // recommended options in command-line syntax; empty: no recommendation
   std::optional<WeightReport> check;  // set if the check was requested
+  std::vector<std::string> warnings;  // defects of the files that the model runs and chats with
 
   bool sound() const { return !check || check->sound(); }
 };

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "apps/chat/load_engine.h"
+#include "apps/chat/recommended_sampling.h"
 #include "apps/command_line/command.h"
 #include "apps/inspect/explanation.h"
 #include "apps/models/model_arguments.h"
-#include "apps/models/model_catalog.h"
 #include "apps/terminal/progress.h"
 
 namespace ibid {
@@ -149,7 +149,7 @@ Json explanation_json(const Explanation& explanation) {
   if (explanation.check) json["check"] = check_json(*explanation.check);
   json["metadata"] = metadata_json(file);
   json["tensors"] = tensors_json(file);
-  json["warnings"] = file.warnings();
+  json["warnings"] = explanation.warnings;
   return json;
 }
 
@@ -165,9 +165,7 @@ struct InspectArguments {
 
 std::string sampling_of(const std::string& path) {
   std::string sampling;
-  const KnownModel* known = known_model_of_file(path);
-  if (known == nullptr) return sampling;
-  for (const RecommendedOption& option : known->sampling) {
+  for (const RecommendedSampling& option : recommended_sampling(path)) {
     sampling += std::string(sampling.empty() ? "--" : " --") + option.name + " " + option.value;
   }
   return sampling;

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "apps/chat/load_engine.h"
-#include "apps/chat/sampling_options.h"
+#include "apps/chat/recommended_sampling.h"
 #include "apps/command_line/command.h"
 #include "apps/models/model_catalog.h"
 #include "apps/serve/serve_arguments.h"
@@ -185,10 +185,8 @@ Result<std::vector<ModelSource>> find_models(const ServeArguments& arguments) {
     if (!model.model.empty() && model.model.find('/') == std::string::npos) source.aliases.push_back(model.model);
     if (const KnownModel* known = known_model_of_file(path)) {
       source.aliases.emplace_back(known->name);
-      for (const RecommendedOption& option : known->sampling) {
-        CHECK(apply_sampling(source.recommended, option.name, option.value).ok()) << known->name << ": " << option.name;
-      }
     }
+    apply_recommended(path, source.recommended);
     sources.push_back(std::move(source));
   }
   return sources;

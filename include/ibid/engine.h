@@ -38,6 +38,8 @@ class IBID_EXPORT Engine {
 
   // Name of the model in messages: its path.
   const std::string& name() const;
+  // Defects of the model's files that it loaded with.
+  const std::vector<std::string>& warnings() const;
   // The context length, in positions.
   size_t max_seq_len() const;
   // If false, ChatSession::create() returns kUnsupported.

@@ -146,7 +146,8 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
     if (rule.rotary_dim > 2) rule.theta *= std::pow(alpha, n / (n - 2));
     return {};
   }
-  if (kind == "proportional") {  // rotates a share of a head's pairs, at the frequencies of a whole head
+  if (kind == "dynamic") return {};  // changes only positions beyond the trained context
+  if (kind == "proportional") {      // rotates a share of a head's pairs, at the frequencies of a whole head
     rule.n_turning = rule.rotary_dim / 2;
     rule.rotary_dim = head_dim_of(config, rule);
     if (!hf.has("factor")) return {};
@@ -239,14 +240,34 @@ void take_unturned(RopeRule& rule) {
   factors.clear();
 }
 
+// GGUF stores llama3's rule as a tensor of frequency factors, longrope's as two.
+Status read_gguf_factors(const Hyperparameters& file, RopeRule& rule) {
+  TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
+  take_unturned(rule);
+  if (file.file().find_tensor(kLongRopeFactors) == nullptr) return {};
+  rule.kind = RopeRule::Kind::kLongrope;
+  TRY(read_factors(file.file(), kLongRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
+  TRY(read_factors(file.file(), kShortRopeFactors, rule.rotary_dim / 2, rule.short_factors));
+  if (rule.short_factors.empty()) {
+    return {ErrorCode::kMissingTensor, file.file().path() + ": tensor rope_factors_short.weight is missing"};
+  }
+  TRY_ASSIGN(rule.magnitude, file.positive(keys::kRopeMagnitude, kMaxFactor, 1.0));
+  return {};
+}
+
 Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config, RopeRule& rule) {
-  constexpr Key kOldFactor{"rope factor", "rope.scale_linear", ""};
+  // A factor without a type is linear. Longrope's factor belongs to its tensors.
   TRY_ASSIGN(const std::optional<std::string> named, file.text(keys::kRopeScaling));
-  const std::string kind = named ? *named : file.has(kOldFactor) ? "linear" : "none";
+  const bool is_long = file.file().find_tensor(kLongRopeFactors) != nullptr;
+  const std::string kind = named && !named->empty()                  ? *named
+                           : file.has(keys::kRopeFactor) && !is_long ? "linear"
+                                                                     : "none";
   const auto context = static_cast<double>(config.trained_context);
   TRY_ASSIGN(rule.original_max_positions,
              file.positive(keys::kRopeOriginal, static_cast<double>(kMaxPositions), context));
   if (kind == "linear") {
+    TRY_ASSIGN(const double factor, file.number(keys::kRopeFactor, kMaxFactor, 0.0));
+    if (factor == 0) return read_gguf_factors(file, rule);  // no scaling
     rule.kind = RopeRule::Kind::kLinear;
     TRY_ASSIGN(rule.factor, file.positive(keys::kRopeFactor, kMaxFactor));
   } else if (kind == "yarn") {
@@ -260,18 +281,7 @@ Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config,
   } else if (kind != "none" && kind != "longrope") {
     return unsupported(file, kind);
   }
-  // GGUF stores llama3's rule as one tensor of frequency factors, and longrope's as two.
-  TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
-  take_unturned(rule);
-  if (file.file().find_tensor(kLongRopeFactors) == nullptr) return {};
-  rule.kind = RopeRule::Kind::kLongrope;
-  TRY(read_factors(file.file(), kLongRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
-  TRY(read_factors(file.file(), kShortRopeFactors, rule.rotary_dim / 2, rule.short_factors));
-  if (rule.short_factors.empty()) {
-    return {ErrorCode::kMissingTensor, file.file().path() + ": tensor rope_factors_short.weight is missing"};
-  }
-  TRY_ASSIGN(rule.magnitude, file.positive(keys::kRopeMagnitude, kMaxFactor, 1.0));
-  return {};
+  return read_gguf_factors(file, rule);
 }
 
 Result<size_t> gguf_rotary_dim(const Hyperparameters& file, const Key& key, size_t head_dim) {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/file_ops.h"
@@ -47,7 +48,8 @@ struct EngineParts {
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;  // unset: sessions are kUnsupported
   size_t kv_budget_bytes = 256u << 20;
-  std::string name = "model";      // in messages
+  std::string name = "model";  // in messages
+  std::vector<std::string> warnings = {};
   std::optional<Pooling> pooling;  // of embeddings; unset: it makes none
   bool is_for_embeddings = false;  // the file is of an embedding model: sessions are kUnsupported
   SchedulerOptions scheduling = {};
@@ -76,6 +78,7 @@ class EngineState {
   EngineState& operator=(const EngineState&) = delete;
 
   const std::string& name() const { return parts_.name; }
+  const std::vector<std::string>& warnings() const { return parts_.warnings; }
   const LanguageModel& model() const { return *parts_.model; }
   const Tokenizer& tokenizer() const { return *parts_.tokenizer; }
   // nullptr: the model has none.

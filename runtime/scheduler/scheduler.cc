@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/result.h"
+#include "base/thread_error.h"
 
 namespace ibid {
 namespace {
@@ -55,7 +56,7 @@ Result<std::unique_ptr<Scheduler>> Scheduler::create(LanguageModel& model, Clock
   scheduler->thread_ = std::make_unique<std::thread>([s = scheduler.get()] { s->compute(); });
   return scheduler;
 } catch (const std::system_error& error) {
-  return {ErrorCode::kOutOfMemory, "cannot start the compute thread: " + error.code().message()};
+  return no_thread("the compute thread", error.code());
 }
 
 Scheduler::~Scheduler() {

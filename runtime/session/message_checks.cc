@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <iterator>
 #include <string>
 
 #include "base/utf8.h"
@@ -26,15 +25,6 @@ bool is_same_integer(const Json& a, const Json& b) {
   const bool a_is_negative = !a.is_number_unsigned() && a.get<int64_t>() < 0;
   const bool b_is_negative = !b.is_number_unsigned() && b.get<int64_t>() < 0;
   return a_is_negative == b_is_negative && a.get<uint64_t>() == b.get<uint64_t>();
-}
-
-// Checks all keys under which templates look for it.
-bool has_reasoning(const Json& message) {
-  constexpr const char* kKeys[] = {"reasoning_content", "reasoning", "thinking"};
-  return std::any_of(std::begin(kKeys), std::end(kKeys), [&message](const char* key) {
-    const std::string* text = text_member(message, key);
-    return text != nullptr && !text->empty();
-  });
 }
 
 }  // namespace
@@ -63,7 +53,7 @@ Status check_variables(const Json& variables) {
 bool is_reply(const Json& message, std::string_view text) {
   if (!is_from(message, Role::kAssistant)) return false;
   // How the template renders such parts is not known here.
-  if (message.contains("tool_calls") || has_reasoning(message)) return true;
+  if (message.contains("tool_calls") || reasoning_of(message) != nullptr) return true;
   const std::string* content = content_of(message);
   return content != nullptr && content->starts_with(text);
 }

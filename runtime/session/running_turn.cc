@@ -1,5 +1,6 @@
 #include "runtime/session/running_turn.h"
 
+#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -161,6 +162,11 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
   request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
   request.stop_ids = engine_.tokenizer().end_of_turn();
+  // A special token gives no text in which its stop string could be found.
+  for (const std::string& text : options_.stop_strings) {
+    const std::optional<TokenId> id = engine_.tokenizer().find_token(text);
+    if (id && engine_.tokenizer().is_special(*id)) request.stop_ids.push_back(*id);
+  }
   request.min_tokens = options_.min_tokens;
   request.constraint = options_.constraint.get();
   request.stop_repetition = options_.stop_repetition;
@@ -247,6 +253,7 @@ void RunningTurn::note(Generation& generation) {
   turn_.text = generation.text;
   turn_.finish_reason = generation.finish_reason;
   turn_.stop_string = generation.stop_string;
+  if (generation.end_of_turn) note_stop_token(*generation.end_of_turn);
   turn_.logprobs = std::move(generation.logprobs);
   if (reply_) end_reply();
   if (!splits_ && turn_.text.size() > generation.n_text_taken) {
@@ -269,6 +276,13 @@ void RunningTurn::note(Generation& generation) {
   meter_.work().kv_bytes_copied += rows_->n_pages_copied() * entry.layout().page_bytes();
   meter_.work().pages_touched += pages_from(usage.n_cached, progress.length);
   if (options_.speculate) meter_.work().tokens_indexed += usage.n_decoded;
+}
+
+void RunningTurn::note_stop_token(TokenId id) {
+  const std::vector<TokenId>& ends = engine_.tokenizer().end_of_turn();
+  if (std::ranges::find(ends, id) != ends.end()) return;
+  turn_.finish_reason = FinishReason::kStopString;
+  turn_.stop_string = engine_.tokenizer().token_bytes(id);
 }
 
 const Json* RunningTurn::offered_tools() const {

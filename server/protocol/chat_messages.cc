@@ -103,6 +103,7 @@ void read_chat_message(const Json& message, Json& messages) {
   if (*role == Role::kTool) copy_text(message, "tool_call_id", copy);
   if (*role == Role::kAssistant) {
     copy_text(message, "reasoning_content", copy);
+    if (const std::string* reasoning = reasoning_of(message)) copy["reasoning_content"] = *reasoning;
     read_tool_calls(message, copy);
   }
   if (content == nullptr && !copy.contains("tool_calls")) throw missing_field(".content");

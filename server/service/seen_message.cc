@@ -13,8 +13,6 @@
 namespace ibid::serve {
 namespace {
 
-constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
-
 bool is_reasoning_key(std::string_view key) {
   return std::find(std::begin(kReasoningKeys), std::end(kReasoningKeys), key) != std::end(kReasoningKeys);
 }

@@ -20,9 +20,6 @@ constexpr const char* kQuestion = "Kestrelquestion";
 constexpr const char* kReply = "Kestrelreply";
 constexpr const char* kThought = "Kestrelthought";
 
-// Keys under which templates read the reasoning of an answer. The most common one is first.
-constexpr const char* kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
-
 Json probe_call(std::string_view tool, std::string_view id, bool as_text) {
   Json call = Json::object(), function = Json::object();
   function["name"] = tool;
@@ -53,7 +50,10 @@ Json probe_tools() {
 // Renders short conversations with one template.
 class TemplateProbe {
  public:
-  explicit TemplateProbe(const ChatTemplate& chat_template) : template_(chat_template) {}
+  explicit TemplateProbe(const ChatTemplate& chat_template)
+      : template_(chat_template), source_(chat_template.source()) {
+    if (chat_template.source_for_tools() != source_) source_ += chat_template.source_for_tools();
+  }
 
   // Renders a question and `answer`, or, if that is null, a question and the generation prompt. with_tools: two tools
   // are offered. The text is empty if the template fails.
@@ -70,17 +70,19 @@ class TemplateProbe {
     return text.ok() ? text->bytes() : std::string();
   }
 
-  const std::string& source() const { return template_.source(); }
+  // All that the model's templates say.
+  const std::string& source() const { return source_; }
 
  private:
   const ChatTemplate& template_;
+  std::string source_;
 };
 
 Json answer_with(std::string text) { return make_message(Role::kAssistant, std::move(text)); }
 
 Json thinking_answer(std::string text) {
   Json answer = answer_with(std::move(text));
-  for (const char* key : kReasoningKeys) answer[key] = kThought;
+  for (const std::string_view key : kReasoningKeys) answer[std::string(key)] = kThought;
   return answer;
 }
 
@@ -153,14 +155,14 @@ Json calling(Json answer) {
 }
 
 std::string find_reasoning_key(const TemplateProbe& probe) {
-  for (const char* key : kReasoningKeys) {
+  for (const std::string_view key : kReasoningKeys) {
     Json answer = answer_with(kReply), call = calling(answer_with(""));
-    answer[key] = call[key] = kThought;
+    answer[std::string(key)] = call[std::string(key)] = kThought;
     for (const Json& message : {answer, call}) {
-      if (probe.render(message, true).find(kThought) != std::string::npos) return key;
+      if (probe.render(message, true).find(kThought) != std::string::npos) return std::string(key);
     }
   }
-  return kReasoningKeys[0];
+  return std::string(kReasoningKeys[0]);
 }
 
 std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {

@@ -59,12 +59,12 @@ void choose_between_content_and_reasoning(Json& message, const ReplyFormat& form
 
 Json message_for_template(Json message, const ReplyFormat& format) {
   if (!is_from(message, Role::kAssistant)) return message;
-  if (format.reasoning_key != kProtocolReasoning) {
-    const std::string* reasoning = text_member(message, kProtocolReasoning);
-    if (reasoning != nullptr && !message.contains(format.reasoning_key)) {
-      message[format.reasoning_key] = std::string(*reasoning);
-      message.erase(kProtocolReasoning);
-    }
+  const std::string* own = text_member(message, format.reasoning_key);
+  const std::string* reasoning = own != nullptr && !own->empty() ? nullptr : reasoning_of(message);
+  if (reasoning != nullptr) {
+    std::string text = *reasoning;
+    for (const std::string_view key : kReasoningKeys) message.erase(std::string(key));
+    message[format.reasoning_key] = std::move(text);
   }
   if (calls_of(message) == nullptr) return message;
   if (const Json* content = content_value(message); content == nullptr || content->is_null()) set_content(message, "");

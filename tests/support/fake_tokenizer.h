@@ -28,6 +28,8 @@ class FakeTokenizer : public Tokenizer {
   std::optional<TokenId> bos() const override { return std::nullopt; }
   std::optional<TokenId> eos() const override { return end_of_text; }
   const std::vector<TokenId>& end_of_turn() const override { return end_of_turn_; }
+  void add_end_of_turn(TokenId id) override { end_of_turn_.push_back(id); }
+  const std::vector<std::string>& warnings() const override { return warnings_; }
 
   // Returns the tokens of these pieces, which need not be the encoding of their text: sampled({"ab", "c"}).
   Tokens sampled(const std::vector<std::string>& pieces) const;
@@ -42,6 +44,7 @@ class FakeTokenizer : public Tokenizer {
   std::vector<std::string> pieces_;
   TokenId first_special_ = 0;
   std::vector<TokenId> end_of_turn_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace ibid

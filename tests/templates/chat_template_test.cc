@@ -8,6 +8,7 @@
 #include <string>
 
 #include "model/load_model.h"
+#include "tests/support/fake_tokenizer.h"
 #include "tests/templates/template_support.h"
 #include "tests/tokenizer/memory_model_file.h"
 
@@ -83,6 +84,93 @@ TEST(ChatTemplateTest, LoadsTheDefaultOfSeveralTemplates) {
              R"({"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]})"}});
   ASSERT_TRUE(chat_template.ok());
   EXPECT_EQ(chat_template->source(), "d");
+}
+
+// The template "tool_use" of each place where a model's files may have it.
+TEST(ChatTemplateTest, ToolsChooseTheirOwnTemplate) {
+  const std::map<std::string, std::string, std::less<>> kPlaces[] = {
+      {{"tokenizer_config.json",
+        R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})"}},
+      {{"tokenizer_config.json", R"({"chat_template": {"tool_use": "t", "default": "d"}})"}},
+      {{"chat_template.jinja", "d"}, {"additional_chat_templates/tool_use.jinja", "t"}},
+      {{"tokenizer_config.json", R"({"chat_template": "d"})"}, {"additional_chat_templates/tool_use.jinja", "t"}},
+      {{"chat_template.json", R"({"chat_template": {"default": "d", "tool_use": "t"}})"}},
+  };
+  const Json tools = Json::array({{{"type", "function"}}});
+  for (const auto& companions : kPlaces) {
+    const auto chat_template = load(companions);
+    ASSERT_TRUE(chat_template.ok()) << chat_template.status().message();
+    EXPECT_EQ(render(*chat_template, kHello), "d");
+    EXPECT_EQ(render(*chat_template, kHello, {{"tools", Json::array()}}), "d");
+    EXPECT_EQ(render(*chat_template, kHello, {{"tools", nullptr}}), "d");
+    EXPECT_EQ(render(*chat_template, kHello, {{"tools", tools}}), "t");
+    EXPECT_EQ(chat_template->source() + chat_template->source_for_tools(), "dt");
+    TemplateVariables variables;
+    variables.values["tools"] = tools;
+    EXPECT_EQ(ConversationRenderer(*chat_template, variables).render(kHello, 0, false)->text.bytes(), "t");
+    EXPECT_EQ(ConversationRenderer(*chat_template, {}).render(kHello, 0, false)->text.bytes(), "d");
+  }
+}
+
+TEST(ChatTemplateTest, ATemplateOfAnotherNameStandsIn) {
+  const auto one = load({{"tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "r"}]})"}});
+  ASSERT_TRUE(one.ok()) << one.status().message();
+  EXPECT_EQ(one->source(), "r");
+  const auto tool_use = load(
+      {{"tokenizer_config.json", R"({"chat_template": [{"name": "tool_use", "template": "t"}, 7, {"name": 3}]})"}});
+  ASSERT_TRUE(tool_use.ok()) << tool_use.status().message();
+  EXPECT_EQ(render(*tool_use, kHello), "t");
+  for (const char* config : {R"({"chat_template": []})", R"({"chat_template": 7})", R"({"chat_template": [{}]})"}) {
+    EXPECT_EQ(load({{"tokenizer_config.json", config}}).status().code(), ErrorCode::kNotFound) << config;
+  }
+}
+
+TEST(ChatTemplateTest, ABrokenTemplateForToolsCostsAWarning) {
+  std::vector<std::string> warnings;
+  const auto chat_template = load_chat_template(
+      MemoryModelFile({{"chat_template.jinja", "d"}, {"additional_chat_templates/tool_use.jinja", "{% if"}}), {},
+      &warnings);
+  ASSERT_TRUE(chat_template.ok()) << chat_template.status().message();
+  EXPECT_EQ(render(*chat_template, kHello, {{"tools", Json::array({7})}}), "d");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("'tool_use' is not used"), std::string::npos) << warnings[0];
+}
+
+TEST(ChatTemplateTest, SpecialTokensAreReadFromEveryFile) {
+  const auto chat_template =
+      load({{"tokenizer_config.json", R"({"chat_template": "{{ bos_token }}|{{ eos_token }}",
+                                                                 "eos_token": "<E>", "bos_token": null})"},
+            {"special_tokens_map.json", R"({"bos_token": {"content": "<M>"}, "eos_token": "<N>"})"}});
+  ASSERT_TRUE(chat_template.ok()) << chat_template.status().message();
+  EXPECT_EQ(render(*chat_template, kHello), "<M>|<E>");
+}
+
+TEST(ChatTemplateTest, MarksAndLineEndsOfOtherEditorsAreNoText) {
+  for (const char* source : {"\xEF\xBB\xBF"
+                             "a\r\n{{ 'b' }}\rc",
+                             "a\n{{ 'b' }}\nc"}) {
+    const auto chat_template = load({{"chat_template.jinja", source}});
+    ASSERT_TRUE(chat_template.ok()) << chat_template.status().message();
+    EXPECT_EQ(render(*chat_template, kHello), "a\nb\nc");
+  }
+}
+
+// Any special token that the template writes after an answer ends turns.
+TEST(ChatTemplateTest, EndsOfAnswersAreReadOffTheTemplate) {
+  const auto ends = [](const std::string& source) {
+    FakeTokenizer tokenizer({"<|fin|>"});
+    const size_t n = tokenizer.end_of_turn().size();
+    add_template_end(compile(source), tokenizer);
+    return tokenizer.end_of_turn().size() - n;
+  };
+  const std::string loop = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}";
+  EXPECT_EQ(ends(loop + "\n<|fin|>\n{% endfor %}"), 1u);
+  EXPECT_EQ(ends(loop + "<|fin|><|im_end|>{% endfor %}"), 1u);
+  EXPECT_EQ(ends(loop + "<|im_end|>{% endfor %}"), 0u) << "it is one already";
+  EXPECT_EQ(ends(loop + "the end{% endfor %}"), 0u);
+  EXPECT_EQ(ends(loop + "{% endfor %}"), 0u);
+  EXPECT_EQ(ends("{{ raise_exception('no') }}"), 0u);
+  EXPECT_EQ(ends("no answer"), 0u);
 }
 
 TEST(ChatTemplateTest, ErrorsInAModelsTemplateAreReported) {

@@ -103,5 +103,25 @@ TEST(ProtocolMessages, ReturnedMessagesAreRenderedAsWritten) {
   EXPECT_GE(n_written, 60u);
 }
 
+// transformers reads each name for the others.
+TEST(ProtocolMessages, ReasoningHasThreeNames) {
+  for (const char* sent : {"reasoning_content", "reasoning", "thinking"}) {
+    for (const char* read : {"reasoning_content", "reasoning", "thinking"}) {
+      ReplyFormat format;
+      format.reasoning_key = read;
+      Json message = {{"role", "assistant"}, {"content", "a"}, {sent, "why"}};
+      EXPECT_EQ(message_for_template(message, format), Json({{"role", "assistant"}, {"content", "a"}, {read, "why"}}));
+      message[read] = "own";
+      EXPECT_EQ(message_for_template(message, format)[read], "own");
+      message["role"] = "user";
+      EXPECT_EQ(message_for_template(message, format), message);
+    }
+  }
+  for (const Json& odd : {Json(), Json(7), Json::array({"why"}), Json("")}) {
+    const Json message = {{"role", "assistant"}, {"content", "a"}, {"reasoning", odd}};
+    EXPECT_EQ(message_for_template(message, ReplyFormat()), message);
+  }
+}
+
 }  // namespace
 }  // namespace ibid

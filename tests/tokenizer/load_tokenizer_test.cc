@@ -31,7 +31,7 @@ struct GgufVocabulary {
   std::vector<std::string> merges = {"h e", "l l"};
   std::vector<std::pair<std::string, uint32_t>> ids = {{"bos_token_id", 258}, {"eos_token_id", 259}};
   std::vector<std::pair<std::string, bool>> flags;
-  std::string huggingface_json;
+  std::string huggingface_json, chat_template;
   uint64_t embedding_rows = 0;
   std::optional<uint64_t> cut_to_bytes;  // truncates the file between opening it and reading its vocabulary
 
@@ -61,6 +61,7 @@ struct GgufVocabulary {
     writer.add_strings("tokenizer.ggml.merges", merges);
     for (const auto& [key, id] : ids) writer.add_u32("tokenizer.ggml." + key, id);
     for (const auto& [key, flag] : flags) writer.add_bool("tokenizer.ggml." + key, flag);
+    if (!chat_template.empty()) writer.add_string("tokenizer.chat_template", chat_template);
     if (!huggingface_json.empty()) writer.add_string("tokenizer.huggingface.json", huggingface_json);
     if (embedding_rows > 0) {
       add_tensor_of(writer, "token_embd.weight", DType::kF32, {{embedding_rows, 32}, 2},
@@ -161,27 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileGguf,
     testing::ValuesIn(std::vector<HostileVocabulary>{
         {"MoreTokensThanEmbeddingRows", ErrorCode::kBadVocab, "260 rows", [](auto& v) { v.embedding_rows = 260; }},
-        {"BosOutOfRange", ErrorCode::kBadVocab, "bos_token_id is 261",
-         [](auto& v) {
-           v.ids = {{"bos_token_id", 261}};
-         }},
-        {"EosOutOfRange", ErrorCode::kBadVocab, "eos_token_id is 4294967295",
-         [](auto& v) {
-           v.ids = {{"eos_token_id", UINT32_MAX}};
-         }},
-        {"EotOutOfRange", ErrorCode::kBadVocab, "eot_token_id",
-         [](auto& v) {
-           v.ids = {{"eot_token_id", 9999}};
-         }},
-        {"TwoTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 1); }},
-        {"TwoControlTokensOfOneText", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("<|im_end|>", 3); }},
-        {"AControlTokenWithTheTextOfAnotherToken", ErrorCode::kBadVocab, "twice", [](auto& v) { v.add("he", 3); }},
-        {"EmptyToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.tokens[7].clear(); }},
-        {"EmptyControlToken", ErrorCode::kBadVocab, "empty", [](auto& v) { v.add("", 3); }},
         {"TokenOfAMegabyte", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1 << 20, 'x'), 1); }},
-        {"LongControlToken", ErrorCode::kBadVocab, "bytes", [](auto& v) { v.add(std::string(1025, 'x'), 3); }},
         {"TypesAreTooFew", ErrorCode::kBadVocab, "260 entries for 261 tokens", [](auto& v) { v.types.pop_back(); }},
-        {"TypeIsUnknown", ErrorCode::kBadVocab, "unknown type 7", [](auto& v) { v.types[3] = 7; }},
         {"NoTokens", ErrorCode::kBadVocab, "0 entries", [](auto& v) { v.tokens.clear(); }},
         {"MergeNamesAMissingToken", ErrorCode::kBadMerge, "'xyz'", [](auto& v) { v.merges.push_back("h xyz"); }},
         {"MergeOfAMissingResult", ErrorCode::kBadMerge, "'hl'", [](auto& v) { v.merges.push_back("h l"); }},
@@ -191,20 +173,164 @@ INSTANTIATE_TEST_SUITE_P(
         {"MergeIntoItself", ErrorCode::kBadMerge, "empty side", [](auto& v) { v.merges.push_back("h "); }},
         {"MergeOfACharacterOutsideTheAlphabet", ErrorCode::kBadMerge, "lacks",
          [](auto& v) { v.merges.push_back("\u4E00 h"); }},
-        {"ByteTokenMinusOne", ErrorCode::kBadByteToken, "<0x-1>", [](auto& v) { v.add("<0x-1>", 6); }},
-        {"ByteTokenOfNoDigits", ErrorCode::kBadByteToken, "<0xZZ>", [](auto& v) { v.add("<0xZZ>", 6); }},
-        {"ByteTokenTooLarge", ErrorCode::kBadByteToken, "<0x100>", [](auto& v) { v.add("<0x100>", 6); }},
         {"UnknownModel", ErrorCode::kUnsupported, "'rwkv'", [](auto& v) { v.model = "rwkv"; }},
         {"UnknownPretokenizer", ErrorCode::kUnsupported, "'new-one'", [](auto& v) { v.pre = "new-one"; }},
         {"NoModel", ErrorCode::kMissingKey, "tokenizer.ggml.model", [](auto& v) { v.model.clear(); }},
-        {"NoPretokenizer", ErrorCode::kMissingKey, "tokenizer.ggml.pre", [](auto& v) { v.pre.clear(); }},
-        {"AddsABosThatIsNotNamed", ErrorCode::kMissingKey, "add_bos_token",
-         [](auto& v) {
-           v.ids.clear();
-           v.flags = {{"add_bos_token", true}};
-         }},
     }),
     [](const auto& hostile) { return hostile.param.name; });
+
+// Each gives a good vocabulary one defect that costs a warning.
+struct BlemishedVocabulary {
+  const char* name;
+  const char* words;  // in the warning
+  std::function<void(GgufVocabulary&)> breaks;
+  std::string text;  // in a template
+  Tokens ids;
+};
+void PrintTo(const BlemishedVocabulary& blemished, std::ostream* out) { *out << blemished.name; }
+
+class LoadBlemishedGguf : public testing::TestWithParam<BlemishedVocabulary> {};
+
+TEST_P(LoadBlemishedGguf, LoadsWithAWarning) {
+  GgufVocabulary v;
+  GetParam().breaks(v);
+  const auto tokenizer = v.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  ASSERT_EQ((*tokenizer)->warnings().size(), 1u);
+  const std::string& warning = (*tokenizer)->warnings().front();
+  EXPECT_THAT(warning, HasSubstr("model.gguf: "));
+  EXPECT_THAT(warning, HasSubstr(GetParam().words));
+  EXPECT_LT(warning.size(), 1'000u);
+  EXPECT_EQ(all_ids(**tokenizer, GetParam().text), GetParam().ids);
+  for (size_t id = 0; id < v.tokens.size(); ++id) {
+    const auto token = static_cast<TokenId>(id);
+    EXPECT_EQ((*tokenizer)->token_bytes(token).empty(), v.tokens[id].empty()) << id;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LoadBlemishedGguf,
+    testing::ValuesIn(std::vector<BlemishedVocabulary>{
+        {"BosOutOfRange", "bos_token_id is 261", [](auto& v) { v.ids[0].second = 261; }, "he", {256}},
+        {"EosOutOfRange", "eos_token_id is 4294967295", [](auto& v) { v.ids[1].second = UINT32_MAX; }, "he", {256}},
+        {"EotOutOfRange",
+         "eot_token_id is 9999",
+         [](auto& v) {
+           v.ids.push_back({"eot_token_id", 9999});
+         },
+         "he",
+         {256}},
+        {"TwoTokensOfOneText",
+         "the text of an earlier token: 1, the first is 261 'he'",
+         [](auto& v) { v.add("he", 1); },
+         "he",
+         {256}},
+        {"ManyTokensOfOneText",
+         "the text of an earlier token: 500, the first is 261 'he'",
+         [](auto& v) {
+           for (int i = 0; i < 500; ++i) v.add("he", 1);
+         },
+         "he",
+         {256}},
+        {"TwoControlTokensOfOneText",
+         "the text of an earlier token",
+         [](auto& v) { v.add("<|im_end|>", 3); },
+         "<|im_end|>",
+         {259}},
+        {"AControlTokenWithTheTextOfAnotherToken",
+         "the text of an earlier token",
+         [](auto& v) { v.add("he", 3); },
+         "he",
+         {261}},
+        {"MergesOfALostText",
+         "the text of an earlier token: 1",
+         [](auto& v) { v.tokens[257] = "he"; },
+         "hell",
+         {256, 'l', 'l'}},
+        {"EmptyToken", "without text: 1, the first is 7", [](auto& v) { v.tokens[7].clear(); }, "he", {256}},
+        {"EmptyControlToken", "without text: 1, the first is 261", [](auto& v) { v.add("", 3); }, "he", {256}},
+        {"LongControlToken",
+         "too long to be found",
+         [](auto& v) { v.add(std::string(1025, 'x'), 3); },
+         "xx",
+         {'x', 'x'}},
+        {"TypeIsUnknown", "unknown type: 1, the first is 256 'he'", [](auto& v) { v.types[256] = 7; }, "he", {256}},
+        {"ByteTokenMinusOne", "do not name a byte", [](auto& v) { v.add("<0x-1>", 6); }, "he", {256}},
+        {"ByteTokenOfNoDigits", "do not name a byte", [](auto& v) { v.add("<0xZZ>", 6); }, "he", {256}},
+        {"ByteTokenTooLarge", "do not name a byte", [](auto& v) { v.add("<0x100>", 6); }, "he", {256}},
+        {"TurnEndTypedNormal",
+         "types otherwise: 1, the first is 259 '<|im_end|>'",
+         [](auto& v) { v.types[259] = 1; },
+         "he",
+         {256}},
+        {"TurnEndTypedUserDefined",
+         "types otherwise: 1",
+         [](auto& v) { v.types[259] = 4; },
+         "he<|im_end|>",
+         {256, 259}},
+        {"ControlTokensOfTheTemplateTypedUserDefined",
+         "types otherwise: 2, the first is 258 '<|im_start|>'",
+         [](auto& v) {
+           v.types[258] = v.types[259] = 4;
+           v.chat_template = "<|im_start|>{{ x }}";
+         },
+         "<|im_start|>he",
+         {258, 256}},
+        {"NoTypes",
+         "token_type is missing",
+         [](auto& v) { v.types.clear(); },
+         "<|im_start|>he<|im_end|>",
+         {258, 256, 259}},
+        {"NoPretokenizer", "tokenizer.ggml.pre is missing", [](auto& v) { v.pre.clear(); }, "he", {256}},
+        {"AddsABosThatIsNotNamed",
+         "add_bos_token is true",
+         [](auto& v) {
+           v.ids.erase(v.ids.begin());
+           v.flags = {{"add_bos_token", true}};
+         },
+         "he",
+         {256}},
+    }),
+    [](const auto& blemished) { return blemished.param.name; });
+
+TEST(LoadGguf, ControlTokensOfAnotherTypeEndTurnsAndStayOutOfMessages) {
+  for (const int type : {1, 4}) {
+    GgufVocabulary v;
+    v.types[259] = type;
+    v.ids[1].second = 258;
+    const auto tokenizer = v.load();
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    EXPECT_THAT((*tokenizer)->end_of_turn(), testing::UnorderedElementsAre(258, 259));
+    EXPECT_TRUE((*tokenizer)->is_special(259));
+    const Tokens ids = (*tokenizer)->encode("<|im_end|>", TextOrigin::kInput);
+    EXPECT_EQ(std::ranges::count(ids, 259), 0);
+  }
+}
+
+// Words that only look like control tokens, and markup that models write, keep their type.
+TEST(LoadGguf, OtherTextsKeepTheirType) {
+  GgufVocabulary v;
+  v.chat_template = "<tool_call>a|b <|> <b> </s> <|two words|>";
+  for (const char* text : {"<tool_call>", "</s>", "<|>", "<b>", "<|two words|>", "<|elsewhere|>"}) v.add(text, 1);
+  const auto tokenizer = v.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  for (TokenId id = 260; id < 267; ++id) EXPECT_FALSE((*tokenizer)->is_special(id)) << id;
+  EXPECT_TRUE((*tokenizer)->warnings().empty());
+}
+
+// llama.cpp's rule for files from before the key exist.
+TEST(LoadGguf, WithoutAPretokenizerTextsAreSplitAsDefault) {
+  GgufVocabulary without, with;
+  without.pre.clear();
+  with.pre = "default";
+  const auto a = without.load(), b = with.load();
+  ASSERT_TRUE(a.ok() && b.ok());
+  std::mt19937_64 random(test_seed());
+  for (int i = 0; i < 200; ++i) {
+    const std::string text = random_text(random, i % 2 == 0);
+    EXPECT_EQ(all_ids(**a, text), all_ids(**b, text)) << text;
+  }
+}
 
 TEST(LoadGguf, EmbeddingRowsWithoutTokensArePadding) {
   GgufVocabulary v;
@@ -283,17 +409,9 @@ INSTANTIATE_TEST_SUITE_P(
         {"IdIsNegative", ErrorCode::kBadVocab, "-1", [](Json& j) { j["model"]["vocab"]["zzz"] = -1; }},
         {"IdIsHuge", ErrorCode::kBadVocab, "4000000000", [](Json& j) { j["model"]["vocab"]["zzz"] = 4'000'000'000; }},
         {"IdIsNoNumber", ErrorCode::kBadVocab, "'zzz'", [](Json& j) { j["model"]["vocab"]["zzz"] = "7"; }},
-        {"TwoTokensOfOneId", ErrorCode::kBadVocab, "two tokens", [](Json& j) { j["model"]["vocab"]["zzz"] = 3; }},
-        {"EmptyToken", ErrorCode::kBadVocab, "empty", [](Json& j) { j["model"]["vocab"][""] = 500; }},
-        {"AddedTokenTwice", ErrorCode::kBadVocab, "twice",
-         [](Json& j) { j["added_tokens"].push_back(Json(j["added_tokens"][0])); }},
         {"AddedTokenWithoutContent", ErrorCode::kBadVocab, "no content",
          [](Json& j) {
            j["added_tokens"].push_back(Json{{"id", 1}});
-         }},
-        {"EmptyAddedToken", ErrorCode::kBadVocab, "empty",
-         [](Json& j) {
-           j["added_tokens"].push_back(Json{{"id", 1}, {"content", ""}});
          }},
         {"MergesAreNoArray", ErrorCode::kBadMerge, "not an array", [](Json& j) { j["model"]["merges"] = "a b"; }},
         {"MergeOfThree", ErrorCode::kBadMerge, "not a pair", [](Json& j) { j["model"]["merges"].push_back("a b c"); }},
@@ -487,6 +605,87 @@ TEST(LoadJson, AddedTokensAreNumberedAfterTheVocabulary) {
   const auto tokenizer = load_json(json.dump());
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   EXPECT_EQ((*tokenizer)->find_token("<new>"), n);
+}
+
+TEST(LoadJson, DefectsOfSingleTokensAreWarnings) {
+  struct Row {
+    const char* words;  // nullptr: no warning
+    std::function<void(Json&)> breaks;
+  };
+  const Row kRows[] = {
+      {"with the id of an earlier token: 1, the first is 3 'zzz'", [](Json& j) { j["model"]["vocab"]["zzz"] = 3; }},
+      {"without text: 1, the first is 500", [](Json& j) { j["model"]["vocab"][""] = 500; }},
+      {"types otherwise: 1",
+       [](Json& j) {
+         for (Json& token : j["added_tokens"]) {
+           if (token["content"] == "<|im_end|>") token["special"] = false;
+         }
+       }},
+      {nullptr, [](Json& j) { j["added_tokens"].push_back(Json(j["added_tokens"][0])); }},
+      {nullptr,
+       [](Json& j) {
+         j["added_tokens"].push_back(Json{{"id", 1}, {"content", ""}});
+       }},
+      {nullptr, [](Json& j) { j["added_tokens"][0]["id"] = 99'999; }},
+  };
+  for (const Row& row : kRows) {
+    Json json = golden_json();
+    row.breaks(json);
+    const auto tokenizer = load_json(json.dump());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    const Tokens ids = all_ids(**tokenizer, "a<|im_end|>b");
+    EXPECT_EQ(ids.size(), 3u);
+    EXPECT_EQ((*tokenizer)->decode(ids), "a<|im_end|>b");
+    ASSERT_EQ((*tokenizer)->warnings().size(), row.words == nullptr ? 0u : 1u);
+    if (row.words != nullptr) {
+      EXPECT_THAT((*tokenizer)->warnings()[0], HasSubstr(row.words));
+    }
+  }
+}
+
+// transformers adds the special tokens that other files name and tokenizer.json lacks.
+TEST(LoadJson, SpecialTokensOfOtherFilesAreAdded) {
+  Json json = golden_json();
+  Json& added = json["added_tokens"];
+  const size_t n_vocabulary = json["model"]["vocab"].size();
+  for (size_t i = added.size(); i-- > 0;) {
+    if (added[i]["content"] == "<|im_end|>") added.erase(i);
+  }
+  json["model"]["vocab"]["<|im_end|>"] = n_vocabulary;
+  json["post_processor"] = nullptr;
+  const auto id = static_cast<TokenId>(n_vocabulary);
+  const std::pair<const char*, const char*> kFiles[] = {
+      {"special_tokens_map.json", R"({"eos_token": "<|im_end|>", "bos_token": {"content": "a"}})"},
+      {"special_tokens_map.json", R"({"additional_special_tokens": ["<|im_end|>", 7, {"content": null}]})"},
+      {"tokenizer_config.json", R"({"eos_token": {"content": "<|im_end|>"}})"},
+      {"tokenizer_config.json", R"({"added_tokens_decoder": {"7": {"content": "<|im_end|>", "special": true}}})"},
+      {"tokenizer_config.json", R"({"extra_special_tokens": {"x_token": "<|im_end|>"}})"},
+  };
+  for (const auto& [name, text] : kFiles) {
+    SCOPED_TRACE(text);
+    const auto tokenizer = load_tokenizer(MemoryModelFile({{"tokenizer.json", json.dump()}, {name, text}}));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    EXPECT_EQ(all_ids(**tokenizer, "<|im_end|>"), Tokens{id});
+    EXPECT_TRUE((*tokenizer)->is_special(id));
+    EXPECT_NE((*tokenizer)->encode("<|im_end|>", TextOrigin::kInput), Tokens{id});
+  }
+  // A text that the model lacks has no id of its own, and a file that cannot be read is a warning.
+  for (const auto& [name, text] : {std::pair("added_tokens.json", R"({"<new>": 7, "": 8, "<x>": -1, "<y>": 1e300})"),
+                                   std::pair("special_tokens_map.json", R"({"pad_token": "<pad>", "eos_token": 7})"),
+                                   std::pair("special_tokens_map.json", "{"), std::pair("added_tokens.json", "[1]")}) {
+    SCOPED_TRACE(text);
+    const auto tokenizer = load_tokenizer(MemoryModelFile({{"tokenizer.json", golden_json().dump()}, {name, text}}));
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+    EXPECT_EQ((*tokenizer)->vocab_size(), (*load_json(golden_json().dump()))->vocab_size());
+    EXPECT_EQ((*tokenizer)->warnings().size(), text == std::string("{") ? 1u : 0u);
+  }
+}
+
+TEST(LoadJson, EndOfTurnIdsThatAreNoTokensAreWarnings) {
+  const auto tokenizer = load_json(golden_json().dump(), "", R"({"eos_token_id": [423, -1, 99999, "x", null, 1.5]})");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
+  EXPECT_EQ((*tokenizer)->warnings().size(), 2u);
+  EXPECT_EQ(std::ranges::count((*tokenizer)->end_of_turn(), 423), 1);
 }
 
 TEST(LoadJson, ADirectoryWithoutTokenizerJsonIsAnError) {

@@ -131,6 +131,31 @@ TEST_F(GgufReader, TensorShapesAreOutermostFirst) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(file->find_tensor("b")->data.data()) % 32, 0u);
 }
 
+// ggml reads a missing dimension as 1, and some writers write all four.
+TEST_F(GgufReader, OuterDimensionsOfOneAreDropped) {
+  const std::pair<Shape, const char*> kShapes[] = {
+      {{{1, 1, 2, 3}, 4}, "[2, 3]"}, {{{1, 1, 1, 6}, 4}, "[6]"}, {{{1, 2, 1, 3}, 4}, "[2, 1, 3]"},
+      {{{1, 6}, 2}, "[1, 6]"},       {{{1}, 1}, "[1]"},          {{{1, 1, 1, 1}, 4}, "[1]"},
+      {{{1, 1, 0, 3}, 4}, "[0, 3]"}};
+  for (const auto& [shape, shown] : kShapes) {
+    GgufWriter writer;
+    add_tensor_of(writer, "a", DType::kF32, shape, std::vector<float>(shape.elements()));
+    const auto file = open(writer);
+    EXPECT_EQ(file->find_tensor("a")->shape.to_string(), shown);
+  }
+}
+
+TEST_F(GgufReader, IntegersMayBeTruthValues) {
+  GgufWriter writer;
+  writer.add_u32("on", 1);
+  writer.add_i32("off", 0);
+  writer.add_i32("other", -1);
+  const auto file = open(writer);
+  EXPECT_TRUE(**file->get_bool("on"));
+  EXPECT_FALSE(**file->get_bool("off"));
+  EXPECT_EQ(file->get_bool("other").status().code(), ErrorCode::kBadType);
+}
+
 TEST_F(GgufReader, ReadsTheAlignmentOfTheFile) {
   for (const uint64_t alignment : {uint64_t{1}, uint64_t{8}, uint64_t{64}, uint64_t{4096}}) {
     GgufWriter w(alignment);

@@ -165,6 +165,22 @@ TEST(SafetensorsHeader, TensorsAreInTheOrderOfTheirData) {
   EXPECT_EQ(header->tensors[1].name, "b");
 }
 
+// As the reference does, which leaves white space to its parser of JSON.
+TEST(SafetensorsHeader, WhiteSpaceAfterTheHeaderIsPadding) {
+  for (const std::string padding : {"", " ", "\n", "\t\r\n  ", "\n\n\n\n"}) {
+    for (const std::string metadata : {"", R"("__metadata__": null)", R"("__metadata__": {})"}) {
+      const std::string file = safetensors_bytes("{" + metadata + "}" + padding, "");
+      const auto header = parse_safetensors_header(std::as_bytes(std::span(file)), "x");
+      EXPECT_TRUE(header.ok()) << header.status().message();
+    }
+  }
+  for (const std::string& text : {std::string("{}\0", 3), std::string("{}\v"), std::string("{}x"), std::string("\n{}"),
+                                  std::string(R"({"__metadata__": 7})"), std::string(R"({"__metadata__": [null]})")}) {
+    const std::string file = safetensors_bytes(text, "");
+    EXPECT_FALSE(parse_safetensors_header(std::as_bytes(std::span(file)), "x").ok()) << text;
+  }
+}
+
 TEST(SafetensorsHeader, AcceptsAFileWithoutTensors) {
   EXPECT_TRUE(parse(safetensors_bytes("{}", "")).ok());
   EXPECT_TRUE(parse(safetensors_bytes("{}    ", "")).ok());

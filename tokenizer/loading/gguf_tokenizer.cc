@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -24,11 +26,17 @@ Status missing(const ModelFile& file, std::string_view key) {
   return error(file, ErrorCode::kMissingKey, std::string(key) + " is missing");
 }
 
-Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
+// Files from before the key exist: without it llama.cpp splits as "default" says, which may not be how the model was
+// trained.
+Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.pre";
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(kKey));
-  if (!name) return missing(file, kKey);
-  const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(*name);
+  const bool named = name && !name->empty();
+  if (!named) {
+    builder.warn(std::string(kKey) + " is missing, texts are split by the pre-tokenizer 'default'; answers may be " +
+                 "worse than those of a file that names its own");
+  }
+  const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(named ? *name : "default");
   if (family == nullptr) {
     return error(file, ErrorCode::kUnsupported, "the pre-tokenizer " + in_quotes(*name) + " is not supported");
   }
@@ -38,10 +46,12 @@ Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file) {
 // Checks that the embedding has a row for every token. Rows beyond the vocabulary are padding.
 Status check_embedding(const ModelFile& file, size_t n_tokens) {
   const TensorView* embedding = file.find_tensor("token_embd.weight");
-  if (embedding == nullptr || embedding->shape.rank < 2 || embedding->shape[0] >= n_tokens) return {};
+  if (embedding == nullptr || embedding->shape.rank < 2) return {};
+  const uint64_t n_rows = embedding->shape[embedding->shape.rank - 2];
+  if (n_rows >= n_tokens) return {};
   return error(file, ErrorCode::kBadVocab,
                "the vocabulary has " + std::to_string(n_tokens) + " tokens, token_embd.weight only " +
-                   std::to_string(embedding->shape[0]) + " rows");
+                   std::to_string(n_rows) + " rows");
 }
 
 // Phi-3's added tokens strip the white space after them, with three exceptions. GGUF has no key for that, so this
@@ -69,9 +79,7 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
       return builder.add_added_token(
           {.text = std::string(text), .id = id, .special = GgufTokenType{static_cast<int32_t>(type)} != kUserDefined});
     case kByte: return builder.add_byte_token(id, text);
-    default:
-      return builder.error(ErrorCode::kBadVocab,
-                           "token " + std::to_string(id) + " has the unknown type " + std::to_string(type));
+    default: builder.note(TokenDefect::kUnknownType, id, text); return builder.add_model_token(id, text);
   }
 }
 
@@ -87,13 +95,73 @@ Status check_length(const ModelFile& file, std::string_view key, const std::opti
 
 constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
+constexpr std::string_view kUnknownKey = "tokenizer.ggml.unknown_token_id";
 
-// Returns the type of each token. Without the key all tokens are normal. The file's list may be longer, for padding
-// tokens.
-Result<std::vector<int64_t>> read_types(const ModelFile& file, size_t n_tokens) {
+// Keys of special tokens, and their ids in SentencePiece's vocabularies that do not name them.
+constexpr std::pair<std::string_view, int64_t> kSpecialIds[] = {{kUnknownKey, 0},
+                                                                {"tokenizer.ggml.bos_token_id", 1},
+                                                                {"tokenizer.ggml.eos_token_id", 2},
+                                                                {"tokenizer.ggml.eot_token_id", -1},
+                                                                {"tokenizer.ggml.eom_token_id", -1}};
+
+// Returns the words of a template that are written like control tokens.
+std::unordered_set<std::string_view> control_words(std::string_view source) {
+  constexpr size_t kMaxBytes = 128;
+  std::unordered_set<std::string_view> words;
+  for (size_t begin = source.find('<'); begin != source.npos; begin = source.find('<', begin + 1)) {
+    const std::string_view rest = source.substr(begin, kMaxBytes);
+    const std::string_view word = rest.substr(0, rest.find('>') + 1);  // empty without '>'
+    if (looks_like_control(word)) words.insert(word);
+  }
+  return words;
+}
+
+// Makes tokens that the file types as normal or user-defined control tokens, if their text ends turns in some model or
+// the chat template writes them like control tokens. A normal token stays one in the text of a template, where the file
+// does not expect it whole; it ends turns, and no message becomes it.
+Status set_control_types(const ModelFile& file, const std::vector<std::string_view>& tokens, bool has_types,
+                         std::vector<int64_t>& types, TokenizerBuilder& builder) {
+  TRY_ASSIGN(const std::optional<std::string_view> chat_template, file.get_string("tokenizer.chat_template"));
+  const std::unordered_set<std::string_view> written = control_words(chat_template.value_or(""));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string_view text = tokens[i];
+    const bool is_normal = types[i] == static_cast<int64_t>(kNormal);
+    if (!is_normal && types[i] != static_cast<int64_t>(kUserDefined)) continue;
+    if (!text.starts_with('<') && !text.ends_with(']') && !text.ends_with('>')) continue;  // most tokens, cheaply
+    if (!is_turn_end(text) && (!written.contains(text) || (is_normal && has_types))) continue;
+    if (is_normal && has_types) {
+      builder.pipeline().special[i] = true;
+    } else {
+      types[i] = static_cast<int64_t>(kControl);
+    }
+    if (has_types) builder.note(TokenDefect::kWrongType, static_cast<TokenId>(i), text);
+  }
+  return {};
+}
+
+// By token id. Without the key, byte tokens of `has_bytes` vocabularies are recognised by their text, the special
+// tokens by the keys that name them, and all others are normal. Padding tokens may follow in the file.
+Result<std::vector<int64_t>> read_types(const ModelFile& file, const std::vector<std::string_view>& tokens,
+                                        bool has_bytes, TokenizerBuilder& builder) {
   TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
-  if (!types) return std::vector<int64_t>(n_tokens, static_cast<int64_t>(kNormal));
-  types->resize(n_tokens);
+  const bool has_types = types.has_value();
+  if (!has_types) {
+    types.emplace(tokens.size(), static_cast<int64_t>(kNormal));
+    for (size_t i = 0; has_bytes && i < tokens.size(); ++i) {
+      if (TokenizerBuilder::parse_byte_token(tokens[i])) (*types)[i] = static_cast<int64_t>(kByte);
+    }
+    for (const auto& [key, usual] : kSpecialIds) {
+      TRY_ASSIGN(const std::optional<int64_t> named, file.get_int(key));
+      const int64_t id = named.value_or(has_bytes ? usual : -1);
+      if (id < 0 || static_cast<uint64_t>(id) >= tokens.size()) continue;
+      if (!named && !tokens[static_cast<size_t>(id)].starts_with('<')) continue;
+      const bool is_unknown = key == kUnknownKey;
+      (*types)[static_cast<size_t>(id)] = static_cast<int64_t>(is_unknown ? kUnknown : kControl);
+    }
+    builder.warn(std::string(kTypesKey) + " is missing, control tokens are recognised by their texts");
+  }
+  types->resize(tokens.size());
+  TRY(set_control_types(file, tokens, has_types, *types, builder));
   return *std::move(types);
 }
 
@@ -114,7 +182,8 @@ Result<std::vector<std::string_view>> without_padding(const ModelFile& file, std
 
 template <typename Builder>
 Status add_tokens(const ModelFile& file, Builder& builder, const std::vector<std::string_view>& tokens) {
-  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
+  constexpr bool kHasBytes = std::is_same_v<Builder, PieceBuilder>;
+  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens, kHasBytes, builder));
   for (size_t i = 0; i < tokens.size(); ++i) {
     TRY(add_token(builder, static_cast<TokenId>(i), tokens[i], types[i]));
   }
@@ -146,24 +215,23 @@ Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& bu
   return builder.add_merges(sides);
 }
 
-Result<std::optional<TokenId>> read_id(const ModelFile& file, const TokenizerBuilder& builder, std::string_view key) {
+// Warns of an id that is not in the vocabulary, and reads it as missing.
+Result<std::optional<TokenId>> read_id(const ModelFile& file, TokenizerBuilder& builder, std::string_view key) {
   TRY_ASSIGN(const std::optional<int64_t> id, file.get_int(key));
-  if (!id) return std::optional<TokenId>();
-  TRY_ASSIGN(const TokenId checked, builder.checked_id(*id, key));
-  return std::optional<TokenId>(checked);
+  return id ? builder.usable_id(*id, key) : std::nullopt;
 }
 
 // Adds `id` before or after every text if the file's key requires it, or, without the key, if the family does by
 // default.
 Status add_around(const ModelFile& file, std::string_view key, bool by_default, std::optional<TokenId> id,
-                  Tokens& around) {
+                  TokenizerBuilder& builder, Tokens& around) {
   TRY_ASSIGN(const std::optional<bool> wanted, file.get_bool(key));
   if (!wanted.value_or(by_default)) return {};
-  if (!id) {
-    if (!wanted) return {};
-    return error(file, ErrorCode::kMissingKey, std::string(key) + " is true, but the file does not name that token");
+  if (id) {
+    around.push_back(*id);
+  } else if (wanted) {
+    builder.warn(std::string(key) + " is true, but the file does not name that token; none is added");
   }
-  around.push_back(*id);
   return {};
 }
 
@@ -188,13 +256,13 @@ Status read_special_ids(const ModelFile& file, const Defaults& defaults, Tokeniz
     TRY_ASSIGN(const std::optional<TokenId> id, read_id(file, builder, key));
     if (id) spec.end_of_turn.push_back(*id);
   }
-  TRY(add_around(file, "tokenizer.ggml.add_bos_token", defaults.add_bos, spec.bos, spec.prefix));
-  return add_around(file, "tokenizer.ggml.add_eos_token", defaults.add_eos, spec.eos, spec.suffix);
+  TRY(add_around(file, "tokenizer.ggml.add_bos_token", defaults.add_bos, spec.bos, builder, spec.prefix));
+  return add_around(file, "tokenizer.ggml.add_eos_token", defaults.add_eos, spec.eos, builder, spec.suffix);
 }
 
 Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file, const std::vector<std::string_view>& tokens) {
-  TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file));
   ByteLevelBuilder builder(file.path(), tokens.size());
+  TRY_ASSIGN(const PretokenizerFamily* family, read_pretokenizer(file, builder));
   TRY(add_tokens(file, builder, tokens));
   TRY(add_merges(file, 0, builder));
   ByteLevelSpec& spec = builder.spec();
@@ -238,7 +306,7 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
   CharBpeModel& bpe = builder.bpe();
   bpe.byte_fallback = true;
   bpe.fuse_unknown = true;
-  TRY_ASSIGN(const std::optional<TokenId> unknown, read_id(file, builder, "tokenizer.ggml.unknown_token_id"));
+  TRY_ASSIGN(const std::optional<TokenId> unknown, read_id(file, builder, kUnknownKey));
   if (!unknown && otherwise && static_cast<size_t>(*otherwise) >= bpe.written.size()) otherwise.reset();
   bpe.unknown = unknown ? *unknown : otherwise.value_or(kNoToken);
   if (bpe.unknown != kNoToken || !builder.lacks_bytes()) return {};
@@ -246,11 +314,18 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
                "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token can replace them");
 }
 
-// Loads SentencePiece's BPE, which has scores in place of merges.
+// Loads SentencePiece's BPE, which has scores in place of merges. Without scores all tokens have the same score, as in
+// llama.cpp.
 Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
-  TRY_ASSIGN(const std::vector<double> scores, read_scores(file, tokens.size()));
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, true));
+  std::vector<double> scores(tokens.size());
+  if (file.has(kScoresKey)) {
+    TRY_ASSIGN(scores, read_scores(file, tokens.size()));
+  } else {
+    builder->warn(std::string(kScoresKey) + " is missing, neighbours merge from the left; texts are split into other " +
+                  "tokens than in training");
+  }
   TRY(builder->add_scores(scores));
   TRY(read_unknown(file, *builder, 0));
   TRY(read_special_ids(file, {.add_bos = true, .bos = 1, .eos = 2}, *builder));
@@ -314,11 +389,11 @@ Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
 // Only the scores of normal tokens are used.
 Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(std::vector<double> scores, read_scores(file, tokens.size()));
-  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens.size()));
-  const auto is = [&types](size_t i, GgufTokenType type) { return types[i] == static_cast<int64_t>(type); };
-  bool has_bytes = false;
-  for (size_t i = 0; i < tokens.size(); ++i) has_bytes |= is(i, kByte);
+  TRY_ASSIGN(const std::optional<std::vector<int64_t>> listed, file.get_ints(kTypesKey));
+  const bool has_bytes = listed && std::ranges::find(*listed, static_cast<int64_t>(kByte)) != listed->end();
   PieceBuilder builder(file.path(), tokens.size(), PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, has_bytes});
+  TRY_ASSIGN(const std::vector<int64_t> types, read_types(file, tokens, has_bytes, builder));
+  const auto is = [&types](size_t i, GgufTokenType type) { return types[i] == static_cast<int64_t>(type); };
   for (size_t i = 0; i < tokens.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
     if (is(i, kUnused)) {
@@ -332,7 +407,6 @@ Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std
     TRY(add_token(builder, id, tokens[i], types[i]));
   }
   TRY(read_unigram_pipeline(file, builder.spec()));
-  constexpr std::string_view kUnknownKey = "tokenizer.ggml.unknown_token_id";
   TRY_ASSIGN(const std::optional<TokenId> unknown, read_id(file, builder, kUnknownKey));
   TRY(builder.use_unigram(std::move(scores), unknown.value_or(2), kUnknownKey, has_bytes));
   TRY(read_special_ids(file, {.add_eos = true, .eos = 1}, builder));

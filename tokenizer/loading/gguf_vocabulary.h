@@ -39,15 +39,4 @@ Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& o
 // in a text, and texts of random tokens. Errors: kUnsupported, naming the text or token; those of load_tokenizer().
 Status check_same_tokenizer(const ModelFile& wanted, const ModelFile& got);
 
-// --- The source of a model's chat template, and the special tokens that it can use. model/load_model.h compiles it.
-
-struct ChatTemplateText {
-  std::string source;
-  Json variables = Json::object();  // texts of the file's special tokens: bos_token, eos_token ...
-};
-
-// Reads GGUF's tokenizer.chat_template, or chat_template.jinja or tokenizer_config.json beside the weights. Returns
-// nullopt if the model has no template. Errors: those of the file and of its JSON.
-Result<std::optional<ChatTemplateText>> find_chat_template(const ModelFile& file);
-
 }  // namespace ibid

@@ -3,14 +3,15 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/text.h"
 #include "tokenizer/loading/json_tokenizer.h"
+#include "tokenizer/loading/special_tokens.h"
 #include "tokenizer/loading/tokenizer_builder.h"
 #include "tokenizer/loading/tokenizer_loaders.h"
-#include "weights/model_json.h"
 
 namespace ibid {
 namespace {
@@ -68,44 +69,90 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
   return out;
 }
 
-// Returns the added tokens with the ids assigned to them: the id of the model's token of the same text, else the next
-// free id. The file's "id" is ignored (AddedVocabulary::add_tokens of the reference).
-Result<std::vector<AddedToken>> read_added(const JsonSource& source, const Json& root,
-                                           std::span<const VocabularyEntry> vocabulary) {
-  std::vector<AddedToken> out;
-  const Json* list = json_member(root, "added_tokens");
-  if (list == nullptr) return out;
-  if (!list->is_array()) return source.error(ErrorCode::kBadVocab, "added_tokens is not an array");
-  std::unordered_map<std::string_view, TokenId> wanted;  // text of an added token -> id of the model's token
-  for (const Json& entry : *list) {
-    const Json* content = json_member(entry, "content");
-    if (content == nullptr || !content->is_string()) {
-      return source.error(ErrorCode::kBadVocab, "an added token has no content");
-    }
-    if (!wanted.emplace(content->get_ref<const std::string&>(), kNoToken).second) {
-      return source.error(ErrorCode::kBadVocab,
-                          "the added token " + in_quotes(content->get_ref<const std::string&>()) + " appears twice");
-    }
+// The number of rows of the embedding, if the file says it.
+std::optional<int64_t> embedding_rows(const ModelFile& file) {
+  const TensorView* embedding = file.find_tensor("token_embd.weight");
+  if (embedding != nullptr && embedding->shape.rank >= 2) {
+    return static_cast<int64_t>(embedding->shape[embedding->shape.rank - 2]);
   }
-  for (const VocabularyEntry& entry : vocabulary) {
-    if (const auto added = wanted.find(entry.text); added != wanted.end()) added->second = entry.id;
+  for (const char* key : {"vocab_size", "text_config.vocab_size"}) {
+    if (const auto rows = file.get_int(key); rows.ok() && *rows) return **rows;
   }
-  const auto n_model = static_cast<TokenId>(vocabulary.size());
-  TokenId next = n_model;
-  for (const Json& entry : *list) {
+  return std::nullopt;
+}
+
+// Assigns ids to added tokens: the id of the model's token of the same text, else the next free one; "id" is ignored
+// (AddedVocabulary::add_tokens of the reference).
+class AddedReader {
+ public:
+  AddedReader(const JsonSource& source, JsonTokenizer& json, std::optional<int64_t> n_rows)
+      : source_(source), json_(json), n_rows_(n_rows), next_(static_cast<TokenId>(json.vocabulary.size())) {}
+
+  Status read(const Json& root, const SpecialTokens& special) {
+    const Json* list = json_member(root, "added_tokens");
+    if (list != nullptr && !list->is_array()) {
+      return source_.error(ErrorCode::kBadVocab, "added_tokens is not an array");
+    }
+    static const Json kNone = Json::array();
+    for (const Json& entry : list == nullptr ? kNone : *list) {
+      const Json* content = json_member(entry, "content");
+      if (content == nullptr || !content->is_string()) {
+        return source_.error(ErrorCode::kBadVocab, "an added token has no content");
+      }
+      ids_.emplace(content->get_ref<const std::string&>(), kNoToken);
+    }
+    for (const AddedToken& token : special.added) ids_.emplace(token.text, kNoToken);
+    for (const VocabularyEntry& entry : json_.vocabulary) {
+      if (const auto added = ids_.find(entry.text); added != ids_.end()) added->second = entry.id;
+    }
+    for (const Json& entry : list == nullptr ? kNone : *list) add_listed(entry);
+    for (const AddedToken& token : special.added) add_named(token);
+    if (n_beyond_ > 0) {
+      json_.warnings.push_back(source_.name + ": added tokens without a row of the embedding: " +
+                               std::to_string(n_beyond_) + ", the first is " + in_quotes(first_beyond_));
+    }
+    return {};
+  }
+
+ private:
+  void add_listed(const Json& entry) {
     AddedToken token;
     token.text = entry["content"].get<std::string>();
-    token.id = wanted[token.text] == kNoToken ? next : wanted[token.text];
-    next = std::max(next, token.id + 1);
     token.special = json_flag(entry, "special", false);
     token.lstrip = json_flag(entry, "lstrip", false);
     token.rstrip = json_flag(entry, "rstrip", false);
     token.single_word = json_flag(entry, "single_word", false);
     token.normalized = json_flag(entry, "normalized", !token.special);
-    out.push_back(std::move(token));
+    add(std::move(token));
   }
-  return out;
-}
+
+  // A token that is not listed. A new id that is not the one that the files give would be another token of the model.
+  void add_named(const AddedToken& token) {
+    const bool is_new = ids_.at(token.text) == kNoToken;
+    if (!is_new || token.id == next_) add(token);
+  }
+
+  void add(AddedToken token) {
+    if (token.text.empty() || !done_.insert(token.text).second) return;
+    const TokenId known = ids_.at(token.text);
+    token.id = known == kNoToken ? next_ : known;
+    next_ = std::max(next_, token.id + 1);
+    if (known == kNoToken && n_rows_ && token.id >= *n_rows_) {
+      if (n_beyond_++ == 0) first_beyond_ = token.text;
+      return;
+    }
+    json_.added.push_back(std::move(token));
+  }
+
+  const JsonSource& source_;
+  JsonTokenizer& json_;
+  std::optional<int64_t> n_rows_;
+  TokenId next_;
+  std::unordered_map<std::string_view, TokenId> ids_;  // of texts of added tokens: the model's id
+  std::unordered_set<std::string> done_;
+  size_t n_beyond_ = 0;
+  std::string first_beyond_;
+};
 
 Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json& model) {
   const Json* merges = json_member(model, "merges");
@@ -131,37 +178,20 @@ Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json&
 }
 
 // Reads BOS, EOS and other end-of-turn tokens from the files beside tokenizer.json, or from GGUF's keys.
-Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
+Status read_special_ids(const ModelFile& file, const SpecialTokens& special, TokenizerBuilder& builder) {
   PipelineSpec& spec = builder.pipeline();
   for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
     if (file.container() == Container::kGguf) {
       const std::string name = std::string("tokenizer.ggml.") + key + "_id";
       TRY_ASSIGN(const std::optional<int64_t> number, file.get_int(name));
-      if (!number) continue;
-      TRY_ASSIGN(*id, builder.checked_id(*number, name));
+      if (number) *id = builder.usable_id(*number, name);
+    } else if (const std::optional<std::string> text = json_text(special.names, key)) {
+      *id = builder.find_text(*text);
     }
   }
-  if (file.container() == Container::kGguf) return {};
-  TRY_ASSIGN(const std::optional<std::string> config_text, file.companion("tokenizer_config.json"));
-  if (config_text) {
-    TRY_ASSIGN(const Json config, parse_model_json(*config_text, "tokenizer_config.json"));
-    for (const auto& [key, id] : {std::pair("bos_token", &spec.bos), std::pair("eos_token", &spec.eos)}) {
-      const Json* token = json_member(config, key);
-      if (token == nullptr) continue;
-      const std::optional<std::string> text =
-          token->is_string() ? token->get<std::string>() : json_text(*token, "content");
-      if (text) *id = builder.find_text(*text);
-    }
-  }
-  TRY_ASSIGN(const std::optional<std::string> generation_text, file.companion("generation_config.json"));
-  if (!generation_text) return {};
-  TRY_ASSIGN(const Json generation, parse_model_json(*generation_text, "generation_config.json"));
-  const Json* ends = json_member(generation, "eos_token_id");
-  if (ends == nullptr) return {};
-  for (const Json& end : ends->is_array() ? *ends : Json::array({*ends})) {
-    if (!end.is_number_integer()) continue;
-    TRY_ASSIGN(const TokenId id, builder.checked_id(end.get<int64_t>(), "eos_token_id"));
-    spec.end_of_turn.push_back(id);
+  TRY_ASSIGN(const std::vector<int64_t> ends, read_end_ids(file));
+  for (const int64_t end : ends) {
+    if (const std::optional<TokenId> id = builder.usable_id(end, "eos_token_id")) spec.end_of_turn.push_back(*id);
   }
   return {};
 }
@@ -170,8 +200,16 @@ Status read_special_ids(const ModelFile& file, TokenizerBuilder& builder) {
 template <typename Builder>
 Status add_tokens(JsonTokenizer& json, Builder& builder) {
   for (const VocabularyEntry& entry : json.vocabulary) TRY(builder.add_model_token(entry.id, entry.text));
-  for (AddedToken& token : json.added) TRY(builder.add_added_token(std::move(token)));
+  for (AddedToken& token : json.added) {
+    // An added token that ends turns is a control token, whatever the file says: no message may contain it.
+    if (!token.special && is_turn_end(token.text)) {
+      token.special = true;
+      builder.note(TokenDefect::kWrongType, token.id, token.text);
+    }
+    TRY(builder.add_added_token(std::move(token)));
+  }
   PipelineSpec& spec = builder.pipeline();
+  spec.warnings = std::move(json.warnings);
   for (const auto& [ids, around] :
        {std::pair(&json.pipeline.prefix, &spec.prefix), std::pair(&json.pipeline.suffix, &spec.suffix)}) {
     for (const int64_t id : *ids) {
@@ -266,19 +304,22 @@ size_t JsonTokenizer::vocab_size() const {
   return static_cast<size_t>(int64_t{largest} + 1);
 }
 
-Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const JsonDocument& document) {
+Result<JsonTokenizer> read_json_tokenizer(const ModelFile& file, const SpecialTokens& special,
+                                          const JsonDocument& document) {
+  const JsonSource source = json_source(file);
   const Json& root = document.root();
   const Json* model = json_member(root, "model");
   if (model == nullptr) return source.error(ErrorCode::kMissingKey, "model is missing");
   TRY(check_model(source, *model));
-  JsonTokenizer read{*model, {}, {}, {}, {}, {}, {}};
+  JsonTokenizer read{*model, {}, {}, {}, {}, {}, {}, {}};
+  read.warnings = special.warnings;
   if (document.vocabulary() && document.has_scores() == read.is_unigram()) {
     read.vocabulary = *document.vocabulary();
   } else {
     TRY_ASSIGN(read.own_vocabulary, read_vocabulary(source, *model));
     read.vocabulary = read.own_vocabulary;
   }
-  TRY_ASSIGN(read.added, read_added(source, root, read.vocabulary));
+  TRY(AddedReader(source, read, embedding_rows(file)).read(root, special));
   if (read.vocab_size() == 0) return source.error(ErrorCode::kBadVocab, "the vocabulary is empty");
   TRY_ASSIGN(read.pipeline, read_pipeline(source, root));
   if (read.is_unigram() && read.pipeline.byte_level) return source.unsupported("Unigram after ByteLevel");
@@ -297,10 +338,11 @@ Result<std::unique_ptr<Tokenizer>> load_json_tokenizer(const ModelFile& file, st
   const JsonSource source = json_source(file);
   TRY_ASSIGN(const JsonDocument document, JsonDocument::parse(json, source.name));
   if (document.root().is_object()) kind = json_tokenizer_kind(document.root());
-  TRY_ASSIGN(JsonTokenizer read, read_json_tokenizer(source, document));
+  TRY_ASSIGN(const SpecialTokens special, read_special_tokens(file));
+  TRY_ASSIGN(JsonTokenizer read, read_json_tokenizer(file, special, document));
   TRY_ASSIGN(const std::unique_ptr<TokenizerBuilder> builder,
              read.pipeline.byte_level ? build_byte_level(source, read) : build_pieces(source, read));
-  TRY(read_special_ids(file, *builder));
+  TRY(read_special_ids(file, special, *builder));
   return builder->finish();
 }
 

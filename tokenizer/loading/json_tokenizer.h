@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "tokenizer/added_tokens.h"
 #include "tokenizer/loading/json_document.h"
 #include "tokenizer/loading/json_pipeline.h"
+#include "tokenizer/loading/special_tokens.h"
 #include "weights/model_file.h"
 
 namespace ibid {
@@ -28,6 +30,8 @@ struct JsonTokenizer {
   std::vector<VocabularyEntry> own_vocabulary;
   std::vector<TextMerge> own_merges;
 
+  std::vector<std::string> warnings;
+
   size_t vocab_size() const;  // largest token id + 1
   bool is_unigram() const { return json_text(model, "type") == "Unigram"; }
 };
@@ -35,7 +39,9 @@ struct JsonTokenizer {
 // Returns a JsonSource that names the model's tokenizer.json in error messages.
 JsonSource json_source(const ModelFile& file);
 
-// Checks the document. Errors: kUnsupported, naming the component; kBadVocab, kBadMerge, kMissingKey.
-Result<JsonTokenizer> read_json_tokenizer(const JsonSource& source, const JsonDocument& document);
+// Checks the document, and adds the tokens of `special`. Errors: kUnsupported, naming the component; kBadVocab,
+// kBadMerge, kMissingKey.
+Result<JsonTokenizer> read_json_tokenizer(const ModelFile& file, const SpecialTokens& special,
+                                          const JsonDocument& document);
 
 }  // namespace ibid

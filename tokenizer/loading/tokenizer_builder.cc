@@ -71,45 +71,90 @@ constexpr std::string_view kTurnEnds[] = {
     "<|eot|>",
     "<|return|>",
     "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
+    "<turn|>",
+    "<|tool_response>",
+    "<end_of_utterance>",
+    "<eos>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
     "</s>",
     "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
 };
 
+constexpr std::string_view defect_words(TokenDefect defect) {
+  switch (defect) {
+    case TokenDefect::kNoText: return "tokens without text";
+    case TokenDefect::kSameText: return "tokens with the text of an earlier token";
+    case TokenDefect::kSameId: return "tokens with the id of an earlier token";
+    case TokenDefect::kTooLongToFind: return "added tokens that are too long to be found in a text";
+    case TokenDefect::kWrongType: return "control tokens that the file types otherwise";
+    case TokenDefect::kUnknownType: return "tokens of an unknown type";
+    case TokenDefect::kNoByte: return "byte tokens that do not name a byte of their own";
+    case TokenDefect::kN: break;
+  }
+  return "";
+}
+
 }  // namespace
 
-Status TokenizerBuilder::check_text(TokenId id, std::string_view text) const {
-  if (text.empty()) return error(ErrorCode::kBadVocab, "token " + std::to_string(id) + " is empty");
+bool is_turn_end(std::string_view text) {
+  return text != "</s>" && std::ranges::find(kTurnEnds, text) != std::end(kTurnEnds);
+}
+
+bool looks_like_control(std::string_view text) {
+  constexpr std::string_view kBar = "|", kWideBar = "\uFF5C";
+  if (text.size() < 4 || !text.starts_with('<') || !text.ends_with('>')) return false;
+  const std::string_view inner = text.substr(1, text.size() - 2);
+  if (inner.find_first_of(" \t\r\n<>") != inner.npos) return false;
+  for (const std::string_view bar : {kBar, kWideBar}) {
+    if (inner != bar && (inner.starts_with(bar) || inner.ends_with(bar))) return true;
+  }
+  return inner.find("_of_") != inner.npos;
+}
+
+void TokenizerBuilder::note(TokenDefect defect, TokenId id, std::string_view text) {
+  Noted& noted = noted_[static_cast<size_t>(defect)];
+  if (noted.n_tokens++ == 0) noted.first = std::to_string(id) + (text.empty() ? "" : " " + in_quotes(text));
+}
+
+Result<bool> TokenizerBuilder::begin_token(TokenId id, std::string_view text) {
   if (text.size() > VocabularyLimits::kMaxTokenBytes) {
     return error(ErrorCode::kBadVocab, "token " + std::to_string(id) + " has " + std::to_string(text.size()) +
                                            " bytes, more than " + std::to_string(VocabularyLimits::kMaxTokenBytes));
   }
-  return {};
+  if (pipeline_->vocabulary.has_bytes(id)) {
+    note(TokenDefect::kSameId, id, text);
+    return false;
+  }
+  if (!text.empty()) return true;
+  pipeline_->vocabulary.set_bytes(id, text);
+  note(TokenDefect::kNoText, id, text);
+  return false;
 }
 
-Status TokenizerBuilder::check_free(TokenId id, std::string_view text) const {
-  if (!pipeline_->vocabulary.has_bytes(id)) return {};
-  return error(ErrorCode::kBadVocab, "two tokens have the id " + std::to_string(id) + ", one is " + in_quotes(text));
-}
-
-Status TokenizerBuilder::add_other_text(TokenId id, std::string_view text) {
-  if (other_texts_.emplace(text, id).second) return {};
-  return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " appears twice");
+void TokenizerBuilder::add_other_text(TokenId id, std::string_view text) {
+  if (!other_texts_.emplace(text, id).second) note(TokenDefect::kSameText, id, text);
 }
 
 Status TokenizerBuilder::add_added_token(AddedToken token) {
-  TRY(check_text(token.id, token.text));
-  if (token.text.size() > AddedTokenSet::kMaxTextBytes) {
-    return error(ErrorCode::kBadVocab, "the added token " + in_quotes(token.text) + " has more than " +
-                                           std::to_string(AddedTokenSet::kMaxTextBytes) + " bytes");
-  }
-  if (!pipeline_->vocabulary.has_bytes(token.id)) {
-    if (find_text(token.text)) {
-      return error(ErrorCode::kBadVocab, "the token " + in_quotes(token.text) + " appears twice");
-    }
-    pipeline_->vocabulary.set_bytes(token.id, shown(token.text));
-    TRY(add_other_text(token.id, token.text));
+  Vocabulary& vocabulary = pipeline_->vocabulary;
+  if (!vocabulary.has_bytes(token.id)) {
+    TRY_ASSIGN(const bool usable, begin_token(token.id, token.text));
+    if (!usable) return {};
+    vocabulary.set_bytes(token.id, shown(token.text));
+    if (find_model_token(token.text) != kNoToken) note(TokenDefect::kSameText, token.id, token.text);
+    add_other_text(token.id, token.text);
   }
   if (token.special) pipeline_->special[static_cast<size_t>(token.id)] = true;
+  if (find_text(token.text) != token.id) return {};
+  if (token.text.size() > AddedTokenSet::kMaxTextBytes) {
+    note(TokenDefect::kTooLongToFind, token.id, token.text);
+    return {};
+  }
   pipeline_->added.push_back(std::move(token));
   return {};
 }
@@ -119,12 +164,6 @@ std::optional<uint8_t> TokenizerBuilder::parse_byte_token(std::string_view text)
   uint8_t byte = 0;
   const auto [end, code] = std::from_chars(text.data() + 3, text.data() + 5, byte, 16);
   return code == std::errc() && end == text.data() + 5 ? std::optional(byte) : std::nullopt;
-}
-
-Result<uint8_t> TokenizerBuilder::byte_of(TokenId id, std::string_view text) const {
-  if (const std::optional<uint8_t> byte = parse_byte_token(text)) return *byte;
-  return error(ErrorCode::kBadByteToken,
-               "token " + std::to_string(id) + " is a byte token, but " + in_quotes(text) + " is not <0x00> to <0xFF>");
 }
 
 Status TokenizerBuilder::check_merge(const TextMerge& merge, TokenId left, TokenId right, TokenId result) const {
@@ -174,7 +213,16 @@ Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
   }
   std::array<TokenId, 3 * kMergesTogether> ids;
   symbols().find_all(std::span(texts).first(3 * merges.size()), std::span(ids).first(3 * merges.size()));
+  // Two tokens of one text may have lost the text of another, which merges still name.
+  const bool has_lost = noted_[static_cast<size_t>(TokenDefect::kSameText)].n_tokens > 0 ||
+                        noted_[static_cast<size_t>(TokenDefect::kNoText)].n_tokens > 0;
   for (size_t i = 0; i < merges.size(); ++i) {
+    const bool lacks =
+        std::ranges::find(std::span(ids).subspan(3 * i, 3), kNoToken) != std::span(ids).subspan(3 * i, 3).end();
+    if (has_lost && lacks && !merges[i].left.empty() && !merges[i].right.empty()) {
+      ++n_merges_;
+      continue;
+    }
     TRY(check_merge(merges[i], ids[3 * i], ids[3 * i + 1], ids[3 * i + 2]));
     take_merge({ids[3 * i], ids[3 * i + 1], ids[3 * i + 2], static_cast<uint32_t>(n_merges_++)});
   }
@@ -190,20 +238,33 @@ Result<TokenId> TokenizerBuilder::checked_id(int64_t id, std::string_view key) c
   return static_cast<TokenId>(id);
 }
 
+std::optional<TokenId> TokenizerBuilder::usable_id(int64_t id, std::string_view key) {
+  const Result<TokenId> checked = checked_id(id, key);
+  if (checked.ok()) return *checked;
+  pipeline_->warnings.push_back(checked.status().message());
+  return std::nullopt;
+}
+
 std::optional<TokenId> TokenizerBuilder::find_text(std::string_view text) const {
   if (const auto other = other_texts_.find(std::string(text)); other != other_texts_.end()) return other->second;
   const TokenId id = find_model_token(text);
   return id == kNoToken ? std::nullopt : std::optional<TokenId>(id);
 }
 
-void TokenizerBuilder::complete_end_of_turn() {
+void TokenizerBuilder::complete() {
+  for (size_t i = 0; i < noted_.size(); ++i) {
+    if (noted_[i].n_tokens == 0) continue;
+    warn(std::string(defect_words(static_cast<TokenDefect>(i))) + ": " + std::to_string(noted_[i].n_tokens) +
+         ", the first is " + noted_[i].first);
+  }
   std::vector<TokenId>& ends = pipeline_->end_of_turn;
   const auto add = [&ends](TokenId id) {
     if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   };
   if (pipeline_->eos) add(*pipeline_->eos);
-  // In the harmony format, <|end|> ends one message of several and not the turn.
-  const bool harmony = find_text("<|return|>").has_value() && find_text("<|call|>").has_value();
+  // In the harmony format, and in one that is like it, <|end|> closes one message of several.
+  const auto has = [this](std::string_view text) { return find_text(text).has_value(); };
+  const bool harmony = (has("<|return|>") && has("<|call|>")) || (has("<|flush|>") && has("<|calls|>"));
   for (const std::string_view text : kTurnEnds) {
     if (harmony && text == "<|end|>") continue;
     const std::optional<TokenId> id = find_text(text);
@@ -217,16 +278,18 @@ ByteLevelBuilder::ByteLevelBuilder(std::string source, size_t vocab_size)
 }
 
 Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
-  TRY(check_text(id, text));
-  TRY(check_free(id, text));
+  TRY_ASSIGN(const bool usable, begin_token(id, text));
+  if (!usable) return {};
   bytes_.clear();
   const bool in_alphabet = append_alphabet_bytes(text, bytes_);
   spec_.vocabulary.set_bytes(id, in_alphabet ? std::string_view(bytes_) : text);
-  if (!in_alphabet) return add_other_text(id, text);
-  if (!spec_.vocabulary.index(id)) {
-    return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " appears twice");
+  if (!in_alphabet) {
+    add_other_text(id, text);
+  } else if (!spec_.vocabulary.index(id)) {
+    note(TokenDefect::kSameText, id, text);
+  } else if (bytes_.size() == 1) {
+    spec_.bpe.byte_ids[static_cast<unsigned char>(bytes_[0])] = id;
   }
-  if (bytes_.size() == 1) spec_.bpe.byte_ids[static_cast<unsigned char>(bytes_[0])] = id;
   return {};
 }
 
@@ -236,9 +299,13 @@ std::string ByteLevelBuilder::shown(std::string_view text) const {
 }
 
 Status ByteLevelBuilder::add_byte_token(TokenId id, std::string_view text) {
-  TRY_ASSIGN(const uint8_t byte, byte_of(id, text));
-  TRY(add_other_text(id, text));
-  const char character = static_cast<char>(byte);
+  const std::optional<uint8_t> byte = parse_byte_token(text);
+  if (!byte) {
+    note(TokenDefect::kNoByte, id, text);
+    return add_model_token(id, text);
+  }
+  add_other_text(id, text);
+  const char character = static_cast<char>(*byte);
   spec_.vocabulary.set_bytes(id, std::string_view(&character, 1));
   return {};
 }
@@ -262,7 +329,7 @@ bool ByteLevelBuilder::lacks_bytes() const {
 }
 
 std::unique_ptr<Tokenizer> ByteLevelBuilder::finish() {
-  complete_end_of_turn();
+  complete();
   return std::make_unique<ByteLevelTokenizer>(std::move(spec_));
 }
 
@@ -282,32 +349,33 @@ std::string PieceBuilder::shown(std::string_view text) const {
 }
 
 Status PieceBuilder::add_model_token(TokenId id, std::string_view text) {
-  TRY(check_text(id, text));
-  TRY(check_free(id, text));
+  TRY_ASSIGN(const bool usable, begin_token(id, text));
+  if (!usable) return {};
   spec_.vocabulary.set_bytes(id, shown(text));
   bpe_.written.set_bytes(id, text);
-  if (bpe_.written.index(id)) return {};
-  return error(ErrorCode::kBadVocab, "the token " + in_quotes(text) + " appears twice");
+  if (!bpe_.written.index(id)) note(TokenDefect::kSameText, id, text);
+  return {};
 }
 
 Status PieceBuilder::add_shown_token(TokenId id, std::string_view text) {
-  TRY(check_text(id, text));
-  TRY(check_free(id, text));
+  TRY_ASSIGN(const bool usable, begin_token(id, text));
+  if (!usable) return {};
   spec_.vocabulary.set_bytes(id, shown(text));
-  return add_other_text(id, text);
+  add_other_text(id, text);
+  return {};
 }
 
 Status PieceBuilder::add_byte_token(TokenId id, std::string_view text) {
-  TRY_ASSIGN(const uint8_t byte, byte_of(id, text));
-  if (bpe_.byte_ids[byte] != kNoToken) {
-    return error(ErrorCode::kBadByteToken, "tokens " + std::to_string(bpe_.byte_ids[byte]) + " and " +
-                                               std::to_string(id) + " encode the same byte, " + in_quotes(text));
+  const std::optional<uint8_t> byte = parse_byte_token(text);
+  if (!byte || bpe_.byte_ids[*byte] != kNoToken) {
+    note(TokenDefect::kNoByte, id, text);
+    return byte ? add_shown_token(id, text) : add_model_token(id, text);
   }
-  TRY(check_free(id, text));
-  const char character = static_cast<char>(byte);
+  const char character = static_cast<char>(*byte);
   spec_.vocabulary.set_bytes(id, std::string_view(&character, 1));
-  bpe_.byte_ids[byte] = id;
-  return add_other_text(id, text);
+  bpe_.byte_ids[*byte] = id;
+  add_other_text(id, text);
+  return {};
 }
 
 void PieceBuilder::use_byte_tokens() {
@@ -375,7 +443,7 @@ Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, st
     TRY(check_score(id, scores[i]));
     // Message text must not become a control token, except the unknown one. In template text, control tokens are found
     // earlier.
-    model.is_piece[i] = !spec_.special[i] || id == model.unknown;
+    model.is_piece[i] = is_found(id) && (!spec_.special[i] || id == model.unknown);
   }
   model.written = bpe_.written;
   model.scores = std::move(scores);
@@ -389,7 +457,7 @@ Status PieceBuilder::add_scores(const std::vector<double>& scores) {
   std::vector<TokenId> order;
   for (size_t i = 0; i < scores.size(); ++i) {
     const auto id = static_cast<TokenId>(i);
-    if (!bpe_.written.has_bytes(id)) continue;
+    if (!is_found(id)) continue;
     TRY(check_score(id, scores[i]));
     if (bpe_.written.bytes(id).size() > kMaxScoredBytes) {
       return error(ErrorCode::kBadVocab, "token " + std::to_string(i) + " has a score and " +
@@ -409,7 +477,7 @@ Status PieceBuilder::add_scores(const std::vector<double>& scores) {
 }
 
 std::unique_ptr<Tokenizer> PieceBuilder::finish() {
-  complete_end_of_turn();
+  complete();
   if (spec_.model == nullptr) spec_.model = std::make_unique<CharBpe>(std::move(bpe_));
   return std::make_unique<PieceTokenizer>(std::move(spec_));
 }

@@ -1,7 +1,12 @@
 // TokenizerBuilder: checks the content of a tokenizer file part by part, and collects it into a PipelineSpec. All
 // families and both kinds of file use it; it reads neither kind itself. Used by one loader at a time.
+//
+// A defect of single tokens does not reject the file: the tokenizer loads with a warning for each kind of defect. A
+// token without text, or with the id of an earlier one, is never encoded; of several tokens with one text the first is
+// encoded, and each is decoded.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -27,12 +32,20 @@ struct VocabularyLimits {
   static constexpr size_t kMaxTokenBytes = 16'384;
 };
 
+// A defect of single tokens that a tokenizer loads with.
+enum class TokenDefect : uint8_t { kNoText, kSameText, kSameId, kTooLongToFind, kWrongType, kUnknownType, kNoByte, kN };
+
+// True for texts that end a turn in some model ("<|im_end|>"), except "</s>", which is also a tag of HTML.
+bool is_turn_end(std::string_view text);
+// True for texts that are written like control tokens: "<|user|>", "<start_of_turn>".
+bool looks_like_control(std::string_view text);
+
 class TokenizerBuilder {
  public:
   virtual ~TokenizerBuilder() = default;
 
-  // Adds a token whose text is taken literally. Its id may be that of a model token of the same text. Errors: kBadVocab
-  // (empty, too long, duplicate text or id).
+  // Adds a token whose text is taken literally. Its id may be that of a model token of the same text. An added token is
+  // found before a model token of the same text. Error: kBadVocab (longer than kMaxTokenBytes).
   Status add_added_token(AddedToken token);
   // Adds merges in the order of their ranks, after those added before. Both sides are written as in the vocabulary.
   // Errors: kBadMerge.
@@ -40,13 +53,21 @@ class TokenizerBuilder {
 
   // Error: kBadVocab if `id` is not in the vocabulary. `key` names the field that `id` was read from.
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
+  // As checked_id(), but warns and returns nullopt.
+  std::optional<TokenId> usable_id(int64_t id, std::string_view key);
   std::optional<TokenId> find_text(std::string_view text) const;
+
+  // Returns the byte that a text <0xHH> denotes; nullopt for other texts.
+  static std::optional<uint8_t> parse_byte_token(std::string_view text);
 
   // Loaders set members for which there is no function here. finish() completes end_of_turn.
   PipelineSpec& pipeline() { return *pipeline_; }
   virtual std::unique_ptr<Tokenizer> finish() = 0;
 
   Status error(ErrorCode code, const std::string& words) const { return {code, source_ + ": " + words}; }
+  void warn(const std::string& words) { pipeline_->warnings.push_back(source_ + ": " + words); }
+  // Notes a defect of one token. finish() writes one warning for all tokens with the same defect.
+  void note(TokenDefect defect, TokenId id, std::string_view text);
 
  protected:
   // `source` names the file in error messages; `pipeline` must outlive the object.
@@ -61,19 +82,20 @@ class TokenizerBuilder {
   virtual bool append_symbol(std::string_view text, std::string& out) const = 0;
   virtual void take_merge(const RankedMerge& merge) = 0;
 
-  Status check_text(TokenId id, std::string_view text) const;
-  Status check_free(TokenId id, std::string_view text) const;
-  // Returns the byte that a text <0xHH> denotes; nullopt for other texts.
-  static std::optional<uint8_t> parse_byte_token(std::string_view text);
-  // As parse_byte_token(). Error: kBadByteToken for other texts.
-  Result<uint8_t> byte_of(TokenId id, std::string_view text) const;
-  // Registers a text that find_text() finds but the model never produces. Error: kBadVocab.
-  Status add_other_text(TokenId id, std::string_view text);
-  // Adds the tokens whose texts are well-known ends of a turn to end_of_turn.
-  void complete_end_of_turn();
+  // Returns false if the token can never be encoded: it has no text, or its id is taken. Error: kBadVocab (too long).
+  Result<bool> begin_token(TokenId id, std::string_view text);
+  // Registers a text that find_text() finds and the model never produces.
+  void add_other_text(TokenId id, std::string_view text);
+  // Adds the tokens whose texts are well-known ends of a turn to end_of_turn, and writes the warnings of note().
+  void complete();
 
  private:
   static constexpr size_t kMergesTogether = 32;
+
+  struct Noted {
+    size_t n_tokens = 0;
+    std::string first;  // "300 'F'"
+  };
 
   Status add_few_merges(std::span<const TextMerge> merges);
   Status check_merge(const TextMerge& merge, TokenId left, TokenId right, TokenId result) const;
@@ -83,6 +105,7 @@ class TokenizerBuilder {
   size_t n_merges_ = 0;
   std::string sides_;                                     // scratch memory of add_few_merges
   std::unordered_map<std::string, TokenId> other_texts_;  // texts registered by add_other_text()
+  std::array<Noted, static_cast<size_t>(TokenDefect::kN)> noted_;
 };
 
 // --- ByteLevelBuilder: checks a vocabulary that is written in the byte alphabet, and collects it into a
@@ -94,9 +117,9 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   ByteLevelBuilder(std::string source, size_t vocab_size);
 
   // Adds a model token, written in the byte alphabet. A token that contains other characters can never be part of a
-  // text. Errors: kBadVocab (empty, too long, duplicate text or id).
+  // text. Error: kBadVocab (too long).
   Status add_model_token(TokenId id, std::string_view text);
-  // Adds a token <0xHH>, which is decoded to that byte and never encoded. Error: kBadByteToken.
+  // Adds a token <0xHH>, which is decoded to that byte and never encoded; another text makes it a model token.
   Status add_byte_token(TokenId id, std::string_view text);
 
   bool lacks_bytes() const;
@@ -132,11 +155,11 @@ class PieceBuilder final : public TokenizerBuilder {
   // `source` names the file in messages. REQUIRES: vocab_size <= VocabularyLimits::kMaxTokens.
   PieceBuilder(std::string source, size_t vocab_size, Display display);
 
-  // Adds a token that the model can produce. Errors: kBadVocab (empty, too long, duplicate text or id).
+  // Adds a token that the model can produce. Error: kBadVocab (too long).
   Status add_model_token(TokenId id, std::string_view text);
-  // Adds a token that is decoded but never encoded. Errors: kBadVocab.
+  // Adds a token that is decoded but never encoded. Error: kBadVocab (too long).
   Status add_shown_token(TokenId id, std::string_view text);
-  // Adds a byte token <0xHH> that the model can produce. Errors: kBadVocab, kBadByteToken (another text).
+  // Adds a byte token <0xHH> that the model can produce. Another text makes it a model token.
   Status add_byte_token(TokenId id, std::string_view text);
   // Sets a score for every token, in place of merges: the pair of neighbours with the highest score that spells a model
   // token merges first, the leftmost of equals. Errors: kBadVocab (a score that is not finite, a token that is too
@@ -166,6 +189,10 @@ class PieceBuilder final : public TokenizerBuilder {
   }
   void take_merge(const RankedMerge& merge) override;
   Status check_score(TokenId id, double score) const;
+  // False for a token without text, and for one with the text of an earlier token.
+  bool is_found(TokenId id) const {
+    return bpe_.written.has_bytes(id) && bpe_.written.find(bpe_.written.bytes(id)) == id;
+  }
   TokenId symbol_of(std::string_view text);
   void add_splits(TokenId id, uint32_t rank);
 

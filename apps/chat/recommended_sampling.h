@@ -1,0 +1,26 @@
+// The sampling that is recommended for a model: by its row of the catalog, else by its own files
+// (generation_config.json, GGUF's general.sampling.*).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ibid/turn.h"
+
+namespace ibid {
+
+class ModelFile;
+
+// A named option (apps/chat/sampling_options.h) and its value.
+struct RecommendedSampling {
+  std::string name, value;
+};
+
+// Returns the options for the model at `path`. Values out of range are left out, with a remark on standard error.
+std::vector<RecommendedSampling> recommended_sampling(const std::string& path);
+// Returns what the file itself recommends; values are not checked.
+std::vector<RecommendedSampling> sampling_of_file(const ModelFile& file);
+
+void apply_recommended(const std::string& path, TurnOptions& options);
+
+}  // namespace ibid

@@ -1,0 +1,19 @@
+// The limits that the control groups of the process set (cgroups of Linux, versions 1 and 2): those of its own groups
+// and of all groups above, as far as they can be seen.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ibid {
+
+struct ControlGroupLimits {
+  std::optional<uint64_t> available_bytes;  // the least limit minus its use, without file pages that can be dropped
+  std::optional<double> n_cpus;             // the least quota of CPU time, in CPUs
+};
+
+// `root`: the directory that holds proc and sys, for tests. Files that cannot be read set no limit.
+ControlGroupLimits control_group_limits(const std::string& root = "");
+
+}  // namespace ibid

@@ -1,0 +1,27 @@
+// The sources of a model's chat template, and the special tokens that it can use. model/load_model.h compiles them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json_limits.h"
+#include "base/result.h"
+#include "weights/model_file.h"
+
+namespace ibid {
+
+struct ChatTemplateText {
+  std::string source;
+  std::string source_for_tools;     // the template "tool_use", for conversations with tools; empty: the same
+  Json variables = Json::object();  // bos_token, eos_token ...: the texts of the file's special tokens
+  std::vector<std::string> warnings;
+};
+
+// From GGUF's tokenizer.chat_template and tokenizer.chat_template.tool_use, or from the files beside the weights: in
+// this order chat_template.jinja, with additional_chat_templates/tool_use.jinja; tokenizer_config.json, where it is one
+// text or a list of named ones; chat_template.json. nullopt if the model has none. Errors: those of the file and of its
+// JSON.
+Result<std::optional<ChatTemplateText>> find_chat_template(const ModelFile& file);
+
+}  // namespace ibid
