@@ -16,6 +16,7 @@
 #include "model/model_fingerprint.h"
 #include "runtime/embedding/embeddings.h"
 #include "runtime/engine/engine_state.h"
+#include "runtime/scoring/score_pass.h"
 #include "templates/reply/find_reply_format.h"
 #include "templates/reply/reply_format.h"
 #include "weights/model_file.h"
@@ -290,6 +291,12 @@ Result<std::vector<std::vector<float>>> Engine::embed(const std::vector<std::str
     for (const std::string& text : texts) ids.push_back(ids_to_embed(state_->tokenizer(), text));
     return ibid::embed(*state_, std::move(ids), {.n_dims = n_dims, .stop = std::move(stop)});
   });
+}
+
+Result<Scored> Engine::score(TokenSpan ids, const ScoreOptions& options) const try {
+  return ibid::score(*state_, Tokens(ids.begin(), ids.end()), options);
+} catch (const std::bad_alloc&) {
+  return out_of_heap();
 }
 
 Status Engine::cache_directory_status() const { return state_->tier_status(); }

@@ -107,7 +107,7 @@ Result<std::string> ChatTemplate::render_plain(const Json& variables, std::strin
 }
 
 Result<std::string> ChatTemplate::render_continuing(const Json& messages, const TemplateVariables& variables) const {
-  static constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+  static constexpr std::string_view kTag = kContinueTag;
   static constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
   TRY(check_arguments(messages, variables));
   if (wants_generation_prompt(variables)) {

@@ -41,6 +41,9 @@ struct TemplateVariables {
 
 class ChatTemplate {
  public:
+  // Marks the end of a text in a render: appended to the text. A template that trims it takes the space only.
+  static constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+
   // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
   // source_for_tools: the template for conversations with tools; empty: the same.

@@ -125,8 +125,10 @@ class IncrementalEncoder {
 class StreamDecoder {
  public:
   // Special tokens give no text, except those of `shown`: markers of calls and of reasoning are special tokens in some
-  // models. `shown` must be sorted and outlive the decoder.
-  explicit StreamDecoder(const Tokenizer& tokenizer, TokenSpan shown = {}) : tokenizer_(&tokenizer), shown_(shown) {}
+  // models. `shown` must be sorted and outlive the decoder. begins: the text begins here, so that the space that some
+  // tokenizers put in front of it is left out.
+  explicit StreamDecoder(const Tokenizer& tokenizer, TokenSpan shown = {}, bool begins = true)
+      : tokenizer_(&tokenizer), shown_(shown), begins_(begins) {}
 
   // Returns the characters that `id` completes; empty while a character is incomplete.
   std::string push(TokenId id);
@@ -139,7 +141,7 @@ class StreamDecoder {
   const Tokenizer* tokenizer_;
   TokenSpan shown_;
   std::string pending_;
-  bool begins_ = true;  // no text was decoded yet
+  bool begins_;  // no text was decoded yet
 };
 
 }  // namespace ibid

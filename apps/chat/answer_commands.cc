@@ -112,6 +112,29 @@ std::unique_ptr<ChatBackend> AnswerCommands::copy_if_room_is_short(size_t n_byte
   return copy.ok() ? *std::move(copy) : nullptr;
 }
 
+// The shorter answer stays as a branch.
+AnswerCommands::Next AnswerCommands::continue_answer(std::string_view) {
+  if (messages().empty() || !is_from(messages().back(), Role::kAssistant)) {
+    note("there is no answer to continue");
+    return Next::kGoOn;
+  }
+  const size_t question = last_from(messages(), Role::kUser);
+  Result<std::unique_ptr<ChatBackend>> next = now().fork();
+  if (!next.ok()) {
+    state_.fail(next.status());
+    return Next::kGoOn;
+  }
+  bool interrupted = false;
+  if (answer(
+          question, next_attempt(question),
+          [&](const TurnOptions& options, const TurnCallback& show) { return (*next)->continue_answer(options, show); },
+          interrupted)) {
+    state_.branches.replace(*std::move(next), "/continue");
+    state_.save();
+  }
+  return interrupted ? Next::kInterrupted : Next::kGoOn;
+}
+
 AnswerCommands::Next AnswerCommands::regenerate(std::string_view) {
   if (messages().empty()) {
     note("nothing to answer yet");

@@ -34,6 +34,10 @@ Result<Turn> LocalBackend::regenerate(const TurnOptions& options, const TurnCall
   return session_.regenerate(options, on_event);
 }
 
+Result<Turn> LocalBackend::continue_answer(const TurnOptions& options, const TurnCallback& on_event) {
+  return session_.continue_answer(options, on_event);
+}
+
 Result<std::vector<Turn>> LocalBackend::send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                                          const AnswersCallback& on_event) {
   return session_.send_for_answers(message, n, options, on_event);

@@ -38,6 +38,7 @@ class ChatBackend {
   virtual Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) = 0;
+  virtual Result<Turn> continue_answer(const TurnOptions& options, const TurnCallback& on_event) = 0;
   using AnswersCallback = std::function<void(size_t answer, const TurnEvent&)>;
   virtual Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                                      const AnswersCallback& on_event) = 0;
@@ -89,6 +90,7 @@ class LocalBackend final : public ChatBackend {
   Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) override;
+  Result<Turn> continue_answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                              const AnswersCallback& on_event) override;
   Status choose(size_t answer) override { return session_.choose(answer); }

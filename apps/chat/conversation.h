@@ -81,8 +81,8 @@ class ConversationCommands {
   ConversationState& state_;
 };
 
-// Sends messages; also the commands that generate answers (/regen, /edit, /answers) or attach files (/read). Replaced
-// messages stay as a branch.
+// Sends messages; also the commands that generate answers (/regen, /continue, /edit, /answers) or attach files (/read).
+// Replaced messages stay as a branch.
 class AnswerCommands : public ConversationCommands {
  public:
   using ConversationCommands::ConversationCommands;
@@ -94,6 +94,7 @@ class AnswerCommands : public ConversationCommands {
   Next say(const std::string& text, const std::string& what, bool& said);
 
   Next regenerate(std::string_view);
+  Next continue_answer(std::string_view);
   Next edit(std::string_view argument);
   Next several_answers(std::string_view argument);
   Next read(std::string_view argument);

@@ -132,6 +132,20 @@ Json message_of(const ChatReply& reply) {
   return message;
 }
 
+// Adds an answer; to the last message, if that is an answer, which it continues.
+Json with_answer(Json messages, Json answer) {
+  if (messages.empty() || !is_from(messages.back(), Role::kAssistant)) {
+    messages.push_back(std::move(answer));
+    return messages;
+  }
+  for (const auto& [name, value] : answer.get_ref<const Json::object_t&>()) {
+    Json& there = messages.back()[name];
+    const bool grows = name != "role" && there.is_string() && value.is_string();
+    there = grows ? Json(there.get<std::string>() + value.get<std::string>()) : value;
+  }
+  return messages;
+}
+
 // Adds advice for this client to the server's error about a full context.
 Status with_ways_out(const Status& status) {
   const std::string& text = status.message();
@@ -185,6 +199,10 @@ Json RemoteBackend::request_of(const Json& messages, const TurnOptions& options)
   Json request = model_->fields;
   if (!model_->model.name.empty()) request["model"] = model_->model.name;
   request["messages"] = messages;
+  if (!messages.empty() && is_from(messages.back(), Role::kAssistant)) {
+    request["continue_final_message"] = true;
+    request["add_generation_prompt"] = false;
+  }
   const bool is_ours = model_->model.owner == kOurs;
   if (is_ours) request["return_progress"] = true;
   for (Json& message : request["messages"]) {
@@ -214,8 +232,7 @@ Result<Turn> RemoteBackend::answer_to(Json messages, const TurnOptions& options,
   teller.end_call();
   Turn turn = turn_of(*reply, options);
   turn.text = std::move(text);
-  messages.push_back(message_of(*reply));
-  messages_ = std::move(messages);
+  messages_ = with_answer(std::move(messages), message_of(*reply));
   usage_ += turn.usage;
   last_ = turn.timings;
   n_last_ = turn.usage.n_prompt + turn.usage.n_decoded;
@@ -240,6 +257,13 @@ Result<Turn> RemoteBackend::regenerate(const TurnOptions& options, const TurnCal
   Json messages = Json::array();
   for (size_t i = 0; i <= question; ++i) messages.push_back(messages_[i]);
   return answer_to(std::move(messages), options, on_event);
+}
+
+Result<Turn> RemoteBackend::continue_answer(const TurnOptions& options, const TurnCallback& on_event) {
+  if (messages_.empty() || !is_from(messages_.back(), Role::kAssistant)) {
+    return Status(ErrorCode::kInvalidArgument, "there is no answer to continue");
+  }
+  return answer_to(messages_, options, on_event);
 }
 
 Result<std::vector<Turn>> RemoteBackend::send_for_answers(std::string_view, size_t, const TurnOptions&,

@@ -45,6 +45,8 @@ class RemoteBackend final : public ChatBackend {
   Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) override;
+  // As llama.cpp's server and vLLM do it; other servers may refuse it or begin a new answer.
+  Result<Turn> continue_answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                              const AnswersCallback& on_event) override;
   Status choose(size_t answer) override;

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "runtime/generate/answer_guard.h"
 #include "sampling/sampler.h"
 
 namespace ibid {
@@ -206,8 +207,7 @@ Status apply_sampling(TurnOptions& options, std::string_view name, std::string_v
 
 TurnOptions terminal_defaults(size_t max_seq_len) {
   TurnOptions options;
-  options.max_tokens = std::max<size_t>(1, max_seq_len / 4);
-  options.stop_repetition = true;
+  guard_answer(options, max_seq_len);
   return options;
 }
 

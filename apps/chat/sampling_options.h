@@ -37,8 +37,7 @@ const SamplingOption* find_sampling_option(std::string_view name);
 // SamplingOption::set().
 Status apply_sampling(TurnOptions& options, std::string_view name, std::string_view value);
 
-// Returns the defaults of chat and ask. They are the library's, except that an answer ends at a repetition, and after a
-// quarter of the context, so that no single answer fills the context.
+// Returns the defaults of chat and ask: the library's, with the guard of answers (runtime/generate/answer_guard.h).
 TurnOptions terminal_defaults(size_t max_seq_len);
 
 // Returns the options that differ from the library's defaults, in command-line syntax: "--repeat-penalty 1.1

@@ -72,7 +72,7 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place) 
   const bool in_chat = place == AnswerPlace::kChat;
   if (turn.finish_reason == FinishReason::kRepetition) {
     return std::string("the answer was stopped because it repeats itself; ") +
-           (in_chat ? "/regen generates another one, /set stop-repetition off disables this"
+           (in_chat ? "/continue goes on, /regen generates another one, /set stop-repetition off disables this"
                     : "--stop-repetition off disables this");
   }
   if (turn.finish_reason != FinishReason::kLength) return {};
@@ -82,7 +82,7 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place) 
            (in_chat ? "a chat with a larger --context has more room" : "--context N makes room for more");
   }
   return cut + "; " +
-         (in_chat ? "\"go on\" continues it, /set max-tokens N sets another limit (unlimited: none)"
+         (in_chat ? "/continue goes on, /set max-tokens N sets another limit (unlimited: none)"
                   : "--max-tokens N sets another limit (unlimited: none)");
 }
 

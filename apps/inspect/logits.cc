@@ -8,6 +8,7 @@
 #include <memory>
 #include <sstream>
 
+#include "apps/chat/load_engine.h"
 #include "apps/command_line/command.h"
 #include "apps/inspect/logits_comparison.h"
 #include "apps/models/model_arguments.h"
@@ -177,22 +178,13 @@ Result<std::string> read_text(const std::string& path) {
 Status run_perplexity(const PerplexityArguments& arguments) {
   TRY_ASSIGN(const std::string text, read_text(arguments.text_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));
-  TRY_ASSIGN(const auto file, open_model_file(path));
-  TRY(read_config(*file).status());  // checked first, because its error says if the file is not a model
-  TRY_ASSIGN(const auto tokenizer, load_tokenizer(*file));
-  const Tokens tokens = tokenizer->encode(text, TextOrigin::kInput);
+  TRY_ASSIGN(const auto engine, load_engine(path, arguments.model));
+  TRY_ASSIGN(const Tokens tokens, engine->encode(text));
   if (tokens.size() < 2) return {ErrorCode::kInvalidArgument, arguments.text_path + ": expected at least two tokens"};
-  TRY_ASSIGN(const auto model, load_language_model(*file, arguments.model.options()));
-  if (tokens.size() > model->max_seq_len()) {
-    return {ErrorCode::kContextFull, arguments.text_path + " has " + std::to_string(tokens.size()) +
-                                         " tokens, the context has " + std::to_string(model->max_seq_len())};
-  }
+  Result<Scored> scored = engine->score(tokens);
+  if (!scored.ok()) return {scored.status().code(), arguments.text_path + ": " + scored.status().message()};
   double sum = 0;
-  const auto add = [&](size_t position, std::span<const float> logits) {
-    if (position + 1 == tokens.size()) return;
-    sum += log_sum_exp(logits) - static_cast<double>(logits[static_cast<size_t>(tokens[position + 1])]);
-  };
-  TRY(feed(*model, tokens, {}, add));
+  for (const TokenLogprobs& token : scored->tokens) sum -= token.logprob;
   const double nll = sum / static_cast<double>(tokens.size() - 1);
   if (arguments.json) {
     const Json result = {{"nll", nll}, {"tokens", tokens.size()}, {"perplexity", std::exp(nll)}};

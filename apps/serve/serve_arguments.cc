@@ -138,6 +138,10 @@ void ServeArguments::add_limits(CLI::App& command) {
   add_time(command, "--keep-alive", keep_alive, "how long an unused model stays loaded")->group(kLimitsGroup);
   add_time(command, "--queue-timeout", queue_timeout, "longest wait of a request")->group(kLimitsGroup);
   add_time(command, "--total-timeout", total_timeout, "longest time of a request, in all")->group(kLimitsGroup);
+  command
+      .add_flag("--no-answer-guard", no_answer_guard,
+                "answers without a maximum length may fill the context and repeat themselves")
+      ->group(kLimitsGroup);
   command.add_option("--drain-timeout", drain_timeout, "time for answers in progress when the server stops")
       ->type_name("TIME")
       ->check(amount_of_time(false))
@@ -165,6 +169,7 @@ AdmissionOptions ServeArguments::admission_options() const {
   AdmissionOptions options;
   options.max_running = parallel;
   options.max_waiting = queue;
+  options.guards_answers = !no_answer_guard;
   options.queue_timeout = time_or_none(queue_timeout);
   options.total_timeout = time_or_none(total_timeout);
   return options;

@@ -20,6 +20,7 @@
 #include "ibid/constraint.h"
 #include "ibid/engine_options.h"
 #include "ibid/result.h"
+#include "ibid/score.h"
 #include "ibid/token.h"
 
 namespace ibid {
@@ -72,6 +73,11 @@ class IBID_EXPORT Engine {
   // with needed and available tokens, naming the number of the text; kCancelled; kOutOfMemory.
   Result<std::vector<std::vector<float>>> embed(const std::vector<std::string>& texts, size_t n_dims = 0,
                                                 std::stop_token stop = {}) const;
+
+  // Returns the log-probabilities of tokens, each after those before it; special tokens may be among them. Equal tokens
+  // have equal scores at any time. Errors: kUnsupported for an embedding model; kInvalidArgument for no tokens, a token
+  // outside the vocabulary, or n_top above 20; kContextFull with needed and available tokens; kCancelled; kOutOfMemory.
+  Result<Scored> score(TokenSpan ids, const ScoreOptions& options = ScoreOptions()) const;
 
   // Ok if the cache directory works or none was requested; otherwise the reason why it is not used.
   Status cache_directory_status() const;

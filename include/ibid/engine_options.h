@@ -20,6 +20,7 @@ struct SchedulerStats {
   size_t n_passes = 0;
   size_t n_shared_passes = 0;  // passes with rows of more than one task
   size_t n_rows = 0;
+  size_t n_scored_rows = 0;   // of them, rows of tokens to be scored
   size_t most_sequences = 0;  // maximum number of sequences in one pass
 };
 

@@ -115,7 +115,7 @@ struct ToolCall {
 };
 
 struct Turn {
-  std::string text;  // the whole answer
+  std::string text;  // the whole answer; of a continued one only what was added, as in the parts below
   // With TurnOptions::parse_reply, the parts of the text:
   std::string reasoning;
   std::string content;
@@ -138,6 +138,7 @@ struct TurnStart {
     kSend,        // answers a new user message
     kAnswer,      // answers the messages of the session, the last of which awaits an answer
     kRegenerate,  // answers the last user message again; the new answer replaces the old one when complete
+    kContinue,    // adds text to the last message, an answer, as if it had not ended
     kEdit,        // `text` replaces user message `message`; later messages are dropped when the answer is complete
   };
   Kind kind = Kind::kAnswer;
@@ -147,6 +148,7 @@ struct TurnStart {
   static TurnStart send(std::string_view text) { return {Kind::kSend, text, 0}; }
   static TurnStart answer() { return {Kind::kAnswer, {}, 0}; }
   static TurnStart regenerate() { return {Kind::kRegenerate, {}, 0}; }
+  static TurnStart continuing() { return {Kind::kContinue, {}, 0}; }
   static TurnStart edit(size_t message, std::string_view text) { return {Kind::kEdit, text, message}; }
 };
 

@@ -41,7 +41,7 @@ Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sa
       n_drafter_(request_.drafter == nullptr ? 0 : request_.drafter->size()),
       policy_before_(request_.drafter == nullptr ? DraftPolicy() : request_.drafter->policy()),
       next_tokens_(request_.constraint, request_.stop_ids, request_.min_tokens),
-      reply_(tokenizer_, stops_, request_.shown_tokens),
+      reply_(tokenizer_, stops_, request_.shown_tokens, !request_.continues),
       n_steps_before_(sampler_.history().n_steps()),
       mark_ns_(clock_.steady_ns()) {
   CHECK(request_.max_tokens > 0);

@@ -61,6 +61,7 @@ struct GenerateRequest {
   bool keeps(const Status& status) const {      // true if the answer so far is kept after this error
     return keep_when_out_of_memory && status.code() == ErrorCode::kOutOfMemory;
   }
+  bool continues = false;            // the prompt ends in text that the answer continues
   TokenSpan shown_tokens;            // special tokens that the text shows; must outlive the answer
   std::optional<size_t> n_logprobs;  // log-probabilities of each token and the n most likely, at most kMaxTopLogprobs
   Priority priority = Priority::kNormal;

@@ -4,8 +4,8 @@
 
 namespace ibid {
 
-ReplyText::ReplyText(const Tokenizer& tokenizer, StopDetector stops, TokenSpan shown)
-    : decoder_(tokenizer, shown), stops_(std::move(stops)) {}
+ReplyText::ReplyText(const Tokenizer& tokenizer, StopDetector stops, TokenSpan shown, bool begins)
+    : decoder_(tokenizer, shown, begins), stops_(std::move(stops)) {}
 
 bool ReplyText::push(TokenId id) {
   ids_.push_back(id);

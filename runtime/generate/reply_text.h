@@ -16,8 +16,8 @@ namespace ibid {
 
 class ReplyText {
  public:
-  // shown: special tokens that produce text (StreamDecoder).
-  ReplyText(const Tokenizer& tokenizer, StopDetector stops, TokenSpan shown = {});
+  // shown: special tokens that produce text; begins: as in StreamDecoder.
+  ReplyText(const Tokenizer& tokenizer, StopDetector stops, TokenSpan shown = {}, bool begins = true);
 
   // Adds a token; returns true if a stop string is complete.
   bool push(TokenId id);

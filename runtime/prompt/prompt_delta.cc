@@ -329,6 +329,26 @@ PromptDelta plan_prompt(const Tokenizer& tokenizer, const Transcript& transcript
   return Planning(tokenizer, transcript, begin, text).plan(n_messages);
 }
 
+bool continue_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t message, PromptDelta& delta) {
+  if (delta.n_keep < delta.n_prompt) return false;
+  const auto is_reply = [&](const TranscriptSpan& span) {
+    return span.origin == SpanOrigin::kSampled && span.id_begin == delta.n_prompt && span.first_message == message;
+  };
+  const auto& spans = transcript.spans();
+  const auto reply = std::find_if(spans.rbegin(), spans.rend(), is_reply);  // it is near the end
+  if (reply == spans.rend()) return false;
+  size_t n_tokens = reply->token_ends.size();
+  while (n_tokens > 0 && leave_open(tokenizer, transcript, reply->id_begin, n_tokens)) --n_tokens;
+  const size_t end = n_tokens == 0 ? reply->byte_begin : reply->token_ends[n_tokens - 1];
+  delta.patch = {};
+  delta.patch.keep_bytes = end;
+  delta.patch.keep_ids = delta.n_keep = delta.n_prompt = reply->id_begin + n_tokens;
+  delta.end = fresh_mark(tokenizer, transcript, delta.n_prompt);
+  delta.n_continued = end - reply->byte_begin;
+  delta.keeps_reply = true;
+  return true;
+}
+
 PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, Tokens ids) {
   PromptDelta delta;
   delta.n_prompt = ids.size();

@@ -45,8 +45,11 @@ struct PromptDelta {
   size_t n_bytes = 0;              // of the whole prompt
   size_t tail_begin = 0;           // differs_at, or the beginning of the reply that contains it
   MarkedText tail;                 // the prompt from tail_begin on
-  TurnCost cost;                   // of planning
-  uint64_t number = 0;             // ordinal among the plans of its planner
+  // Set if the prompt ends in the beginning of the answer: its last n bytes.
+  std::optional<size_t> n_continued = {};
+  bool keeps_reply = false;  // these are sampled tokens of the transcript (continue_reply())
+  TurnCost cost;             // of planning
+  uint64_t number = 0;       // ordinal among the plans of its planner
 };
 
 // The tokens of a planned prompt: those of the transcript that stay, then those of the plan. A view.
@@ -78,6 +81,10 @@ struct AheadPrompt {
 // but the number; the cost is that of comparing and encoding.
 PromptDelta plan_prompt(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, const MarkedText& text,
                         size_t n_messages);
+// Turns the plan of a prompt that is answered by message number `message` into one that continues this answer, which is
+// in the transcript after the planned prompt: all of its tokens stay, less those that end within a character. Returns
+// false, changing nothing, if it is not there, or if a token of the prompt before it does not stay.
+bool continue_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t message, PromptDelta& delta);
 // Plans a prompt of given tokens, whose text is a reply of the transcript: nothing is encoded.
 PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, Tokens ids);
 

@@ -9,8 +9,38 @@
 #include "base/check.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/prompt/turn_meter.h"
+#include "templates/message.h"
 
 namespace ibid {
+namespace {
+
+constexpr std::string_view kSpaces = " \t\r\n\f\v";
+
+struct ContinuedText {
+  MarkedText text;
+  size_t n_content = 0;  // its last bytes, which are the content
+};
+
+// The part of a render before the tag behind the last message's content. A template that trims the message has removed
+// the tag's space, and the white space before the tag is not its doing: that of the content stays as it is.
+Result<ContinuedText> text_before_tag(const MarkedText& render, std::string_view content) {
+  constexpr std::string_view kTag = ChatTemplate::kContinueTag;
+  const std::string bytes = render.bytes();
+  const size_t end = bytes.rfind(kTag.substr(0, kTag.size() - 1));
+  if (end == std::string::npos) {
+    return {ErrorCode::kInvalidArgument, "the chat template does not show the answer that is to be continued"};
+  }
+  ContinuedText out;
+  out.text.append(render, 0, end);
+  const std::string_view shown = std::string_view(bytes).substr(0, end);
+  const size_t n_leading = std::min(content.find_first_not_of(kSpaces), content.size());
+  for (const size_t begin : {size_t{0}, n_leading}) {
+    if (out.n_content == 0 && shown.ends_with(content.substr(begin))) out.n_content = content.size() - begin;
+  }
+  return out;
+}
+
+}  // namespace
 
 PromptPlanner::PromptPlanner(const Tokenizer& tokenizer, const ChatTemplate& chat_template, TemplateVariables variables,
                              Clock& clock)
@@ -30,7 +60,7 @@ void PromptPlanner::set_variables(const ChatTemplate& chat_template, TemplateVar
 }
 
 void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t message) const {
-  append_reply_space(reply_space_, *tokenizer_, reply, message, delta.patch, *delta.end);
+  if (!delta.n_continued) append_reply_space(reply_space_, *tokenizer_, reply, message, delta.patch, *delta.end);
   ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
 }
 
@@ -98,9 +128,40 @@ void PromptPlanner::forget() noexcept {
   is_ahead_ = false;
 }
 
-Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& messages) {
+Result<PromptDelta> PromptPlanner::plan_continuing(const MessageList& tagged, const Transcript& transcript) {
+  try {
+    return plan_continuing_or_throw(tagged, transcript);
+  } catch (const std::bad_alloc&) {
+    forget();
+    throw;
+  }
+}
+
+Result<PromptDelta> PromptPlanner::plan_continuing_or_throw(const MessageList& tagged, const Transcript& transcript) {
+  if (!renderer_) return {ErrorCode::kInvalidArgument, "a text without a template has no answer to continue"};
+  TurnMeter meter(*clock_);
+  {
+    const Stopwatch watch = meter.time(&Timings::render_ms);
+    TRY_ASSIGN(const ConversationRenderer::Delta rendered, render(tagged, false));
+    meter.work().messages_rendered += rendered.messages_rendered;
+    meter.work().bytes_rendered += rendered.bytes_rendered;
+  }
+  is_ahead_ = true;  // the last render is longer than the plan
+  const Stopwatch watch = meter.time(&Timings::tokenize_ms);
+  std::string_view content = *content_of(tagged.back());
+  content.remove_suffix(ChatTemplate::kContinueTag.size());
+  TRY_ASSIGN(const ContinuedText text, text_before_tag(tail_, content));
+  PromptDelta delta = plan_prompt(*tokenizer_, transcript, common_bytes_, text.text, tagged.size());
+  delta.n_continued = text.n_content;
+  delta.number = ++n_plans_;
+  delta.cost += meter.cost();
+  return delta;
+}
+
+Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& messages, bool add_generation_prompt) {
   const size_t n_unchanged = n_common_messages(rendered_, messages.stamps());
-  TRY_ASSIGN(ConversationRenderer::Delta rendered, renderer_->render(messages.json(), n_unchanged, true));
+  TRY_ASSIGN(ConversationRenderer::Delta rendered,
+             renderer_->render(messages.json(), n_unchanged, add_generation_prompt));
   const size_t equal_bytes = std::min(rendered.keep_bytes, common_bytes_);
   MarkedText text;
   text.append(tail_, 0, rendered.keep_bytes - equal_bytes);
@@ -116,8 +177,8 @@ Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& mes
 std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messages, const PromptDelta& delta,
                                                        const Transcript& transcript, std::string_view end_of_turn) try {
   CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
-  CHECK(!is_ahead_) << "the plan's prompt is not the last render";
-  if (!renderer_) return std::nullopt;
+  CHECK(!is_ahead_ || delta.n_continued) << "the plan's prompt is not the last render";
+  if (!renderer_ || delta.n_continued) return std::nullopt;
   const size_t n_common = common_bytes_;
   const std::string prompt_tail = tail_.bytes();
   if (!render(messages).ok()) return std::nullopt;

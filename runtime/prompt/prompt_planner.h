@@ -38,6 +38,18 @@ class PromptPlanner {
   // has no tokens. After an error the planner is unchanged; std::bad_alloc drops the last render.
   Result<PromptDelta> plan(const MessageList& messages, const Transcript& transcript);
 
+  // Plans the prompt that ends in the text of the last message, for the model to continue it: what follows that text in
+  // the template's rendering is left out. White space at its end stays, also where the template trims it.
+  // `tagged`: the messages, with ChatTemplate::kContinueTag after the text. Errors: as plan(); kInvalidArgument if the
+  // template does not show the text.
+  static constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+  Result<PromptDelta> plan_continuing(const MessageList& tagged, const Transcript& transcript);
+
+  // As ibid::continue_reply(), for the last plan.
+  bool continue_reply(const Transcript& transcript, size_t message, PromptDelta& delta) const {
+    return ibid::continue_reply(*tokenizer_, transcript, message, delta);
+  }
+
   // Adds the reply to a plan: message number `message`, with its text as the next render shows it.
   // REQUIRES: delta.end is set; it is moved from.
   void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
@@ -58,7 +70,8 @@ class PromptPlanner {
   Result<PromptDelta> plan_render(const MessageList& messages, const Transcript& transcript);
   // Renders the messages; the new render is then the transcript's first common_bytes_ bytes and tail_. REQUIRES: there
   // is a template.
-  Result<ConversationRenderer::Delta> render(const MessageList& messages);
+  Result<ConversationRenderer::Delta> render(const MessageList& messages, bool add_generation_prompt = true);
+  Result<PromptDelta> plan_continuing_or_throw(const MessageList& tagged, const Transcript& transcript);
   // Drops the last render, so that the next one is rendered and compared as a whole.
   void forget() noexcept;
 

@@ -98,12 +98,24 @@ void Transcript::prepare(const TranscriptPatch& patch) {
   bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // std::string grows geometrically
   reserve_geometric(ids_, patch.keep_ids + patch.ids.size());
   reserve_geometric(spans_, n_kept + patch.spans.size());
+  if (continues_reply(patch, n_kept)) {
+    std::vector<size_t>& ends = spans_[n_kept - 1].token_ends;
+    reserve_geometric(ends, ends.size() + patch.spans.front().token_ends.size());
+  }
   // In ascending order, so that n_stable rises along the spans even if this throws half-way.
   size_t i = n_kept;
   while (i > 0 && !(spans_[i - 1].mark && spans_[i - 1].mark->n_stable <= patch.keep_ids)) --i;
   for (; i < n_kept; ++i) {
     if (spans_[i].mark) spans_[i].mark->forget_from(patch.keep_ids, ids_, 0);
   }
+}
+
+bool Transcript::continues_reply(const TranscriptPatch& patch, size_t n_spans) const {
+  if (n_spans == 0 || patch.spans.empty()) return false;
+  const TranscriptSpan& before = spans_[n_spans - 1];
+  const TranscriptSpan& first = patch.spans.front();
+  return before.origin == SpanOrigin::kSampled && first.origin == SpanOrigin::kSampled &&
+         before.first_message == first.first_message && first.byte_begin == patch.keep_bytes;
 }
 
 void Transcript::apply(TranscriptPatch patch) {
@@ -144,7 +156,14 @@ void Transcript::append(TranscriptPatch patch) {
   static_assert(std::is_nothrow_move_constructible_v<TranscriptSpan>);
   bytes_ += patch.bytes;
   ids_.insert(ids_.end(), patch.ids.begin(), patch.ids.end());
-  spans_.insert(spans_.end(), std::make_move_iterator(patch.spans.begin()), std::make_move_iterator(patch.spans.end()));
+  auto first = patch.spans.begin();
+  if (continues_reply(patch, spans_.size())) {
+    TranscriptSpan& reply = spans_.back();
+    reply.byte_end = first->byte_end;
+    reply.token_ends.insert(reply.token_ends.end(), first->token_ends.begin(), first->token_ends.end());
+    ++first;
+  }
+  spans_.insert(spans_.end(), std::make_move_iterator(first), std::make_move_iterator(patch.spans.end()));
 }
 
 size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_ids) const {

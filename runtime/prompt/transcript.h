@@ -75,7 +75,7 @@ struct SampledReply {
 };
 
 // Appends the reply to a patch, as message number `message`; also an empty one, because it holds the mark. `mark`: the
-// encoder at the end of the patch.
+// encoder at the end of the patch. After the transcript's reply to the same message it becomes part of that.
 void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark);
 
 class Transcript {
@@ -113,6 +113,8 @@ class Transcript {
   size_t n_spans_kept(size_t n_bytes, size_t n_ids) const;
   void truncate(size_t n_bytes, size_t n_ids);
   void append(TranscriptPatch patch);
+  // True if the patch begins with the rest of the reply that ends the first n_spans spans.
+  bool continues_reply(const TranscriptPatch& patch, size_t n_spans) const;
 
   std::string bytes_;
   Tokens ids_;

@@ -1,6 +1,7 @@
 #include "runtime/scheduler/pass_plan.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -45,16 +46,36 @@ void share_prefill(std::span<const PassRequest> requests, std::vector<size_t> pr
   rows[oldest] = chunk(requests[oldest].n_rows, rows[oldest] + left);
 }
 
+// Calls give(i, n) for each request that gets n > 0 of the `left` rows, the oldest first.
+template <typename Give>
+void share_score_rows(std::span<const PassRequest> requests, std::vector<size_t> scoring, size_t left,
+                      const Give& give) {
+  std::ranges::sort(scoring, {}, [&](size_t i) { return requests[i].age; });
+  for (const size_t i : scoring) {
+    const size_t n = std::min(requests[i].n_rows, left);
+    if (n > 0) give(i, n);
+    left -= n;
+  }
+}
+
 }  // namespace
 
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits) {
   CHECK(!requests.empty() && limits.max_rows > 0);
   const bool only_low =
       std::all_of(requests.begin(), requests.end(), [](const PassRequest& r) { return r.priority == Priority::kLow; });
-  std::vector<size_t> decoding, prefill;
+  std::vector<size_t> decoding, prefill, scoring;
   for (size_t i = 0; i < requests.size(); ++i) {
     if (!only_low && requests[i].priority == Priority::kLow) continue;
-    (limits.decodes(requests[i].n_rows) ? decoding : prefill).push_back(i);
+    const bool decodes = limits.decodes(requests[i].n_rows);
+    (requests[i].gives_way ? scoring : decodes ? decoding : prefill).push_back(i);
+  }
+  std::vector<PassRequest> shares(requests.begin(), requests.end());
+  if (decoding.empty()) {
+    share_score_rows(requests, std::exchange(scoring, {}), kScoreRows, [&](size_t i, size_t n) {
+      shares[i].n_rows = n;
+      prefill.push_back(i);
+    });
   }
   std::vector<size_t> rows(requests.size(), 0);
   size_t n_taken = 0;
@@ -66,9 +87,31 @@ std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassL
   }
   if (!prefill.empty() && n_taken < limits.max_rows) {
     const size_t wanted = std::max(limits.prefill_rows, kPrefillRows);
-    share_prefill(requests, std::move(prefill), std::min(limits.max_rows - n_taken, wanted), rows);
+    share_prefill(shares, std::move(prefill), std::min(limits.max_rows - n_taken, wanted), rows);
   }
+  const size_t n_left = limits.max_rows - std::accumulate(rows.begin(), rows.end(), size_t{0});
+  share_score_rows(requests, std::move(scoring), std::min({limits.score_rows, kScoreRows, n_left}),
+                   [&](size_t i, size_t n) { rows[i] = n; });
   return rows;
+}
+
+size_t ScoreShare::rows(double decode_pass_ns) const {
+  if (owed_ns_ > 0 || decode_pass_ns == 0) return 0;
+  if (last_rows_ == 0) return 1;
+  const double fit = row_ns_ > 0 ? kAim * decode_pass_ns / row_ns_ : static_cast<double>(kScoreRows);
+  return std::clamp<size_t>(static_cast<size_t>(std::min(fit, static_cast<double>(kScoreRows))), 1, 2 * last_rows_);
+}
+
+void ScoreShare::record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns) {
+  const auto ns = static_cast<double>(duration_ns);
+  if (n_score_rows == 0) {
+    owed_ns_ = std::max(owed_ns_ - ns, 0.0);
+    return;
+  }
+  const double piece_ns = std::max(ns - decode_pass_ns, 0.0);
+  owed_ns_ = 4 * piece_ns;
+  last_rows_ = n_score_rows;
+  if (!has_prefill) average_in(row_ns_, piece_ns / static_cast<double>(n_score_rows));
 }
 
 void PassCost::record(size_t n_decode_rows, size_t n_prefill_rows, int64_t duration_ns) {

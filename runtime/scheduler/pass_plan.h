@@ -3,7 +3,9 @@
 //
 // A request of few rows (a sampled token and its drafts) is *decoding*: each of its passes has a visible result. A
 // request of more rows is *prefill*: only its last pass has one. Decoding always comes first; prefill gets the rows
-// that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes).
+// that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes). A request that
+// *gives way* scores given tokens: without decoding requests it is like prefill, beside them it gets what ScoreShare
+// allows.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +21,21 @@ namespace ibid {
 inline constexpr size_t kDecodeRows = 8;
 // Prefill gets multiples of this, the row block of the kernels, except for a prompt's last rows.
 inline constexpr size_t kPrefillRows = 16;
+// Maximum rows of a pass that are scored: enough for the kernels to be efficient, while their logits need little
+// memory.
+inline constexpr size_t kScoreRows = 128;
 
 struct PassRequest {
   size_t n_rows = 0;  // at least 1
   Priority priority = Priority::kNormal;
   uint64_t age = 0;  // lower for a prompt that arrived earlier; all different
+  bool gives_way = false;
 };
 
 struct PassLimits {
   size_t max_rows = 0;      // of the model
   size_t prefill_rows = 0;  // that fit the time limit; at least kPrefillRows are given if max_rows allows
+  size_t score_rows = 0;    // beside decoding requests, of all requests that give way
 
   // True if a request of n_rows decodes, so that all its rows are fed together.
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
@@ -37,14 +44,36 @@ struct PassLimits {
 // Returns the rows for each request; 0: not in this pass. `requests` is in order of arrival. Decoding requests get all
 // their rows, first come first served. The oldest prefill request gets at least half of the prefill rows, so that none
 // starves. The other prefill rows go by priority, then to the shortest request, so that a long prompt does not delay a
-// short one; the remainder goes to the oldest. Low priority gets no rows beside other priorities. At least one request
-// gets rows. REQUIRES: requests is not empty, limits.max_rows > 0.
+// short one; the remainder goes to the oldest. Low priority gets no rows beside other priorities. Requests that give
+// way get kScoreRows in total at most, the oldest first. At least one request gets rows. REQUIRES: requests is not
+// empty, limits.max_rows > 0.
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits);
+
+// Determines the rows of requests that give way beside decoding requests. A piece takes at most as long as a pass that
+// only decodes, so that no gap between tokens doubles. After a piece decoding requests get four times its duration for
+// themselves, so that pieces take at most a fifth of the time. The first piece has one row; later ones at most twice as
+// many as the one before.
+class ScoreShare {
+ public:
+  // Rows of the next pass; 0: none. decode_pass_ns: duration of a pass that only decodes; 0: unknown.
+  size_t rows(double decode_pass_ns) const;
+  // Call after each pass with decoding rows. has_prefill: it had prefill rows, too, so it does not show the cost of
+  // scored rows.
+  void record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns);
+
+ private:
+  size_t last_rows_ = 0;  // of the last piece
+  double row_ns_ = 0;     // additional time of a row; 0: unknown
+  double owed_ns_ = 0;    // to decoding requests
+};
 
 // Cost of recent passes. Exponential moving averages, so that the estimate follows growing histories and changing load.
 class PassCost {
  public:
   void record(size_t n_decode_rows, size_t n_prefill_rows, int64_t duration_ns);
+
+  // Duration of a pass that only decodes; 0: unknown.
+  double decode_pass_ns() const { return decode_pass_ns_; }
 
   // Prefill rows that take about budget_ns beside n_decode_rows; SIZE_MAX if nothing was recorded.
   size_t prefill_rows(size_t n_decode_rows, int64_t budget_ns) const;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -32,13 +33,11 @@ size_t n_logit_rows(const SequenceChunk& chunk) {
   return 0;
 }
 
-// Returns the first n_rows of a chunk. Without the last row it needs no logits; but if all hidden states are requested,
-// it returns its own.
+// Returns the first n_rows of a chunk. Without the last row it needs no logits, unless those of all rows are wanted.
 SequenceChunk first_part(const SequenceChunk& wish, size_t n_rows) {
   SequenceChunk part = wish;
   part.tokens = wish.tokens.first(n_rows);
-  const bool wants_all_hidden = wish.hidden != nullptr && wish.want == WantLogits::kAll;
-  if (n_rows < wish.tokens.size() && !wants_all_hidden) part.want = WantLogits::kNone;
+  if (n_rows < wish.tokens.size() && wish.want != WantLogits::kAll) part.want = WantLogits::kNone;
   return part;
 }
 
@@ -174,11 +173,13 @@ void Scheduler::plan_members(int64_t now_ns) {
     Priority priority = task->priority_;
     if (priority == Priority::kLow && now_ns - task->since_ns_ > kPatienceNs) priority = Priority::kNormal;
     members_.push_back(task);
-    wishes.push_back({task->chunk_.tokens.size(), priority, task->age_});
-    if (limits.decodes(wishes.back().n_rows)) n_decode_rows += wishes.back().n_rows;
+    wishes.push_back({task->chunk_.tokens.size(), priority, task->age_, task->gives_way()});
+    const bool decodes = !task->gives_way() && limits.decodes(wishes.back().n_rows);
+    if (decodes) n_decode_rows += wishes.back().n_rows;
   }
   const bool alone = members_.size() == 1 && members_.front()->priority_ != Priority::kLow;
   limits.prefill_rows = prefill_rows_allowed(alone, n_decode_rows);
+  limits.score_rows = score_share_.rows(cost_.decode_pass_ns());
   const std::vector<size_t> rows = plan_pass(wishes, limits);
   for (size_t i = 0; i < rows.size(); ++i) members_[i]->n_rows_ = rows[i];
   std::erase_if(members_, [](const Task* task) { return task->n_rows_ == 0; });
@@ -205,6 +206,7 @@ void Scheduler::run_alone(Task& task) noexcept {
   Status status = forward({&chunk, 1}, task.stop_);
   if (status.code() == ErrorCode::kOutOfMemory && drop_spare_states()) status = forward({&chunk, 1}, task.stop_);
   Task* const member = &task;
+  if (status.ok()) read_rows({&member, 1});
   record_pass({&member, 1}, status.ok());
   if (status.code() == ErrorCode::kOutOfMemory && end_idle_readings(task)) return;
   const size_t n_fed = status.ok() ? task.n_rows_ : 0;
@@ -249,6 +251,7 @@ bool Scheduler::run_shared() noexcept {
     return false;
   }
   if (!forward(batch_, {}).ok()) return false;
+  read_rows(members_);
   record_pass(members_, true);
   model_.for_each(members_.size(), [this](size_t i) {
     members_[i]->fed(members_[i]->n_rows_, Status(), {logits_, first_rows_[i]});
@@ -261,19 +264,35 @@ Status Scheduler::forward(std::span<const SequenceChunk> batch, std::stop_token 
   return guarded([&] { return model_.forward(batch, std::move(stop), logits_); });
 }
 
+// Part of the cost of a pass: reducing a row of a large vocabulary takes about as long as a layer of a small model.
+void Scheduler::read_rows(std::span<Task* const> members) noexcept {
+  for (size_t m = 0; m < members.size(); ++m) {
+    Task& task = *members[m];
+    if (!task.gives_way() || task.chunk_.want != WantLogits::kAll) continue;
+    const size_t first_row = members.size() == 1 ? 0 : first_rows_[m];
+    const size_t first_position = task.chunk_.entry->length() - task.n_rows_;
+    const auto read = [&](size_t i) { task.read_row(first_position + i, logits_.row(first_row + i)); };
+    model_.for_each(task.n_rows_, std::cref(read));  // by reference: a copy would allocate
+  }
+}
+
 // Called before fed(), so that a caller that has its answer finds its passes counted.
 void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noexcept {
   const int64_t now_ns = clock_.steady_ns();
-  size_t n_decode = 0, n_prefill = 0;
+  size_t n_decode = 0, n_prefill = 0, n_score = 0;
   for (Task* member : members) {
-    (member->chunk_.tokens.size() <= kDecodeRows ? n_decode : n_prefill) += member->n_rows_;
+    const bool decodes = member->chunk_.tokens.size() <= kDecodeRows;
+    (member->gives_way() ? n_score : decodes ? n_decode : n_prefill) += member->n_rows_;
     member->since_ns_ = now_ns;
   }
-  if (was_whole) cost_.record(n_decode, n_prefill, now_ns - start_ns_);
+  const int64_t duration_ns = now_ns - start_ns_;
+  if (was_whole && n_decode > 0) score_share_.record(n_score, n_prefill > 0, duration_ns, cost_.decode_pass_ns());
+  if (was_whole && (n_decode == 0 || n_score == 0)) cost_.record(n_decode, n_prefill + n_score, duration_ns);
   const std::lock_guard lock(mutex_);
   ++stats_.n_passes;
   stats_.n_shared_passes += members.size() > 1 ? 1 : 0;
-  stats_.n_rows += n_decode + n_prefill;
+  stats_.n_rows += n_decode + n_prefill + n_score;
+  stats_.n_scored_rows += n_score;
   stats_.most_sequences = std::max(stats_.most_sequences, members.size());
 }
 

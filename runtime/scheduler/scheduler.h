@@ -68,6 +68,7 @@ class Scheduler {
   bool end_idle_readings(const Task& task) noexcept;
   bool run_shared() noexcept;
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop) noexcept;
+  void read_rows(std::span<Task* const> members) noexcept;
   void record_pass(std::span<Task* const> members, bool was_whole) noexcept;
 
   LanguageModel& model_;
@@ -91,6 +92,7 @@ class Scheduler {
   Logits logits_;
   int64_t start_ns_ = 0;
   PassCost cost_;
+  ScoreShare score_share_;
 
   std::unique_ptr<std::thread> thread_;
 };

@@ -218,6 +218,51 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
   return out;
 }
 
+Result<PendingEdit> Dialogue::continue_last() const {
+  if (messages_.empty() || !is_from(messages_.back(), Role::kAssistant)) {
+    return {ErrorCode::kInvalidArgument, "there is no answer to continue"};
+  }
+  if (messages_.back().contains("tool_calls")) {
+    return {ErrorCode::kInvalidArgument, "an answer with tool calls cannot be continued: it awaits their results"};
+  }
+  const bool was_sampled = n_numbered_ >= messages_.size();
+  return PendingEdit{.n_kept = messages_.size() - 1, .continued = ContinuedAnswer{messages_.back(), was_sampled}};
+}
+
+Result<Tokens> Dialogue::prompt_ids(PendingEdit proposal) {
+  const std::optional<ContinuedAnswer> continued = std::move(proposal.continued);
+  const DialogueChange trial = propose(std::move(proposal));
+  if (continued) {
+    TRY_ASSIGN(const TurnPlan planned, plan_continuing(*continued, {}));
+    return PromptIds(planned.delta, transcript_).from(0);
+  }
+  TRY_ASSIGN(const PromptDelta delta, plan());
+  return PromptIds(delta, transcript_).from(0);
+}
+
+Result<TurnPlan> Dialogue::plan_continuing(const ContinuedAnswer& answer, const ContextRoom& room) {
+  TurnPlan out;
+  bool keeps_ids = false;
+  if (answer.was_sampled) {
+    Result<PromptDelta> before = plan();
+    keeps_ids = before.ok() && planner_.continue_reply(transcript_, messages_.size(), *before);
+    if (keeps_ids) out.delta = *std::move(before);
+  }
+  if (!keeps_ids) {
+    Json tagged = answer.message;
+    const std::string* content = content_of(tagged);
+    if (content == nullptr || content->empty()) {
+      return {ErrorCode::kInvalidArgument, "the answer has no text to continue"};
+    }
+    set_content(tagged, *content + std::string(ChatTemplate::kContinueTag));
+    const DialogueChange trial = propose(PendingEdit::of(messages_.size(), std::move(tagged)));
+    TRY_ASSIGN(out.delta, planner_.plan_continuing(messages_, transcript_));
+  }
+  if (room.max_tokens > 0 && out.delta.n_prompt > room.max_tokens)
+    return context_full(out.delta.n_prompt, room.max_tokens);
+  return out;
+}
+
 Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
   if (awaits_answer()) {
     TRY_ASSIGN(const PromptDelta delta, plan());

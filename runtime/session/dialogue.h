@@ -30,13 +30,21 @@
 
 namespace ibid {
 
+// An answer that the next one continues.
+struct ContinuedAnswer {
+  Json message;
+  bool was_sampled = false;  // the transcript may have its tokens
+};
+
 // A requested change of the messages.
 struct PendingEdit {
   size_t n_kept = 0;                            // leading messages that stay
   std::vector<Json> added = {};                 // messages that follow them
   std::optional<std::set<size_t>> pinned = {};  // unset: the pins of the messages that stay
   std::optional<std::string> system = {};       // new text of the system message; unset: no change
-  bool goes_back = false;                       // the user reverts messages: losing their tokens needs no explanation
+  // The last message, which is not among those that stay: the answer is added to it.
+  std::optional<ContinuedAnswer> continued = {};
+  bool goes_back = false;  // the user reverts messages: losing their tokens needs no explanation
 
   static PendingEdit of(size_t n_kept, Json message) {
     PendingEdit proposal{.n_kept = n_kept};
@@ -94,6 +102,13 @@ class Dialogue {
   Result<PromptDelta> plan();
   // As plan(), for a turn; applies the policy if the context is full. Further error: kContextFull.
   Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
+  // Returns the change of a turn that continues the last message. kInvalidArgument: it is no answer, or has tool calls.
+  Result<PendingEdit> continue_last() const;
+  // Returns the tokens of the prompt of the proposed messages. Errors: those of plan() and plan_continuing().
+  Result<Tokens> prompt_ids(PendingEdit proposal);
+  // Plans a turn that continues `answer`, which followed the messages. Sampled tokens of the transcript stay. Policies
+  // do not apply; room.max_tokens 0: no limit. Errors: those of PromptPlanner::plan_continuing(); kContextFull.
+  Result<TurnPlan> plan_continuing(const ContinuedAnswer& answer, const ContextRoom& room);
   // Plans a turn and returns the length of its prompt, and the number of tokens of the transcript that it drops. The
   // next plan() returns this plan, unless something changes before. Errors: as plan_within().
   Result<PromptSize> measure(const ContextRoom& room, WhenFull policy);

@@ -34,13 +34,12 @@ SampledReply reply_of(Generation& generation, const Tokenizer& tokenizer) {
   return reply;
 }
 
-// The last bytes of the prompt, which may end with a marker of reasoning.
-std::string_view end_of_prompt(const PromptDelta& delta, const Transcript& transcript) {
-  constexpr size_t kBytes = 256;
+// The last n bytes of the prompt.
+std::string end_of_prompt(const PromptDelta& delta, const Transcript& transcript, size_t n) {
   const TranscriptPatch& patch = delta.patch;
-  const std::string_view text =
-      patch.bytes.empty() ? transcript.bytes().substr(0, patch.keep_bytes) : std::string_view(patch.bytes);
-  return text.substr(saturating_sub(text.size(), kBytes));
+  std::string_view kept = transcript.bytes().substr(0, patch.keep_bytes);
+  kept.remove_prefix(saturating_sub(kept.size(), saturating_sub(n, patch.bytes.size())));
+  return std::string(kept) + patch.bytes.substr(saturating_sub(patch.bytes.size(), n));
 }
 
 // True if the id of a call comes after its arguments.
@@ -114,9 +113,10 @@ Status RunningTurn::try_begin(PendingEdit proposal, Delivery delivery) {
   TRY_ASSIGN(Sampler sampler, make_turn_sampler(options_, engine_.tokenizer()));
   TRY_ASSIGN(StopDetector stops, StopDetector::create(options_.stop_strings));
   const size_t n_answer = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
+  continued_ = std::exchange(proposal.continued, std::nullopt);
   asked_.emplace(dialogue.propose(std::move(proposal)));
-  TRY_ASSIGN(TurnPlan plan, dialogue.plan_within({engine_.max_seq_len(), n_answer}, setting_.when_full));
-  plan_.emplace(std::move(plan));
+  TRY_ASSIGN(TurnPlan planned, plan({engine_.max_seq_len(), n_answer}));
+  plan_.emplace(std::move(planned));
   const PromptDelta& delta = plan_->delta;
   meter_.add(delta.cost);
   turn_.left_out = plan_->left_out;
@@ -150,6 +150,11 @@ Status RunningTurn::try_begin(PendingEdit proposal, Delivery delivery) {
   return engine_.scheduler().submit(*answer_);
 }
 
+Result<TurnPlan> RunningTurn::plan(const ContextRoom& room) {
+  Dialogue& dialogue = branch_.dialogue;
+  return continued_ ? dialogue.plan_continuing(*continued_, room) : dialogue.plan_within(room, setting_.when_full);
+}
+
 GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery delivery) {
   GenerateRequest request;
   request.shared = rows_->take_shared();
@@ -171,6 +176,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
   request.constraint = options_.constraint.get();
   request.stop_repetition = options_.stop_repetition;
   request.keep_when_out_of_memory = options_.keep_when_out_of_memory;
+  request.continues = plan_->delta.n_continued.value_or(0) > 0;
   request.shown_tokens = shown_;
   request.n_logprobs = options_.n_logprobs;
   request.priority = options_.priority;
@@ -292,8 +298,12 @@ const Json* RunningTurn::offered_tools() const {
 }
 
 void RunningTurn::begin_reply(const PromptDelta& delta) {
+  constexpr size_t kMarkerBytes = 256;  // at the end of the prompt, which may be a marker of reasoning
   const ReplyFormat& format = engine_.reply_format();
-  turn_.begins_in_reasoning = opens_reasoning(format, end_of_prompt(delta, branch_.dialogue.transcript()));
+  const size_t n_said = delta.n_continued.value_or(0);
+  const std::string end = end_of_prompt(delta, branch_.dialogue.transcript(), n_said + kMarkerBytes);
+  const std::string_view prompt = std::string_view(end).substr(0, end.size() - n_said);
+  turn_.begins_in_reasoning = opens_reasoning(format, prompt);
   ReplyContext context;
   context.tools = offered_tools();
   context.begins_in_reasoning = turn_.begins_in_reasoning;
@@ -301,34 +311,48 @@ void RunningTurn::begin_reply(const PromptDelta& delta) {
   // their ids come before the arguments.
   context.stream_calls = options_.constraint != nullptr && !has_late_ids(format);
   shown_ = shown_tokens(engine_, context.tools != nullptr);
-  reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt);
+  reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt, std::string_view(end).substr(prompt.size()));
 }
 
 void RunningTurn::end_reply() {
   const ReplyParser::Listener keep = [this](const TurnEvent& part) { ready_.push_back(part); };
-  ParsedReply reply = reply_->finish(turn_.text, splits_ ? keep : ReplyParser::Listener());
-  turn_.reasoning = std::move(reply.reasoning);
-  turn_.content = std::move(reply.content);
-  for (ParsedCall& call : reply.calls) {
-    turn_.tool_calls.push_back({std::move(call.id), std::move(call.name), std::move(call.arguments)});
-  }
+  whole_ = reply_->finish(turn_.text, splits_ ? keep : ReplyParser::Listener());
+  turn_.reasoning = reply_->added_reasoning(whole_);
+  turn_.content = reply_->added_content(whole_);
+  for (const ParsedCall& call : whole_.calls) turn_.tool_calls.push_back({call.id, call.name, call.arguments});
 }
 
 // Calls are fields of the message, so that the template can assign results to them; with channels, so is reasoning, and
 // reasoning that the prompt opens, because the text does not show its start. All else is content, as the template
 // renders it.
 Json RunningTurn::message_to_keep(std::string text) const {
-  const bool thinks_on = turn_.begins_in_reasoning && !turn_.reasoning.empty();
-  const bool has_parts = reply_ && (!turn_.tool_calls.empty() || engine_.reply_format().channels || thinks_on);
-  if (!has_parts) return make_message(Role::kAssistant, std::move(text));
-  return message_for_template(message_of_answer(turn_), engine_.reply_format());
+  const bool thinks_on = turn_.begins_in_reasoning && !whole_.reasoning.empty();
+  const bool has_parts = reply_ && (!whole_.calls.empty() || engine_.reply_format().channels || thinks_on);
+  Json message = has_parts ? message_for_template(protocol_message(whole_), engine_.reply_format())
+                           : make_message(Role::kAssistant, std::move(text));
+  if (!continued_) return message;
+  const Json& before = continued_->message;
+  if (!has_parts) {
+    // Sampled tokens stay up to the last whole character; a given text stays as it is.
+    const PromptDelta& delta = plan_->delta;
+    const std::string* given = content_of(before);
+    const std::string said = delta.keeps_reply || given == nullptr
+                                 ? end_of_prompt(delta, branch_.dialogue.transcript(), delta.n_continued.value_or(0))
+                                 : *given;
+    set_content(message, said + *content_of(message));
+  }
+  for (const auto& [name, value] : before.get_ref<const Json::object_t&>()) {
+    if (!message.contains(name)) message[name] = value;
+  }
+  return message;
 }
 
 void RunningTurn::commit(Generation generation) {
   Dialogue& dialogue = branch_.dialogue;
   const size_t n_prompt = plan_->delta.n_prompt, n_keep = plan_->delta.n_keep;
   SampledReply reply = reply_of(generation, engine_.tokenizer());
-  dialogue.append_answer(plan_->delta, std::move(reply), message_to_keep(std::move(generation.text)));
+  Json message = message_to_keep(std::move(generation.text));
+  dialogue.append_answer(plan_->delta, std::move(reply), std::move(message));
   // Nothing below fails.
   const size_t n_fed = answer_->progress().length;
   answer_.reset();

@@ -192,6 +192,13 @@ Result<PromptSize> SessionState::prompt_size(size_t max_tokens) {
   });
 }
 
+Result<Tokens> SessionState::prompt_ids(const TurnStart& start) {
+  return exclusively([&]() -> Result<Tokens> {
+    TRY_ASSIGN(PendingEdit proposal, proposal_of(start));
+    return branch.dialogue.prompt_ids(std::move(proposal));
+  });
+}
+
 KvCacheEntry SessionState::kv() const {
   Result<KvCacheEntry> held = branch.cache.held();
   if (!held.ok()) throw std::bad_alloc();
@@ -217,6 +224,7 @@ Result<PendingEdit> SessionState::proposal_of(const TurnStart& start) const {
       }
       return PendingEdit{.n_kept = own.size() - 1, .goes_back = true};
     }
+    case TurnStart::Kind::kContinue: return dialogue.continue_last();
     case TurnStart::Kind::kEdit: break;
   }
   TRY(check_text("the message", start.text));
@@ -313,6 +321,10 @@ TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::share
 
 Status TurnCall::begin(const TurnStart& start, Delivery delivery) {
   TRY(guard_.status());
+  if (start.kind == TurnStart::Kind::kContinue && options_.constraint != nullptr) {
+    return {ErrorCode::kInvalidArgument,
+            "an answer cannot be continued under a constraint, which is for whole answers"};
+  }
   TRY_ASSIGN(PendingEdit proposal, session_.proposal_of(start));
   turn_.emplace(session_.branch, session_.setting(), options_, bell_);
   Status status = turn_->begin(std::move(proposal), delivery);

@@ -88,9 +88,10 @@ class SessionState {
   // Sets the template's variables from the next plan on, which keeps the text that renders the same. Equal variables
   // cost nothing. Errors: kBusy; kInvalidArgument: not an object, or not UTF-8.
   Status set_variables(Json variables);
-  // Returns the length of the prompt of answer(). Computes nothing; the next turn reuses the plan. Errors: those of
-  // answer() before its first event.
+  // Return the length of the prompt of answer(), and the tokens of any turn's prompt. Compute nothing; the next turn
+  // reuses the first plan. Errors: those of the turn before its first event.
   Result<PromptSize> prompt_size(size_t max_tokens);
+  Result<Tokens> prompt_ids(const TurnStart& start);
 
   // The committed messages: [{"role": ..., "content": ...}, ...].
   const Json& messages() const { return branch.dialogue.messages().json(); }

@@ -1,7 +1,9 @@
 #include "runtime/session/turn_reply.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "base/checked.h"
 #include "base/json_limits.h"
 #include "runtime/engine/engine_state.h"
 #include "templates/reply/protocol_messages.h"
@@ -24,9 +26,36 @@ Tokens shown_tokens(const EngineState& engine, bool with_calls) {
   return shown;
 }
 
+TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed, std::string_view said)
+    : parser_(format, context), seed_(seed), continues_(!said.empty()) {
+  if (!continues_) return;
+  ReplyParser alone(format, context);
+  alone.feed(said, {});
+  alone.finish({});
+  parser_.feed(said, {});
+  n_held_content_ = saturating_sub(alone.reply().content.size(), parser_.reply().content.size());
+  n_held_reasoning_ = saturating_sub(alone.reply().reasoning.size(), parser_.reply().reasoning.size());
+}
+
+// Takes off what was said before. Returns false if nothing of the event is left.
+bool TurnReply::take_added(TurnEvent& event) {
+  const bool is_content = event.kind == TurnEvent::Kind::kContent;
+  const size_t n_held = is_content ? n_held_content_ : n_held_reasoning_;
+  n_held_content_ = n_held_reasoning_ = 0;  // unless the first event has these bytes, they were part of a marker
+  if (!is_content && event.kind != TurnEvent::Kind::kReasoning) return true;
+  event.text.erase(0, std::min(n_held, event.text.size()));
+  (is_content ? added_.content : added_.reasoning) += event.text;
+  return !event.text.empty();
+}
+
 ReplyParser::Listener TurnReply::with_ids(const ReplyParser::Listener& on_event) {
-  if (!on_event) return {};
+  if (!on_event && !continues_) return {};
   return [this, &on_event](const TurnEvent& event) {
+    if (continues_) {
+      TurnEvent added = event;
+      if (!take_added(added) || !on_event) return;
+      if (added.kind == TurnEvent::Kind::kContent || added.kind == TurnEvent::Kind::kReasoning) return on_event(added);
+    }
     if (event.kind != TurnEvent::Kind::kCallBegin && event.kind != TurnEvent::Kind::kCallEnd) return on_event(event);
     ids_.calls.resize(event.call);
     ids_.calls.push_back({.id = event.id});

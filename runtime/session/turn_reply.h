@@ -26,22 +26,32 @@ Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
  public:
-  // seed: for ids of calls to which the model gave none (assign_call_ids()).
-  TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed)
-      : parser_(format, context), seed_(seed) {}
+  // seed: for ids of calls to which the model gave none (assign_call_ids()). said: the answer that this one continues:
+  // parsed first, and not emitted.
+  TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed, std::string_view said = {});
 
   // Parses the next piece of text and emits the parts that are certain.
   void feed(std::string_view text, const ReplyParser::Listener& on_event);
   // `text`: the whole text. Feeds what was not fed, and emits the remaining parts. REQUIRES: called once.
   ParsedReply finish(std::string_view text, const ReplyParser::Listener& on_event);
+  // After finish(): the parts of `whole`, its result, that were not said before.
+  std::string added_reasoning(const ParsedReply& whole) const {
+    return continues_ ? added_.reasoning : whole.reasoning;
+  }
+  std::string added_content(const ParsedReply& whole) const { return continues_ ? added_.content : whole.content; }
 
  private:
   ReplyParser::Listener with_ids(const ReplyParser::Listener& on_event);
+  bool take_added(TurnEvent& event);
 
   ReplyParser parser_;
   const uint64_t seed_;
   size_t n_bytes_ = 0;  // that were fed
   ParsedReply ids_;     // the emitted calls, with their ids only
+  const bool continues_;
+  ParsedReply added_;  // text that was emitted
+  // Bytes that the parser held back at the end of what was said: they come again as part of the next text.
+  size_t n_held_content_ = 0, n_held_reasoning_ = 0;
 };
 
 }  // namespace ibid

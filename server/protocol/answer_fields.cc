@@ -232,7 +232,6 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
       kStructuredSchema},
      read_structured_outputs},
     {{"best_of", Shape::kInteger, "number of answers from which the best is chosen", 1, 1, Standing::kRefused}},
-    refused_field<AnswerRequest>("prompt_logprobs", "log-probabilities of the prompt"),
     refused_field<AnswerRequest>("truncate_prompt_tokens", "see truncate"),
     refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are never part of the answer"),
     refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens"),
@@ -266,6 +265,7 @@ std::span<const Field<AnswerRequest>> chat_answer_fields() { return kChatAnswerF
 std::span<const Field<AnswerRequest>> common_answer_fields() { return kCommonAnswerFields; }
 
 void read_answer_fields(const Json& body, AnswerRequest& request, bool has_messages) {
+  note_chosen_length(body, request);
   read_fields(body, sampler_fields(), request);
   read_fields(body, common_answer_fields(), request);
   if (has_messages) {
@@ -302,6 +302,14 @@ void add_tool(AnswerRequest& request, Json function) {
   tool["type"] = "function";
   tool["function"] = std::move(function);
   request.tools.push_back(std::move(tool));
+}
+
+void score_prompt(std::optional<size_t> n_top, bool stream, AnswerRequest& request) {
+  if (!n_top) return;
+  if (stream) {
+    throw Fault{.message = "cannot be streamed", .param = "prompt_logprobs", .code = "unsupported_value"};
+  }
+  request.n_prompt_logprobs = std::max(*n_top, request.n_prompt_logprobs.value_or(0));
 }
 
 void set_thinking(AnswerRequest& request, bool thinks) {

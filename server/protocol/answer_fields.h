@@ -3,6 +3,7 @@
 // protocol's own rows use to read values. All of them throw Fault.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +35,12 @@ inline constexpr size_t kMaxStopStrings = 16;
 inline constexpr size_t kMaxStopBytes = 1024;
 // Reads stop strings: a text or a list of texts. Also for protocols that name the field differently ("stop_sequences").
 void read_stop(const Json& value, AnswerRequest& request);
+
+// Makes the request score its prompt for prompt_logprobs of this many tokens; nullopt: as it was. Fault: not streamed.
+void score_prompt(std::optional<size_t> n_top, bool stream, AnswerRequest& request);
+
+// Notes whether the fields name a maximum length or switch it off, under the name of any protocol.
+void note_chosen_length(const Json& fields, AnswerRequest& request);
 
 // Checks combinations of sampling fields. REQUIRES: all of these fields were read.
 void check_sampler(const AnswerRequest& request);

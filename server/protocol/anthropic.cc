@@ -243,6 +243,7 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
     {{"output_format", Shape::kObject, "the same as output_config.format", 0, 0, Standing::kRead,
       kAnthropicFormatSchema},
      [](const Json& format, MessagesCall& call) { read_format_at(format, "output_format", call); }},
+    refused_field<MessagesCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<MessagesCall>("mcp_servers", "tools are called by the client"),
     refused_field<MessagesCall>("container", "the server runs no code"),
     ignored_field<MessagesCall>("context_management", "see truncate"),
@@ -261,7 +262,7 @@ MessagesCall read_messages_call(const Site& site, const http::Request& source, b
   read_answer_fields(body, request, true);
   if (call.system.is_string()) request.messages.push_back(make_message(Role::kSystem, call.system.get<std::string>()));
   for (Json& message : call.conversation) request.messages.push_back(std::move(message));
-  check_awaits_answer(request.messages);
+  read_ending(request);
   return call;
 }
 

@@ -140,8 +140,22 @@ void check_awaits_answer(const Json& messages) {
   if (!messages.empty() && !is_from(messages.back(), Role::kAssistant)) return;
   throw Fault{.message = messages.empty()
                              ? "must not be empty"
-                             : "the last message must not be from the assistant: continuing an answer is not supported",
+                             : "the last message must not be from the assistant: it cannot be continued here",
               .param = "messages"};
+}
+
+void read_ending(AnswerRequest& request) {
+  Json& messages = request.messages;
+  if (messages.empty() || !is_from(messages.back(), Role::kAssistant)) return check_awaits_answer(messages);
+  if (messages.back().contains("tool_calls")) {
+    throw Fault{.message = "the last message has tool calls: the results of the tools are missing",
+                .param = "messages"};
+  }
+  const std::string* content = content_of(messages.back());
+  request.continues = content != nullptr && !content->empty();
+  if (request.continues) return;
+  messages.erase(messages.size() - 1);
+  check_awaits_answer(messages);
 }
 
 }  // namespace ibid::serve

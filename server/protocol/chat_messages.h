@@ -8,6 +8,7 @@
 
 #include "base/json_limits.h"
 #include "server/protocol/fault.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 
@@ -31,6 +32,10 @@ Json tool_message(std::string_view call_id, std::string content);
 
 // Fault if there are no messages, or if the last one is the assistant's, to which a model does not answer.
 void check_awaits_answer(const Json& messages);
+
+// Sets request.continues if the last message is the assistant's. Removes that message if it is empty. Otherwise calls
+// check_awaits_answer(). Fault if the message has tool calls: the results of the tools are missing.
+void read_ending(AnswerRequest& request);
 
 // JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.
 inline constexpr std::string_view kChatMessageSchema =

@@ -49,6 +49,7 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
      }},
     ignored_field<LlamaCall>("id_slot", "the server has no slots"),
     ignored_field<LlamaCall>("n_keep", "see truncate"),
+    refused_field<LlamaCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<LlamaCall>("lora", "adapters are not supported"),
 };
 
@@ -102,7 +103,7 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
 
 // Makes the end of an answer. `settings` are those of the request; the seed is replaced by the answer's.
 Json llama_end(const Heard& heard, const std::string& text, Json settings) {
-  const Turn& turn = heard.answers.front();
+  const Answer& turn = heard.answers.front();
   Json json = llama_part(text, true);
   json.update({{"model", heard.model},
                {"tokens_predicted", turn.usage.n_decoded},
@@ -243,7 +244,7 @@ void post_detokenize(const Site& site, const http::ExchangePtr& exchange) {
 
 void post_apply_template(const Site& site, const http::ExchangePtr& exchange) {
   check_text_body(exchange->request());
-  ChatCall call = read_chat(site, exchange->request());
+  ChatCall call = read_chat(site, exchange->request(), false);
   const auto then = [exchange](const Result<std::string>& prompt) {
     answer_or_refuse(*exchange, [&] {
       if (!prompt.ok()) throw fault_of(prompt.status());

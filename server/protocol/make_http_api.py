@@ -23,10 +23,20 @@ MANNERS = """## Common to all endpoints
   body and uses one of the latter two (`GET /v1/responses/resp_1?user=anna`). A request without a user belongs
   to the key itself, and one that names two users is an error 400.
 - Every answer has an object `ibid`: `prefilled`, `cached`, `from_disk`, `read_again` (tokens), `ttft_ms`, `total_ms`,
-  `seed` (reproduces the answer), `finish_reason` with ibid's own values, `lost_prefix` if cached tokens had to be
-  prefilled again (`tokens`, `message`, `byte`, `token`, `cause`), `left_out` if messages were dropped from a full
-  context.
-- `finish_reason` is `length` for an answer that was cut because it repeated itself (`stop_repetition`).
+  `seed` (reproduces the answer), `finish_reason` with ibid's own values, `ended_by` if a limit ended it, `lost_prefix`
+  if cached tokens had to be prefilled again (`tokens`, `message`, `byte`, `token`, `cause`), `left_out` if messages
+  were dropped from a full context.
+- An answer to a request that names no maximum length ends when it repeats itself, and after a quarter of the context.
+  The field `answer_guard` and the server's option `--no-answer-guard` switch that off. Answers in JSON end at a
+  repetition even if a maximum length is named, unless `answer_guard` is false.
+- `finish_reason` is `length` for an answer that was cut; `ibid.ended_by` names the limit: `max_tokens`, `context`,
+  `quarter_of_context` or `repetition`.
+- An assistant's message at the end is continued: in `/v1/chat/completions`, `/v1/messages` and `/api/chat`. The answer
+  has only the added text, and nothing is read again if the message is an answer of this server. White space at its end
+  stays as it is. `/v1/chat/completions` and `/apply-template` have vLLM's `continue_final_message` and
+  `add_generation_prompt`. A response format or a demanded call cannot be combined with it.
+- `echo` with `logprobs`, and `prompt_logprobs`, return log-probabilities of the prompt. All of its rows are computed,
+  cached or not, and beside running answers they take at most a fifth of the time.
 - In a stream, log-probabilities are in the chunk of their tokens; llama.cpp's completion has all of them in the last
   chunk.
 - Images, audio, video and files are refused: only text is supported.

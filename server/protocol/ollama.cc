@@ -94,6 +94,7 @@ constexpr Field<AnswerRequest> kOptionFields[] = {
 };
 
 void read_ollama_options(const Json& value, OllamaCall& call) {
+  note_chosen_length(value, call.request);
   read_fields(value, sampler_fields(), call.request, ".");
   read_fields<AnswerRequest>(value, kOptionFields, call.request, ".");
 }
@@ -134,6 +135,7 @@ constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
     {{"system", Shape::kText, "the system message", 0, 1 << 30}, set<&OllamaCall::system>},
     {{"raw", Shape::kBoolean, "use the prompt as it is, without a template"}, set<&OllamaCall::raw>},
     {{"images", Shape::kAny, "only text is supported", 0, 0, Standing::kRefused}, read_images},
+    refused_field<OllamaCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<OllamaCall>("template", "the model's own template is always used"),
     refused_field<OllamaCall>("suffix", "text that follows the answer"),
     refused_field<OllamaCall>("context", "see /api/chat: messages"),
@@ -205,7 +207,7 @@ void add_ollama_end(Json& json, const Answer& answer, const Tokenizer* tokenizer
                {"prompt_eval_duration", ns_of(turn.timings.prefill_ms)},
                {"eval_count", turn.usage.n_decoded},
                {"eval_duration", ns_of(turn.timings.decode_ms + turn.timings.sample_ms)},
-               {"ibid", ibid_details(turn)}});
+               {"ibid", ibid_details(answer)}});
 }
 
 class OllamaStream final : public StreamReply {
@@ -355,7 +357,7 @@ std::vector<FieldRule> ollama_option_rules() {
 
 void post_ollama_chat(const Site& site, const http::ExchangePtr& exchange) {
   OllamaCall call = read_ollama(site, exchange->request(), kOllamaChatFields);
-  if (!call.request.messages.empty()) check_awaits_answer(call.request.messages);
+  if (!call.request.messages.empty()) read_ending(call.request);
   start_ollama({.is_chat = true, .site = site}, std::move(call), exchange);
 }
 

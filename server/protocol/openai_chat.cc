@@ -9,6 +9,7 @@
 #include "server/protocol/chat_messages.h"
 #include "server/protocol/handlers.h"
 #include "server/protocol/reply.h"
+#include "templates/message.h"
 
 namespace ibid::serve {
 
@@ -46,6 +47,15 @@ constexpr Field<ChatCall> kChatFields[] = {
     {{"logprobs", Shape::kBoolean, "return the log-probability of each token of the answer"}, set<&ChatCall::logprobs>},
     {{"top_logprobs", Shape::kInteger, "number of most likely alternatives per token; needs logprobs", 0, 20},
      set<&ChatCall::top_logprobs>},
+    {{"continue_final_message", Shape::kBoolean,
+      "whether the last message, the assistant's, is continued; default: true if it is the assistant's. The answer has "
+      "only the added text"},
+     set<&ChatCall::continue_final_message>},
+    {{"add_generation_prompt", Shape::kBoolean,
+      "whether the prompt ends in the beginning of a new answer; default: true unless the last message is continued. "
+      "False for another message is supported by /apply-template only"},
+     set<&ChatCall::add_generation_prompt>},
+    prompt_logprobs_field<ChatCall>(),
     {{"return_progress", Shape::kBoolean, "send chunks with prompt_progress during prefill; needs stream"},
      set<&ChatCall::return_progress>},
     {{"modalities", Shape::kList, "text", 1, 8, Standing::kRead,
@@ -164,13 +174,38 @@ class ChatStream final : public StreamReply {
 
 }  // namespace
 
-std::vector<FieldRule> chat_rules() { return message_rules(rules_of<ChatCall>(kChatFields)); }
-
-ChatCall read_chat(const Site& site, const http::Request& source) {
-  return read_chat_body(site, source, parse_body(source.body));
+// Reads the two fields for the end of the prompt, as vLLM defines them. is_answered: not only rendered.
+void read_chat_ending(ChatCall& call, bool is_answered) {
+  const auto refuse = [](const char* param, const char* message) {
+    throw Fault{.message = message, .param = param, .code = "unsupported_value"};
+  };
+  AnswerRequest& request = call.request;
+  const bool ends_in_answer = !request.messages.empty() && is_from(request.messages.back(), Role::kAssistant);
+  const bool adds = call.add_generation_prompt.value_or(false), goes_on = call.continue_final_message.value_or(false);
+  if (adds && goes_on) refuse("add_generation_prompt", "cannot be true together with continue_final_message");
+  if (goes_on && !ends_in_answer) refuse("continue_final_message", "needs a last message of the assistant");
+  const bool continues = ends_in_answer && !adds && call.continue_final_message.value_or(true);
+  if (!is_answered && !continues) {
+    request.adds_generation_prompt = call.add_generation_prompt.value_or(true);
+    return;
+  }
+  if (ends_in_answer && !continues) {
+    refuse(adds ? "add_generation_prompt" : "continue_final_message",
+           "a second answer after an answer is not supported: the last one is continued");
+  }
+  if (!ends_in_answer && call.add_generation_prompt == false) {
+    refuse("add_generation_prompt", "must be true unless the last message is the assistant's");
+  }
+  read_ending(request);
 }
 
-ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body) {
+std::vector<FieldRule> chat_rules() { return message_rules(rules_of<ChatCall>(kChatFields)); }
+
+ChatCall read_chat(const Site& site, const http::Request& source, bool is_answered) {
+  return read_chat_body(site, source, parse_body(source.body), is_answered);
+}
+
+ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body, bool is_answered) {
   ChatCall call;
   begin_parsed(site, source, body, call.request);
   read_fields<ChatCall>(body, kChatFields, call);
@@ -179,7 +214,8 @@ ChatCall read_chat_body(const Site& site, const http::Request& source, const Jso
     throw Fault{.message = "needs logprobs to be true", .param = "top_logprobs"};
   }
   if (call.logprobs) call.request.options.n_logprobs = call.top_logprobs.value_or(0);
-  check_awaits_answer(call.request.messages);
+  score_prompt(call.prompt_logprobs, call.stream, call.request);
+  read_chat_ending(call, is_answered);
   return call;
 }
 
@@ -187,7 +223,8 @@ std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http:
                                                    const ChatCall& call) {
   const ChatNames names{site.new_id("chatcmpl-"), site.now_s()};
   if (call.stream) return std::make_shared<ChatStream>(exchange, site, names, call);
-  return std::make_shared<WholeReply>(exchange, call.request.n, [names](const Heard& heard) {
+  const std::optional<size_t> prompt_logprobs = call.prompt_logprobs;
+  return std::make_shared<WholeReply>(exchange, call.request.n, [names, prompt_logprobs](const Heard& heard) {
     Json choices = Json::array();
     for (size_t i = 0; i < heard.answers.size(); ++i) {
       choices.push_back(chat_choice(i, heard.answers[i], heard.tokenizer.get()));
@@ -197,6 +234,10 @@ std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http:
                  {"created", names.created},
                  {"model", heard.model},
                  {"choices", std::move(choices)}};
+    if (prompt_logprobs) {
+      const Tokenizer* tokenizer = heard.tokenizer.get();
+      json["prompt_logprobs"] = prompt_logprobs_json(heard.prompt_scores[0].get(), *prompt_logprobs, tokenizer);
+    }
     add_costs(json, heard);
     return json;
   });

@@ -19,12 +19,15 @@ struct ChatCall {
   bool return_progress = false;  // sends chunks during prefill
   bool logprobs = false;
   std::optional<size_t> top_logprobs = {};
+  std::optional<size_t> prompt_logprobs = {};
+  // vLLM's fields; unset: an assistant's message at the end is continued.
+  std::optional<bool> continue_final_message = {}, add_generation_prompt = {};
 };
 
 // Throws Fault.
-ChatCall read_chat(const Site& site, const http::Request& source);
+ChatCall read_chat(const Site& site, const http::Request& source, bool is_answered = true);
 // As read_chat(), with a parsed body.
-ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body);
+ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body, bool is_answered = true);
 
 // Makes the listener that writes the answer to the exchange, as one response or in chunks.
 std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/checked.h"
 #include "base/utf8.h"
 #include "server/protocol/answer_fields.h"
 #include "server/protocol/handlers.h"
@@ -26,6 +27,7 @@ struct CompletionCall {
   bool stream = false;
   bool include_usage = false;
   bool echo = false;  // the response repeats the prompt before the answer
+  std::optional<size_t> prompt_logprobs = {};
 };
 
 constexpr Field<CompletionCall> kCompletionFields[] = {
@@ -43,9 +45,12 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
        call.include_usage = wanted != nullptr && *wanted == Json(true);
      }},
     {{"max_tokens", Shape::kInteger,
-      "maximum number of tokens of an answer; default: as many as the context has room for", 1, kMostMaxTokens},
+      "maximum number of tokens of an answer; default: as many as the context has room for; 0: only the prompt", 0,
+      kMostMaxTokens},
      of_request<set_max_tokens>},
-    {{"echo", Shape::kBoolean, "return the prompt before the answer; not with logprobs"}, set<&CompletionCall::echo>},
+    {{"echo", Shape::kBoolean, "return the prompt before the answer; with logprobs, those of its tokens, too"},
+     set<&CompletionCall::echo>},
+    prompt_logprobs_field<CompletionCall>(),
     {{"logprobs", Shape::kInteger,
       "return the log-probability of each token, and of this many most likely alternatives", 0, 20},
      [](const Json& value, CompletionCall& call) { store(value, call.request.options.n_logprobs); }},
@@ -71,26 +76,55 @@ size_t n_characters(std::string_view bytes) {
       std::ranges::count_if(bytes, [](char c) { return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u; }));
 }
 
-// Returns {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; null without log-probabilities. offset: position
-// in the text, in characters, of the first token; set to the position after the last one.
-Json flat_logprobs(std::span<const TokenLogprobs> all, size_t& offset, const Tokenizer* tokenizer) {
-  if (all.empty() || tokenizer == nullptr) return {};
-  Json tokens = Json::array(), logprobs = Json::array(), tops = Json::array(), offsets = Json::array();
-  for (const TokenLogprobs& token : all) {
-    const std::string_view text = tokenizer->token_bytes(token.id);
-    tokens.push_back(token_name(text));
-    logprobs.push_back(token.logprob);
-    offsets.push_back(offset);
-    offset += n_characters(text);
-    Json top = Json::object();
-    for (const auto& [id, logprob] : token.top) top[token_name(tokenizer->token_bytes(id))] = logprob;
-    tops.push_back(std::move(top));
+// Builds {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. Positions in the text are in characters.
+class FlatLogprobs {
+ public:
+  // offset: the position of the first token.
+  FlatLogprobs(const Tokenizer& tokenizer, size_t offset) : tokenizer_(tokenizer), offset_(offset) {}
+
+  void add(std::span<const TokenLogprobs> tokens) {
+    for (const TokenLogprobs& token : tokens) {
+      Json top = Json::object();
+      for (const auto& [id, logprob] : token.top) top[token_name(tokenizer_.token_bytes(id))] = logprob;
+      add(token.id, token.logprob, std::move(top));
+    }
   }
-  return {{"tokens", std::move(tokens)},
-          {"token_logprobs", std::move(logprobs)},
-          {"top_logprobs", std::move(tops)},
-          {"text_offset", std::move(offsets)}};
-}
+
+  // Adds the tokens of an echoed prompt. The first one has no probability, because nothing precedes it. Tokens before
+  // the shown text (a BOS) get the position 0.
+  void add_prompt(const PromptScores& scores, size_t n_characters_shown) {
+    size_t n_all = 0;
+    for (const TokenId id : scores.ids) n_all += n_characters(tokenizer_.token_bytes(id));
+    n_hidden_ = saturating_sub(n_all, n_characters_shown);
+    add(scores.ids.front(), Json(), Json());
+    add(scores.scored.tokens);
+    offset_ = n_characters_shown;
+    n_hidden_ = 0;
+  }
+
+  size_t offset() const { return offset_; }
+  Json json() && {
+    return {{"tokens", std::move(tokens_)},
+            {"token_logprobs", std::move(logprobs_)},
+            {"top_logprobs", std::move(tops_)},
+            {"text_offset", std::move(offsets_)}};
+  }
+
+ private:
+  void add(TokenId id, Json logprob, Json top) {
+    const std::string_view text = tokenizer_.token_bytes(id);
+    tokens_.push_back(token_name(text));
+    logprobs_.push_back(std::move(logprob));
+    tops_.push_back(std::move(top));
+    offsets_.push_back(saturating_sub(offset_, n_hidden_));
+    offset_ += n_characters(text);
+  }
+
+  const Tokenizer& tokenizer_;
+  size_t offset_;
+  size_t n_hidden_ = 0;  // characters of the tokens so far that the text does not show
+  Json tokens_ = Json::array(), logprobs_ = Json::array(), tops_ = Json::array(), offsets_ = Json::array();
+};
 
 Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
   return {
@@ -101,9 +135,11 @@ Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
 struct Completion {
   std::string id;
   int64_t created = 0;
-  size_t n = 1;                     // answers for each prompt
-  std::vector<Prompt> echoed = {};  // prompts that are repeated before their answers; empty: no echo
-  bool include_usage = false;       // only used for streams
+  size_t n = 1;                                // answers for each prompt
+  std::vector<Prompt> echoed = {};             // prompts that are repeated before their answers; empty: no echo
+  bool include_usage = false;                  // only used for streams
+  std::optional<size_t> n_top = {};            // logprobs of the request
+  std::optional<size_t> prompt_logprobs = {};  // prompt_logprobs of the request
 
   Json json(const std::string& model) const {
     return {
@@ -116,6 +152,20 @@ struct Completion {
     const Prompt& prompt = echoed.at(answer / n);
     if (const std::string* text = std::get_if<std::string>(&prompt)) return *text;
     return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(prompt));
+  }
+
+  // "logprobs" of an answer's first tokens, with those of its echoed prompt.
+  Json first_logprobs(size_t answer, const Heard& heard, std::span<const TokenLogprobs> tokens, size_t& offset) const {
+    const size_t n_echoed = n_characters(echo(answer, heard.tokenizer.get()));
+    offset = n_echoed;
+    const PromptScores* scores = heard.prompt_scores.at(answer / n * n).get();
+    const bool has_echo = !echoed.empty() && n_top && scores != nullptr;
+    if (heard.tokenizer == nullptr || (tokens.empty() && !has_echo)) return {};
+    FlatLogprobs flat(*heard.tokenizer, has_echo ? 0 : n_echoed);
+    if (has_echo) flat.add_prompt(*scores, n_echoed);
+    flat.add(tokens);
+    offset = flat.offset();
+    return std::move(flat).json();
   }
 
   // As add_costs(), but summed over all prompts.
@@ -138,11 +188,15 @@ Json whole_completion(const Completion& completion, const Heard& heard) {
   Json json = completion.json(heard.model);
   for (size_t i = 0; i < heard.answers.size(); ++i) {
     const Answer& answer = heard.answers[i];
-    const std::string echo = completion.echo(i, tokenizer);
-    size_t offset = n_characters(echo);
-    json["choices"].push_back(text_choice(i, echo + answer.reasoning + answer.content,
-                                          flat_logprobs(answer.logprobs, offset, tokenizer),
-                                          openai_finish_reason(answer)));
+    size_t offset = 0;
+    Json choice =
+        text_choice(i, completion.echo(i, tokenizer) + answer.reasoning + answer.content,
+                    completion.first_logprobs(i, heard, answer.logprobs, offset), openai_finish_reason(answer));
+    if (completion.prompt_logprobs) {
+      const PromptScores* scores = heard.prompt_scores[i / completion.n * completion.n].get();
+      choice["prompt_logprobs"] = prompt_logprobs_json(scores, *completion.prompt_logprobs, tokenizer);
+    }
+    json["choices"].push_back(std::move(choice));
   }
   completion.add_all_costs(json, heard);
   return json;
@@ -155,12 +209,12 @@ class CompletionStream final : public StreamReply {
 
  private:
   void opened() override {
-    for (size_t i = 0; i < offsets_.size(); ++i) {
-      const std::string text = completion_.echo(i, heard_.tokenizer.get());
-      if (text.empty()) continue;
-      said(i, text);
-      offsets_[i] = n_characters(text);
-    }
+    if (completion_.n_top) return;  // the log-probabilities of the prompt follow
+    for (size_t i = 0; i < offsets_.size(); ++i) emit_echo(i);
+  }
+  void prompt_scores(size_t first, std::shared_ptr<const PromptScores> scores) override {
+    StreamReply::prompt_scores(first, std::move(scores));
+    for (size_t i = first; i < first + completion_.n; ++i) emit_echo(i);
   }
   void said(size_t i, std::string_view text) override {
     Json json = chunk();
@@ -183,8 +237,20 @@ class CompletionStream final : public StreamReply {
     send_bytes("data: [DONE]\n\n");
   }
 
+  void emit_echo(size_t i) {
+    std::string text = completion_.echo(i, heard_.tokenizer.get());
+    if (text.empty()) return;
+    Json json = chunk();
+    json["choices"].push_back(
+        text_choice(i, std::move(text), completion_.first_logprobs(i, heard_, {}, offsets_.at(i)), Json()));
+    emit(json);
+  }
   Json flat(size_t i, const std::vector<TokenLogprobs>& tokens) {
-    return flat_logprobs(tokens, offsets_.at(i), heard_.tokenizer.get());
+    if (tokens.empty() || heard_.tokenizer == nullptr) return {};
+    FlatLogprobs flat(*heard_.tokenizer, offsets_.at(i));
+    flat.add(tokens);
+    offsets_[i] = flat.offset();
+    return std::move(flat).json();
   }
   Json chunk() const {
     Json json = completion_.json(heard_.model);
@@ -206,13 +272,16 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
   const Json body = begin_request(site, exchange->request(), request);
   read_fields<CompletionCall>(body, kCompletionFields, call);
   read_answer_fields(body, request, false);
-  if (call.echo && request.options.n_logprobs) {
-    throw Fault{.message = "cannot be combined with logprobs: those of the prompt are not computed",
-                .param = "echo",
-                .code = "unsupported_value"};
-  }
-  Completion completion{
-      .id = site.new_id("cmpl-"), .created = site.now_s(), .n = request.n, .include_usage = call.include_usage};
+  if (call.echo) request.n_prompt_logprobs = request.options.n_logprobs;
+  score_prompt(call.prompt_logprobs, call.stream, request);
+  Completion completion{.id = site.new_id("cmpl-"),
+                        .created = site.now_s(),
+                        .n = request.n,
+                        .include_usage = call.include_usage,
+                        .n_top = request.options.n_logprobs,
+                        .prompt_logprobs = call.prompt_logprobs};
+  const Json* limit = member(body, "max_tokens");
+  if (limit != nullptr && *limit == Json(0)) request.n = 0;
   if (call.echo) completion.echoed = call.prompts;
   const size_t n_answers = call.prompts.size() * completion.n;
   std::shared_ptr<AnswerListener> listener;

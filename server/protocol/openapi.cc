@@ -35,14 +35,15 @@ constexpr std::string_view kChatCompletion =
     R"("required":["id","type","function"],"properties":{"id":{"type":"string"},"type":{"const":"function"},)"
     R"("function":{"type":"object","required":["name","arguments"],"properties":{"name":{"type":"string"},"arguments":)"
     R"({"type":"string"}}}}}}}},"logprobs":{"type":["object","null"]},"finish_reason":{"enum":["stop","length",)"
-    R"("tool_calls"]}}}},"usage":{"$ref":"#/components/schemas/usage"},"timings":)"
-    R"({"$ref":"#/components/schemas/timings"},"ibid":{"$ref":"#/components/schemas/ibid_details"}}})";
+    R"("tool_calls"]}}}},"prompt_logprobs":{"type":["array","null"]},"usage":{"$ref":"#/components/schemas/usage"},)"
+    R"("timings":{"$ref":"#/components/schemas/timings"},"ibid":{"$ref":"#/components/schemas/ibid_details"}}})";
 constexpr std::string_view kTextCompletion =
     R"({"type":"object","required":["id","object","created","model","choices","usage","timings","ibid"],"properties":)"
     R"({"id":{"type":"string"},"object":{"const":"text_completion"},"created":{"type":"integer"},"model":)"
     R"({"type":"string"},"choices":{"type":"array","minItems":1,"items":{"type":"object","required":["index","text",)"
     R"("logprobs","finish_reason"],"properties":{"index":{"type":"integer"},"text":{"type":"string"},"logprobs":)"
-    R"({"type":["object","null"]},"finish_reason":{"enum":["stop","length"]}}}},"usage":)"
+    R"({"type":["object","null"]},"finish_reason":{"enum":["stop","length"]},"prompt_logprobs":{"type":["array",)"
+    R"("null"]}}}},"usage":)"
     R"({"$ref":"#/components/schemas/usage"},"timings":{"$ref":"#/components/schemas/timings"},"ibid":)"
     R"({"$ref":"#/components/schemas/ibid_details"}}})";
 constexpr std::string_view kResponse =

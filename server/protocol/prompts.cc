@@ -1,5 +1,6 @@
 #include "server/protocol/prompts.h"
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -122,6 +123,9 @@ class PromptListener final : public AnswerListener {
     list_->tell_once(&PromptList::has_begun,
                      [&](AnswerListener& reply) { reply.begin(model, n_prompt, std::move(tokenizer)); });
   }
+  void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) override {
+    list_->tell([&](AnswerListener& reply) { reply.prompt_scores(first_ + i, std::move(scores)); });
+  }
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
     list_->tell([&](AnswerListener& reply) { reply.logprobs(first_ + i, tokens); });
   }
@@ -155,10 +159,11 @@ class PromptListener final : public AnswerListener {
 void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone) {
   const auto list = std::make_shared<PromptList>(std::move(reply), prompts.size(), std::move(gone));
+  const size_t n_each = std::max<size_t>(request.n, 1);
   for (size_t p = 0; p < prompts.size(); ++p) {
     AnswerRequest one = request;
     one.prompt = std::move(prompts[p]);
-    backend.start(std::move(one), std::make_shared<PromptListener>(list, p * request.n), list->stop_token());
+    backend.start(std::move(one), std::make_shared<PromptListener>(list, p * n_each), list->stop_token());
   }
 }
 

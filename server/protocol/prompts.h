@@ -35,9 +35,9 @@ void read_prompt(const Json& value, AnswerRequest& request);
 // Reads a list of tokens, each from 0 to 2147483647.
 void read_token_ids(const Json& list, Tokens& ids);
 
-// Starts one request of the service for each prompt. `reply` receives answer i of prompt p as answer p * request.n + i.
-// Its calls come one at a time; it begins with the first prompt and ends with the last one. An error of one prompt
-// cancels the others and becomes the result. gone: requested when the client has left.
+// Starts one request of the service for each prompt. `reply` receives answer i of prompt p as answer p * n + i; n:
+// request.n, at least 1. Its calls come one at a time; it begins with the first prompt and ends with the last one. An
+// error of one prompt cancels the others and becomes the result. gone: requested when the client has left.
 void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone);
 

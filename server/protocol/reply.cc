@@ -37,6 +37,14 @@ http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   return figures;
 }
 
+// The limit that ended an answer; empty: none did.
+std::string_view limit_of(const Answer& answer) {
+  if (answer.finish_reason == FinishReason::kRepetition) return "repetition";
+  if (answer.finish_reason != FinishReason::kLength) return {};
+  if (answer.max_tokens == 0 || answer.usage.n_decoded < answer.max_tokens) return "context";
+  return answer.is_guarded ? "quarter_of_context" : "max_tokens";
+}
+
 double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
 double per_token(size_t n, double ms) { return n > 0 ? ms / static_cast<double>(n) : 0; }
 
@@ -45,6 +53,7 @@ double per_token(size_t n, double ms) { return n > 0 ? ms / static_cast<double>(
 ExchangeReply::ExchangeReply(http::ExchangePtr exchange, size_t n)
     : exchange_(std::move(exchange)), style_(style_of_path(exchange_->request().path)) {
   heard_.answers.resize(n);
+  heard_.prompt_scores.resize(n);
 }
 
 void ExchangeReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
@@ -227,7 +236,7 @@ Json llama_timings(const Turn& turn) {
   return json;
 }
 
-Json ibid_details(const Turn& turn) {
+Json ibid_details(const Answer& turn) {
   Json json = {{"prefilled", turn.usage.n_prefilled},
                {"cached", turn.usage.n_cached},
                {"from_disk", turn.usage.n_from_disk},
@@ -236,6 +245,7 @@ Json ibid_details(const Turn& turn) {
                {"total_ms", turn.timings.total_ms},
                {"seed", turn.seed},
                {"finish_reason", finish_reason_name(turn.finish_reason)}};
+  if (const std::string_view limit = limit_of(turn); !limit.empty()) json["ended_by"] = limit;
   if (!turn.stop_string.empty()) json["stop_string"] = turn.stop_string;
   if (turn.lost_prefix) {
     const LostPrefix& lost = *turn.lost_prefix;
@@ -264,6 +274,25 @@ std::string openai_finish_reason(const Answer& answer) {
     case FinishReason::kRepetition: return "length";
     default: return answer.tool_calls.empty() ? "stop" : "tool_calls";
   }
+}
+
+Json prompt_logprobs_json(const PromptScores* scores, size_t n_top, const Tokenizer* tokenizer) {
+  if (scores == nullptr || tokenizer == nullptr) return {};
+  Json all = Json::array({Json()});
+  const auto entry = [&](TokenId id, double logprob, size_t rank) -> Json {
+    return {{"logprob", logprob}, {"rank", rank}, {"decoded_token", tokenizer->token_bytes(id)}};
+  };
+  for (size_t i = 0; i < scores->scored.tokens.size(); ++i) {
+    const TokenLogprobs& token = scores->scored.tokens[i];
+    Json place = Json::object();
+    place[std::to_string(token.id)] = entry(token.id, token.logprob, scores->scored.ranks[i]);
+    for (size_t rank = 1; rank <= std::min(n_top, token.top.size()); ++rank) {
+      const auto& [id, logprob] = token.top[rank - 1];
+      if (id != token.id) place[std::to_string(id)] = entry(id, logprob, rank);
+    }
+    all.push_back(std::move(place));
+  }
+  return all;
 }
 
 Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {

@@ -15,8 +15,10 @@
 #include <vector>
 
 #include "base/json_limits.h"
+#include "sampling/sampler.h"
 #include "server/http/exchange.h"
 #include "server/protocol/fault.h"
+#include "server/protocol/field.h"
 #include "server/service/request.h"
 
 namespace ibid::serve {
@@ -29,6 +31,8 @@ struct Heard {
   std::chrono::nanoseconds queued{0};
   std::chrono::seconds retry_after{1};
   std::vector<Answer> answers;  // indexed by the number of the answer
+  // Indexed by the number of the prompt's first answer; null: no scores.
+  std::vector<std::shared_ptr<const PromptScores>> prompt_scores;
   // For whole replies, if requested: log-probabilities of the first answer's content, without those of reasoning and
   // calls. The log-probabilities of markers, which have no text, are added to those of the next text.
   std::vector<TokenLogprobs> content_logprobs;
@@ -46,6 +50,9 @@ class ExchangeReply : public AnswerListener, public std::enable_shared_from_this
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override;
+  void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) override {
+    heard_.prompt_scores.at(i) = std::move(scores);
+  }
   void end(const Status& status) final;
 
  protected:
@@ -162,10 +169,10 @@ Json openai_usage(const TokenCounts& counts);
 // Returns the "timings" of llama.cpp.
 Json llama_timings(const Turn& turn);
 // Returns the members of this object that apply: {"prefilled", "cached", "from_disk", "read_again", "ttft_ms",
-// "total_ms", "seed", "finish_reason", "stop_string", "lost_prefix": {"tokens", "message", "byte", "token", "cause"},
-// "left_out": {"messages", "bytes"}}. It has no text of the prompt, because a lost prefix may belong to another
-// client's conversation.
-Json ibid_details(const Turn& turn);
+// "total_ms", "seed", "finish_reason", "ended_by", "stop_string", "lost_prefix": {"tokens", "message", "byte", "token",
+// "cause"}, "left_out": {"messages", "bytes"}}. It has no text of the prompt, because a lost prefix may belong to
+// another client's conversation.
+Json ibid_details(const Answer& turn);
 // Adds the results of openai_usage(), llama_timings() and ibid_details() as "usage", "timings" and "ibid".
 void add_costs(Json& json, const Heard& heard);
 
@@ -174,6 +181,20 @@ void add_costs(Json& json, const Heard& heard);
 std::string openai_finish_reason(const Answer& answer);
 // True if the answer was ended by a length limit.
 inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
+
+// Returns vLLM's "prompt_logprobs": null for the first token, then an object for each: {"ID": {"logprob", "rank",
+// "decoded_token"}, ...}, of the token and the n_top most likely ones. null: no scores.
+Json prompt_logprobs_json(const PromptScores* scores, size_t n_top, const Tokenizer* tokenizer);
+// Returns the row of that field: 0 to 20, the number of most likely tokens besides the prompt's.
+template <typename Call>
+constexpr Field<Call> prompt_logprobs_field() {
+  return {
+      {"prompt_logprobs", Shape::kInteger,
+       "return the log-probability of each token of the prompt, and of this many most likely alternatives; not with "
+       "stream",
+       0, kMaxTopLogprobs},
+      [](const Json& value, Call& call) { store(value, call.prompt_logprobs); }};
+}
 
 // Returns OpenAI's {"content": [...], "refusal"}; null if `tokens` is empty.
 Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);

@@ -138,6 +138,7 @@ constexpr Field<ResponseCall> kResponseFields[] = {
      read_truncation},
     {{"metadata", Shape::kObject, "returned with the response"},
      [](const Json& value, ResponseCall& call) { call.echo["metadata"] = value; }},
+    refused_field<ResponseCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<ResponseCall>("background", "background responses are not supported"),
     refused_field<ResponseCall>("prompt", "stored prompts are not supported"),
     ignored_field<ResponseCall>("max_tool_calls", "tools are called by the client"),

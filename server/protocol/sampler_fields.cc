@@ -60,7 +60,9 @@ void set_seed(const Json& value, AnswerRequest& request) {
 
 // min_tokens bans the tokens that end an answer, so ignore_eos sets it to its maximum.
 void set_ignore_eos(const Json& value, AnswerRequest& request) {
-  if (value.get<bool>()) request.options.min_tokens = std::numeric_limits<size_t>::max();
+  if (!value.get<bool>()) return;
+  request.options.min_tokens = std::numeric_limits<size_t>::max();
+  request.chooses_length = true;
 }
 
 constexpr FieldRule kStopText{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
@@ -182,8 +184,16 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
      set_option<&TurnOptions::min_tokens>},
     {{"ignore_eos", Shape::kBoolean, "the model cannot end its answer: only max_tokens, the context or stop ends it"},
      set_ignore_eos},
-    {{"stop_repetition", Shape::kBoolean, "end an answer that repeats itself"},
-     set_option<&TurnOptions::stop_repetition>},
+    {{"stop_repetition", Shape::kBoolean, "end an answer that repeats itself; default: see answer_guard"},
+     [](const Json& value, AnswerRequest& request) {
+       store(value, request.options.stop_repetition);
+       request.chooses_repetition = true;
+     }},
+    {{"answer_guard", Shape::kBoolean,
+      "end an answer that repeats itself, and after a quarter of the context if the request names no maximum length; "
+      "default: only for requests without a maximum length and for answers in JSON, unless the server runs with "
+      "--no-answer-guard"},
+     set<&AnswerRequest::guard>},
     {{"speculate", Shape::kBoolean, "speculative decoding with drafts from the conversation: the same answer, sooner"},
      set_option<&TurnOptions::speculate>},
     refused_field<AnswerRequest>("mirostat", "this sampler is not supported"),
@@ -201,6 +211,12 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
 }  // namespace
 
 std::span<const Field<AnswerRequest>> sampler_fields() { return kSamplerFields; }
+
+void note_chosen_length(const Json& fields, AnswerRequest& request) {
+  for (const char* name : {"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict", "num_predict"}) {
+    request.chooses_length |= member(fields, name) != nullptr;
+  }
+}
 
 void read_stop(const Json& value, AnswerRequest& request) {
   std::vector<std::string>& stops = request.options.stop_strings;

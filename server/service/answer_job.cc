@@ -3,8 +3,10 @@
 #include <vector>
 
 #include "ibid/turn_stream.h"
+#include "runtime/generate/answer_guard.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/prompt/turn_meter.h"
+#include "runtime/scoring/score_pass.h"
 #include "runtime/session/dialogue.h"
 #include "runtime/session/prefill_stream.h"
 #include "runtime/session/session_state.h"
@@ -13,6 +15,7 @@
 #include "server/service/jobs.h"
 #include "server/service/response_format.h"
 #include "server/store/cache_namespace.h"
+#include "templates/message.h"
 
 namespace ibid::serve {
 namespace {
@@ -22,6 +25,18 @@ namespace {
 uint64_t random_seed() {
   std::random_device random;
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
+}
+
+// The message that a client has after it added an answer to the one that it sent.
+Json joined_message(Json sent, const Json& added) {
+  for (const char* field : {"content", "reasoning_content"}) {
+    const std::string* more = text_member(added, field);
+    if (more == nullptr) continue;
+    const std::string* before = text_member(sent, field);
+    sent[field] = (before == nullptr ? std::string() : *before) + *more;
+  }
+  if (const auto calls = added.find("tool_calls"); calls != added.end()) sent["tool_calls"] = *calls;
+  return sent;
 }
 
 void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
@@ -80,12 +95,16 @@ class AnswerJob final : public Job {
   };
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
   Status find_out(const Place& place);
+  void guard(size_t max_seq_len);
+  TurnStart start() const { return request_.continues ? TurnStart::continuing() : TurnStart::answer(); }
   Status begin(const Place& place);
+  Status begin_scoring(const Place& place);
   Status begin_reading(const Place& place);
   void end_reading(Conversations& conversations);
   Status begin_turns(const Place& place);
   Status begin_turn(size_t i);
   void tell_begin(const Place& place, size_t n_prompt);
+  Next after_scoring(Conversations& conversations);
   Next after_reading(Conversations& conversations);
   void tell_events(size_t i);
   void finish(size_t i, Conversations& conversations);
@@ -98,13 +117,15 @@ class AnswerJob final : public Job {
   Json variables_;
 
   std::optional<Conversation> asked_;  // nullopt after the turns have begun
-  // The prefill of the prompt that several answers share, and its cost, planning included. Times are those of the
-  // engine's clock.
+  // The prefill or the scoring of the prompt before its answers, and its cost, planning included. Times are those of
+  // the engine's clock.
   struct Reading {
     int64_t begin_ns = 0, end_ns = 0;
     double ms() const { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
     Usage usage = {};
   };
+  Tokens scored_ids_;
+  std::unique_ptr<ScorePass> scoring_;
   std::optional<PrefillStream> reading_;
   Reading read_;
   bool is_read_ = false;
@@ -112,6 +133,7 @@ class AnswerJob final : public Job {
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
   size_t n_read_told_ = 0;
+  bool is_guarded_ = false;  // its maximum length is the guard's
   bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool is_cut_short_ = false;
@@ -122,10 +144,12 @@ KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
               .n_dropped = prompt_size_.n_dropped,
               .n_answer = request_.options.max_tokens,
               .n_answers = request_.n};
-  if (need.n_answer == 0) {
+  if (need.n_answer == 0 || is_guarded_) {
     // One page more than the longest answer so far has events, because an event has one token or more.
+    const size_t most = is_guarded_ ? need.n_answer : SIZE_MAX;
     need.n_answer = expected_answer;
     for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
+    need.n_answer = std::min(need.n_answer, most);
   }
   return {.engine = &engine,
           .n_bytes = kv_bytes_for(engine.state().pool().layout(), engine.max_seq_len(), need),
@@ -147,6 +171,19 @@ Status AnswerJob::prepare(const Place& place) try { return find_out(place); } ca
   return out_of_heap();
 }
 
+void AnswerJob::guard(size_t max_seq_len) {
+  using Kind = ResponseFormat::Kind;
+  TurnOptions guarded;
+  guard_answer(guarded, max_seq_len);
+  const bool chooses_length = request_.chooses_length || request_.options.max_tokens > 0;
+  is_guarded_ = !chooses_length && request_.guard.value_or(true) && request_.n > 0;
+  if (is_guarded_) request_.options.max_tokens = guarded.max_tokens;
+  const bool is_json = request_.form.kind == Kind::kJsonObject || request_.form.kind == Kind::kJsonSchema;
+  if (!request_.chooses_repetition && request_.guard.value_or(is_guarded_ || is_json)) {
+    request_.options.stop_repetition = guarded.stop_repetition;
+  }
+}
+
 Status AnswerJob::find_out(const Place& place) {
   if (request_.n > ChatSession::kMaxAnswers) {
     return {ErrorCode::kInvalidArgument,
@@ -155,10 +192,17 @@ Status AnswerJob::find_out(const Place& place) {
   request_.options.stop = stop_token();
   request_.options.parse_reply = !request_.prompt;
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
+  guard(place.engine()->max_seq_len());
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
   TRY_ASSIGN(asked_, find_conversation(place.engine(), place.conversations));
-  TRY_ASSIGN(prompt_size_, asked_->session().state().prompt_size(request_.options.max_tokens));
+  SessionState& session = asked_->session().state();
+  if (request_.continues) {
+    TRY_ASSIGN(const Tokens ids, session.prompt_ids(start()));
+    prompt_size_ = {.n_prompt = ids.size()};
+  } else {
+    TRY_ASSIGN(prompt_size_, session.prompt_size(request_.options.max_tokens));
+  }
   return {};
 }
 
@@ -180,11 +224,27 @@ Status AnswerJob::plan(const Place& place) {
   return status;
 }
 
-// The prompt is prefilled first if several answers share it, or if no answer is requested.
+// The prompt is read first if it is scored, if several answers share it, or if no answer is requested.
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
-  const bool reads_first = request_.n != 1 && !is_read_ && parts_.empty();
-  return reads_first ? begin_reading(place) : begin_turns(place);
+  if (!is_read_ && request_.n_prompt_logprobs) return begin_scoring(place);
+  const bool reads_first = request_.n == 0 || (request_.n > 1 && !request_.continues);
+  if (!is_read_ && reads_first && parts_.empty()) return begin_reading(place);
+  return begin_turns(place);
+}
+
+// Its keys and values stay in the store, where the turns find them.
+Status AnswerJob::begin_scoring(const Place& place) {
+  EngineState& engine = place.engine()->state();
+  read_.begin_ns = engine.clock().steady_ns();
+  TRY_ASSIGN(scored_ids_, asked_->session().state().prompt_ids(start()));
+  const ScoreOptions options{.n_top = *request_.n_prompt_logprobs,
+                             .cache_namespace = request_.cache_namespace,
+                             .priority = request_.options.priority,
+                             .stop = stop_token()};
+  TRY_ASSIGN(scoring_, ScorePass::begin(engine, scored_ids_, options, bell()));
+  tell_begin(place, scored_ids_.size());
+  return {};
 }
 
 Status AnswerJob::begin_reading(const Place& place) {
@@ -235,7 +295,7 @@ Status AnswerJob::begin_turn(size_t i) {
   part.n_events = 0;
   TurnOptions options = request_.options;
   *options.sampler.seed += i;
-  part.stream.emplace(TurnStream(part.conversation.session(), TurnStart::answer(), std::move(options), bell()));
+  part.stream.emplace(TurnStream(part.conversation.session(), start(), std::move(options), bell()));
   if (part.stream->begun() != nullptr) return {};
   const Status status = part.stream->finish().status();
   part.stream.reset();
@@ -247,6 +307,7 @@ void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
 }
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
+  if (scoring_ != nullptr) return scoring_->is_over() ? after_scoring(conversations) : Next::kWait;
   if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;
   if (request_.n == 0) {  // no answer was requested: the prefill was everything
     end_reading(conversations);
@@ -263,6 +324,24 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
   // If several answers ran at once, running one at a time needs less memory.
   if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
   return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
+}
+
+AnswerJob::Next AnswerJob::after_scoring(Conversations& conversations) {
+  Result<Scored> scored = scoring_->finish();
+  scoring_.reset();
+  status_ = scored.status();
+  if (status_.code() == ErrorCode::kOutOfMemory) return Next::kRetry;
+  if (!scored.ok()) {
+    put_back(*std::exchange(asked_, std::nullopt), conversations);
+    return Next::kOver;
+  }
+  is_read_ = true;
+  read_.usage = scored->usage;
+  read_.end_ns = asked_->session().engine()->state().clock().steady_ns();
+  listener_->prompt_scores(0, std::make_shared<PromptScores>(std::move(scored_ids_), *std::move(scored)));
+  if (request_.n > 0) return Next::kPlan;
+  end_reading(conversations);
+  return Next::kOver;
 }
 
 AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
@@ -285,7 +364,7 @@ AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
 // Ends a request for 0 answers with an empty answer that reports the usage.
 void AnswerJob::end_reading(Conversations& conversations) {
   put_back(*std::exchange(asked_, std::nullopt), conversations);
-  Turn turn;
+  Answer turn;
   turn.finish_reason = FinishReason::kLength;
   turn.usage = usage_ = read_.usage;
   turn.timings.prefill_ms = turn.timings.total_ms = read_.ms();
@@ -317,18 +396,22 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
     put_back(std::move(part.conversation), conversations);
     return fail(turn.status());
   }
-  if (i == 0 && parts_.size() > 1) add_prefill_usage(*turn);
+  if (i == 0 && is_read_) add_prefill_usage(*turn);
   usage_ += turn->usage;
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
   if (request_.prompt) turn->content = turn->text;
-  part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
+  if (request_.continues) {
+    part.conversation.continued(joined_message(request_.messages.back(), message_of_answer(*turn)));
+  } else {
+    part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
+  }
   // Put back before the client receives the answer, because it may continue the conversation at once.
   put_back(std::move(part.conversation), conversations);
-  listener_->answer(i, *turn);
+  listener_->answer(i, {*std::move(turn), request_.options.max_tokens, is_guarded_});
 }
 
-// Adds the prefill of the prompt, which was done once for all answers, to the first answer. If a part was evicted
+// Adds the reading of the prompt, which was done once for all answers, to the first answer. If a part was evicted
 // before the answer began, the answer's own prefill counts that part.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
   ibid::add_prefill_usage(turn.usage, read_.usage);

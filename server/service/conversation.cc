@@ -171,6 +171,11 @@ void Conversation::answered(const Json& answer, const Json* cut_from) {
   push(answer, is_cut_ || differs);
 }
 
+void Conversation::continued(const Json& answer) {
+  seen_.pop_back();
+  answered(answer, nullptr);
+}
+
 size_t Conversation::n_bytes() const {
   size_t n = session_.state().n_bytes() + seen_.capacity() * sizeof(Seen);
   for (const Seen& seen : seen_) {

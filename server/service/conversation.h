@@ -69,6 +69,9 @@ class Conversation {
   // because the context was full, the history as the client sent it; else nullptr.
   void answered(const Json& answer, const Json* cut_from);
 
+  // Call after a committed turn that continued the last message, with the whole message as the client sees it.
+  void continued(const Json& answer);
+
   // Number (in Conversations) of the conversation that this one continues at its end; 0: none.
   uint64_t origin() const { return origin_; }
   void goes_on_from(uint64_t origin) { origin_ = origin; }

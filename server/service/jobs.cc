@@ -5,8 +5,10 @@
 
 #include "runtime/embedding/embeddings.h"
 #include "runtime/prompt/plain_prompt.h"
+#include "runtime/prompt/prompt_planner.h"
 #include "server/store/cache_namespace.h"
 #include "templates/chat_template.h"
+#include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
 
 namespace ibid::serve {
@@ -160,20 +162,43 @@ Json variables_for(const AnswerRequest& request) {
   return variables;
 }
 
+namespace {
+
+Result<TemplateVariables> template_variables(const Engine& engine, const AnswerRequest& request) {
+  TRY(engine.state().check_answers());
+  const ChatTemplate* chat_template = engine.state().chat_template();
+  if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine.name() + " has no chat template"};
+  TemplateVariables variables;
+  variables.values = chat_template->default_variables();
+  variables.values.update(variables_for(request));
+  return variables;
+}
+
+// Plans the prompt of a request that continues its last message.
+Result<PromptDelta> plan_continuing(EngineState& engine, const AnswerRequest& request, TemplateVariables variables) {
+  Json messages = messages_for_template(request.messages, engine.reply_format());
+  const std::string* content = content_of(messages.back());
+  if (content == nullptr) return {ErrorCode::kInvalidArgument, "the answer has no text to continue"};
+  set_content(messages.back(), *content + std::string(ChatTemplate::kContinueTag));
+  PromptPlanner planner(engine.tokenizer(), *engine.chat_template(), std::move(variables), engine.clock());
+  return planner.plan_continuing(MessageList(std::move(messages)), Transcript());
+}
+
+}  // namespace
+
 Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   if (request.prompt) {
     if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
     return MarkedText(engine->state().tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
   }
-  TRY(engine->state().check_answers());
-  const ChatTemplate* chat_template = engine->state().chat_template();
-  if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine->name() + " has no chat template"};
-  TemplateVariables variables;
-  variables.values = chat_template->default_variables();
-  variables.values.update(variables_for(request));
-  variables.values["add_generation_prompt"] = true;
+  TRY_ASSIGN(TemplateVariables variables, template_variables(*engine, request));
+  if (request.continues) {
+    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine->state(), request, std::move(variables)));
+    return MarkedText(plan.patch.bytes, TextOrigin::kTemplate);
+  }
+  variables.values["add_generation_prompt"] = request.adds_generation_prompt;
   const Json messages = messages_for_template(request.messages, engine->state().reply_format());
-  return chat_template->render(messages, variables);
+  return engine->state().chat_template()->render(messages, variables);
 }
 
 Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
@@ -182,6 +207,11 @@ Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const Ans
     const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
     TRY_ASSIGN(const PromptDelta plan,
                plan_plain_prompt(engine->state().tokenizer(), Json::array({message}), Transcript()));
+    return plan.n_prompt;
+  }
+  if (request.continues) {
+    TRY_ASSIGN(TemplateVariables variables, template_variables(*engine, request));
+    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine->state(), request, std::move(variables)));
     return plan.n_prompt;
   }
   TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));

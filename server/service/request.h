@@ -14,6 +14,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
+#include "ibid/score.h"
 #include "ibid/session_options.h"
 #include "ibid/token.h"
 #include "ibid/turn.h"
@@ -54,10 +55,19 @@ struct AnswerRequest {
   ToolChoice tool_choice = {};
   Json variables = Json::object();  // template variables besides tools: {"enable_thinking": false}
   ResponseFormat form = {};
-  size_t n = 1;  // number of answers, at most ChatSession::kMaxAnswers; 0: only prefills the prompt
+  size_t n = 1;                        // number of answers, at most ChatSession::kMaxAnswers; 0: only reads the prompt
+  bool adds_generation_prompt = true;  // of render_prompt()
+  bool continues = false;              // the last message is the assistant's: the answer is added to it
+  // If set, the prompt is scored first (AnswerListener::prompt_scores()), with this many likely tokens at each place.
+  std::optional<size_t> n_prompt_logprobs = {};
   // Sampler, stop strings, max_tokens, logprobs. The service sets the other options: stop, constraint, and the input of
   // parse_reply.
   TurnOptions options = TurnOptions();
+  // The guard of answers (runtime/generate/answer_guard.h); unset: as the server's options say, unless the request has
+  // chosen a length. Answers in JSON are guarded against repetition in any case but false.
+  std::optional<bool> guard = {};
+  bool chooses_length = false;      // it names a maximum, or none
+  bool chooses_repetition = false;  // it names stop_repetition
   WhenFull when_full = WhenFull::kError;
   // Limit for waiting and computing; 0, or more than the server's limit: that limit.
   std::chrono::milliseconds deadline{0};
@@ -67,7 +77,16 @@ struct AnswerRequest {
 };
 
 // A whole answer and its parsed text (TurnOptions::parse_reply). All text that follows a plain prompt is content.
-using Answer = Turn;
+struct Answer : Turn {
+  size_t max_tokens = 0;    // the limit of its length; 0: none
+  bool is_guarded = false;  // that limit is the guard's
+};
+
+// The tokens of a prompt, and the scores of all but the first.
+struct PromptScores {
+  Tokens ids;
+  Scored scored;
+};
 
 // Receives the events of one request. Called on threads of the service, one call at a time. Must not wait and must not
 // throw. Order: queued(), at most once; begin(), at most once; the other events; end(), once in every case.
@@ -82,6 +101,9 @@ class AnswerListener {
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
   // Progress of the prompt. n_done: number of positions that have KV, reused ones included.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
+  // The scores of the prompt of the answers from `i` on, if requested (AnswerRequest::n_prompt_logprobs); before their
+  // other events.
+  virtual void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) { (void)i, (void)scores; }
   // The next tokens of answer `i` with log-probabilities, if requested. They precede the text of these tokens. Those of
   // the last tokens may come only with answer().
   virtual void logprobs(size_t i, std::span<const TokenLogprobs> tokens) { (void)i, (void)tokens; }

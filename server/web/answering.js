@@ -26,8 +26,20 @@ export class Answering {
   // node.
   async answer(tree, question, model) {
     if (this.#running.has(tree.id)) return;
-    const request = {model, messages: tree.messages(question.id), ...this.settings.request()};
-    const node = tree.add(question.id, "assistant", {model, figures: {}});
+    const messages = tree.messages(question.id);
+    await this.#run(tree, tree.add(question.id, "assistant", {model, figures: {}}), messages, model);
+  }
+
+  // Adds to an answer that was cut: it is the last message of the request.
+  async continue(tree, node, model) {
+    if (this.#running.has(tree.id)) return;
+    const messages = tree.messages(node.id);
+    Object.assign(node, {end: "", error: "", figures: {}});
+    await this.#run(tree, node, messages, model);
+  }
+
+  async #run(tree, node, messages, model) {
+    const request = {model, messages, ...this.settings.request()};
     const run = {tree, node, controller: new AbortController(), progress: null, began: performance.now()};
     this.#running.set(tree.id, run);
     this.onChange(tree, node, "begin");

@@ -64,6 +64,7 @@ class App {
       actions: {
         edit: (node, text) => this.edit(node, text),
         regenerate: (node) => this.regenerate(node),
+        continue: (node) => this.continue(node),
         step: (node, by) => this.step(node, by),
         place: (node) => this.tree.place(node.id),
         roles: (node) => this.tree.messages(node.parent).map((message) => message.role),
@@ -282,6 +283,13 @@ class App {
 
   regenerate(answer) {
     if (this.#canAsk()) this.#answer(this.tree.node(answer.parent));
+  }
+
+  async continue(answer) {
+    if (!this.#canAsk()) return;
+    this.say("");
+    this.thread.follows = true;
+    await this.answering.continue(this.tree, answer, this.model.name);
   }
 
   regenerateLast() {

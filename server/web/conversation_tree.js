@@ -44,6 +44,12 @@ export function hasContent(node) {
   return node.text !== "" || node.reasoning !== "" || node.calls.length > 0;
 }
 
+// True for an answer with text that did not end by itself. Calls await their results, and reasoning alone is not sent.
+export function canContinue(node) {
+  const endedByItself = node.end === "" || node.end === "stop" || node.end === "tool_calls";
+  return node.role === "assistant" && node.text !== "" && node.calls.length === 0 && !endedByItself;
+}
+
 export class ConversationTree {
   #about;
   #nodes = new Map();

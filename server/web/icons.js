@@ -9,6 +9,7 @@ export const ICONS = {
   copy: "M7 7V4h9v9h-3M4 7h9v9H4z",
   edit: "M4 16l.7-3.2L13 4.5l2.5 2.5-8.300 8.300zM11.5 6l2.5 2.5",
   again: "M15.5 10a5.5 5.5 0 1 1-1.800-4.100M14 3v3.200h-3.200",
+  continue: "M3 10h9M8.5 6.5L12 10l-3.5 3.5M16 5v10",
   left: "M12 5l-5 5 5 5",
   right: "M8 5l5 5-5 5",
   down: "M10 4v12M5 11l5 5 5-5",

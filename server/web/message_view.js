@@ -1,6 +1,6 @@
 // One message of the conversation on the page, and its actions.
 
-import {contentOf, hasContent} from "./conversation_tree.js";
+import {canContinue, contentOf, hasContent} from "./conversation_tree.js";
 import {element, iconButton} from "./elements.js";
 import {figuresLine, lostLines} from "./figures_line.js";
 import {MarkdownView} from "./markdown_view.js";
@@ -16,7 +16,7 @@ export function fileChip(file, onRemove) {
   return element("div", {class: "file-row"}, chip, iconButton("close", `Remove ${file.name}`, onRemove));
 }
 
-// `actions`: {edit(node, text), regenerate(node), step(node, by), place(node), roles(node), copy(button, text)}.
+// `actions`: {edit(node, text), regenerate(node), continue(node), step(node, by), place(node), roles(node), copy(button, text)}.
 export class MessageView {
   constructor(node, actions) {
     this.node = node;
@@ -91,7 +91,7 @@ export class MessageView {
   // The buttons are recreated only if they change, because a recreated button loses the focus.
   #updateFoot(run) {
     const {index, count} = this.actions.place(this.node);
-    const state = `${index}/${count}/${Boolean(run)}/${this.isUser || hasContent(this.node)}`;
+    const state = `${index}/${count}/${Boolean(run)}/${this.isUser || hasContent(this.node)}/${canContinue(this.node)}`;
     if (this.footState === state) return;
     this.footState = state;
     const active = document.activeElement;
@@ -116,6 +116,7 @@ export class MessageView {
     if (this.isUser) {
       buttons.push(iconButton("edit", "Edit this message", () => this.edit()));
     } else {
+      if (canContinue(node)) buttons.push(iconButton("continue", "Continue this answer", () => actions.continue(node)));
       buttons.push(iconButton("again", "Another answer", () => actions.regenerate(node)));
     }
     const copied = this.isUser ? contentOf(node) : node.text;

@@ -18,7 +18,7 @@ export const SAMPLING = [
 export const EFFORTS = ["", "none", "minimal", "low", "medium", "high"];
 export const THEMES = ["auto", "light", "dark"];
 
-const DEFAULTS = {sampling: {}, effort: "", truncate: false, keys: true, system: "", theme: "auto", model: ""};
+const DEFAULTS = {sampling: {}, effort: "", truncate: false, guard: true, keys: true, system: "", theme: "auto", model: ""};
 
 function readStored(area, place) {
   try {
@@ -61,6 +61,7 @@ export class Settings {
       if (typeof stored?.[name] === "string") this.values[name] = stored[name];
     }
     this.values.truncate = stored?.truncate === true;
+    this.values.guard = stored?.guard !== false;
     this.values.keys = stored?.keys !== false;
     this.values.sampling = {};
     for (const field of SAMPLING) {
@@ -86,11 +87,12 @@ export class Settings {
 
   // Returns the settings as fields of a request.
   request() {
-    const {sampling, effort, truncate} = this.values;
+    const {sampling, effort, truncate, guard} = this.values;
     return {
       ...sampling,
       ...(effort === "" ? {} : {reasoning_effort: effort}),
       ...(truncate ? {truncate: "oldest"} : {}),
+      ...(guard ? {} : {answer_guard: false}),
     };
   }
 }

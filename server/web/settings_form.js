@@ -28,10 +28,11 @@ function samplingField(field, settings) {
 // form: the <form> in the dialog; onTheme(), onKey(): called after a change.
 export function connectSettings(form, settings, {onTheme, onKey}) {
   form.querySelector(".sampling").append(...SAMPLING.map((field) => samplingField(field, settings)));
-  const {theme, effort, truncate, keys, system, key, keep} = form.elements;
+  const {theme, effort, truncate, guard, keys, system, key, keep} = form.elements;
   theme.value = settings.values.theme;
   effort.value = settings.values.effort;
   truncate.checked = settings.values.truncate;
+  guard.checked = settings.values.guard;
   keys.checked = settings.values.keys;
   system.value = settings.values.system;
   key.value = settings.key;
@@ -44,6 +45,7 @@ export function connectSettings(form, settings, {onTheme, onKey}) {
   }
   effort.addEventListener("change", () => settings.set({effort: effort.value}));
   truncate.addEventListener("change", () => settings.set({truncate: truncate.checked}));
+  guard.addEventListener("change", () => settings.set({guard: guard.checked}));
   keys.addEventListener("change", () => settings.set({keys: keys.checked}));
   system.addEventListener("change", () => settings.set({system: system.value.trim()}));
   const setKey = () => {

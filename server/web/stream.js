@@ -92,7 +92,8 @@ export class AnswerChunks {
     if (!choice) return "";
     // The protocol has one value for all truncated answers. ibid's own value gives the reason.
     if (choice.finish_reason) answer.end = choice.finish_reason;
-    if (answer.end === "length" && chunk.ibid?.finish_reason === "repetition") answer.end = "repetition";
+    const limit = chunk.ibid?.ended_by;
+    if (answer.end === "length" && typeof limit === "string") answer.end = limit;
     const delta = choice.delta ?? {};
     if (delta.tool_calls) {
       addCalls(answer.calls, delta.tool_calls);

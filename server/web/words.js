@@ -63,6 +63,9 @@ export function lostInWords(lost, roles) {
 
 const ENDS = {
   length: "The answer was cut: it reached its longest length, or the context is full.",
+  max_tokens: "The answer was cut: it reached its longest length.",
+  quarter_of_context: "The answer was cut: it filled a quarter of the context.",
+  context: "The answer was cut: the context is full.",
   repetition: "The answer began to repeat itself, and was cut.",
   content_filter: "The answer was withheld.",
   stopped: "Stopped.",

@@ -123,6 +123,24 @@ TEST_F(SessionExamplesTest, PullingExampleWorks) {
   EXPECT_EQ(turn->text, "theing");
 }
 
+TEST_F(SessionExamplesTest, ScoresExampleWorks) {
+  testing::internal::CaptureStdout();
+  // BEGIN docs/sessions.md
+  const Result<Tokens> question = engine->encode("The capital of France is");
+  const Result<Tokens> answer = engine->encode(" Paris");
+  Tokens ids = *question;
+  ids.insert(ids.end(), answer->begin(), answer->end());
+  const Result<Scored> scores = engine->score(ids, {.first = question->size(), .n_top = 3});
+  double sum = 0;
+  for (const TokenLogprobs& token : scores->tokens) sum += token.logprob;
+  std::cout << "log-probability of the answer: " << sum << '\n';
+  // END
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("log-probability of the answer: -"), std::string::npos);
+  ASSERT_EQ(scores->tokens.size(), answer->size());
+  for (size_t i = 0; i < answer->size(); ++i) EXPECT_EQ(scores->tokens[i].id, (*answer)[i]);
+  EXPECT_EQ(scores->tokens[0].top.size(), 3u);
+}
+
 TEST_F(SessionExamplesTest, UsageAndLogprobsExampleWorks) {
   say_little();
   testing::internal::CaptureStdout();

@@ -133,6 +133,17 @@ TEST_F(ChatCommands, BranchesAreListedAndReachedByGotoAndBack) {
   ASSERT_TRUE(says(terminal, "/branches", "different from 2 on: Answer three."));
 }
 
+TEST_F(ChatCommands, CutAnswerIsContinued) {
+  PseudoTerminal terminal(chat({"--max-tokens", "4"}), {.rows = 60});
+  ASSERT_TRUE(terminal.prompts());
+  ASSERT_TRUE(says(terminal, "/continue", "there is no answer to continue"));
+  ASSERT_TRUE(says(terminal, "first", "cut after 4 tokens; /continue goes on"));
+  ASSERT_TRUE(says(terminal, "/set max-tokens 100", "max-tokens 100"));
+  ASSERT_TRUE(says(terminal, "/continue", "turn 1"));
+  ASSERT_TRUE(says(terminal, "/history", "assistant: Answer one."));
+  ASSERT_TRUE(says(terminal, "/undo", "undone: /continue"));
+}
+
 TEST_F(ChatCommands, SeededTurnsAndRegenerationsDifferAndAreReproducible) {
   const auto talk = [&] {
     PseudoTerminal terminal(chat({"--seed", "3", "--temperature", "1", "--max-tokens", "12"}), {.rows = 60});

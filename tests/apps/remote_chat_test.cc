@@ -325,6 +325,12 @@ TEST_F(RemoteChat, TerminalShowsUsageAndSupportsCommands) {
   terminal.type("five\r");
   ASSERT_TRUE(terminal.shows("You said 'five' after 0."));
   EXPECT_EQ(requests().back()["temperature"], 0.25);
+  EXPECT_FALSE(requests().back().contains("continue_final_message"));
+  terminal.type("/continue\r");
+  ASSERT_TRUE(terminal.shows("You said 'You said 'five' after 0.'"));
+  ASSERT_TRUE(terminal.prompts());
+  EXPECT_EQ(requests().back()["messages"].back()["role"], "assistant");
+  EXPECT_EQ(requests().back()["continue_final_message"], true);
   terminal.type("\x04");
   EXPECT_EQ(terminal.exit_status(), 0);
   EXPECT_TRUE(terminal.is_as_found());

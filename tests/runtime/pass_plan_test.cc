@@ -56,6 +56,39 @@ TEST(PassPlanTest, LowPriorityRunsOnlyWithoutOthers) {
   EXPECT_THAT(plan_pass(alone, {512, 128}), ElementsAre(128));
 }
 
+TEST(PassPlanTest, ScoredRowsArePrefillUnlessOthersDecode) {
+  const PassRequest scores{400, Priority::kNormal, 1, true}, short_text{5, Priority::kNormal, 2, true};
+  const PassRequest prompt{4000, Priority::kNormal, 3}, token{1, Priority::kNormal, 4};
+  EXPECT_THAT(plan_pass(std::vector{scores, short_text}, {512, 512}), ElementsAre(128, 0)) << "at most 128 in all";
+  EXPECT_THAT(plan_pass(std::vector{short_text, scores}, {512, 512}), ElementsAre(0, 128)) << "the oldest first";
+  EXPECT_THAT(plan_pass(std::vector{short_text, prompt}, {512, 512}), ElementsAre(5, 496));
+  EXPECT_THAT(plan_pass(std::vector{scores, short_text, token}, {512, 512}), ElementsAre(0, 0, 1));
+  EXPECT_THAT(plan_pass(std::vector{scores, short_text, token}, {512, 512, 20}), ElementsAre(20, 0, 1));
+  EXPECT_THAT(plan_pass(std::vector{short_text, scores, token}, {512, 512, 20}), ElementsAre(0, 20, 1));
+  EXPECT_THAT(plan_pass(std::vector{short_text, prompt, token}, {512, 64, 20}), ElementsAre(5, 64, 1));
+}
+
+TEST(ScoreShareTest, PiecesGrowAndDecodingIsOwedFourTimesTheirDuration) {
+  ScoreShare share;
+  EXPECT_EQ(share.rows(0), 0u) << "the duration of a decoding pass is unknown";
+  EXPECT_EQ(share.rows(1000), 1u);
+  share.record(1, false, 1010, 1000);
+  EXPECT_EQ(share.rows(1000), 0u);
+  share.record(0, false, 39, 1000);
+  EXPECT_EQ(share.rows(1000), 0u);
+  share.record(0, false, 1, 1000);
+  EXPECT_EQ(share.rows(1000), 2u) << "twice as many at most";
+  share.record(2, false, 2000, 1000);  // 500 a row
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(share.rows(1000), 0u) << i;
+    share.record(0, false, 1000, 1000);
+  }
+  EXPECT_EQ(share.rows(1000), 3u) << "875 at (10 + 500) / 2 a row";
+  share.record(4, true, 9000, 1000);
+  for (int i = 0; i < 32; ++i) share.record(0, false, 1000, 1000);
+  EXPECT_EQ(share.rows(1000), 3u) << "prefill rows do not show the cost of scored ones";
+}
+
 TEST(PassPlanTest, ManyDecodingRequestsLeaveRowsForAPrompt) {
   std::vector<PassRequest> requests(80, {8, Priority::kNormal, 0});
   for (size_t i = 0; i < requests.size(); ++i) requests[i].age = 1000 - i;  // age does not matter
@@ -72,17 +105,24 @@ TEST(PassPlanTest, RandomRequestsKeepTheRules) {
   for (int round = 0; round < 20'000; ++round) {
     std::vector<PassRequest> requests(1 + rng() % 12);
     for (size_t i = 0; i < requests.size(); ++i) {
-      requests[i] = {1 + rng() % (rng() % 2 == 0 ? 10 : 2000), static_cast<Priority>(rng() % 3), 100 - i};
+      requests[i] = {1 + rng() % (rng() % 2 == 0 ? 10 : 2000), static_cast<Priority>(rng() % 3), 100 - i,
+                     rng() % 4 == 0};
     }
-    const PassLimits limits{1 + rng() % 512, rng() % 600};
+    const PassLimits limits{1 + rng() % 512, rng() % 600, rng() % 64};
     const std::vector<size_t> rows = plan_pass(requests, limits);
     ASSERT_EQ(rows.size(), requests.size());
-    size_t total = 0;
+    size_t total = 0, n_scored = 0;
+    bool any_decodes = false;
     for (size_t i = 0; i < rows.size(); ++i) {
       ASSERT_LE(rows[i], requests[i].n_rows);
-      ASSERT_TRUE(!limits.decodes(requests[i].n_rows) || rows[i] == 0 || rows[i] == requests[i].n_rows);
+      const bool is_whole = rows[i] == 0 || rows[i] == requests[i].n_rows;
+      ASSERT_TRUE(requests[i].gives_way || !limits.decodes(requests[i].n_rows) || is_whole);
+      const bool decodes = !requests[i].gives_way && limits.decodes(requests[i].n_rows) && rows[i] > 0;
+      any_decodes = any_decodes || decodes;
+      n_scored += requests[i].gives_way ? rows[i] : 0;
       total += rows[i];
     }
+    ASSERT_LE(n_scored, any_decodes ? limits.score_rows : kScoreRows);
     ASSERT_GT(total, 0u);
     ASSERT_LE(total, limits.max_rows);
   }

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
@@ -32,16 +33,18 @@ Tokens some_ids(size_t n, uint64_t seed) {
   return ids;
 }
 
-// Every pass takes a millisecond plus one for each row; records the rows of each pass.
+// Every pass takes pass_ms plus a millisecond for each row; records the rows of each pass.
 class TimedModel : public FakeModel {
  public:
   explicit TimedModel(ManualClock& clock) : FakeModel({.max_seq_len = 16'384, .max_chunk = 512}), clock_(clock) {}
+
+  int64_t pass_ms = 1;  // besides one for each row
 
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override {
     std::vector<size_t> rows;
     for (const SequenceChunk& chunk : batch) rows.push_back(chunk.tokens.size());
     TRY(FakeModel::forward(batch, std::move(stop), logits));
-    int64_t n = 1;
+    int64_t n = pass_ms;
     for (const size_t r : rows) n += static_cast<int64_t>(r);
     clock_.advance(n * 1'000'000);
     passes.push_back(rows);
@@ -80,6 +83,38 @@ class Decoder : public Task {
   const std::shared_ptr<Waker> bell_;
   KvCacheEntry& entry_;
   TokenId id_ = 0;
+};
+
+// Gives way, and records the positions of the rows that it reads.
+class Scorer : public Task {
+ public:
+  Scorer(KvCacheEntry& entry, Tokens ids, std::shared_ptr<Waker> bell)
+      : Task(Priority::kNormal, {}, bell), n_read(ids.size()), bell_(bell), entry_(entry), ids_(std::move(ids)) {}
+
+  void wait() {
+    while (!is_over()) bell_->wait();
+  }
+
+  std::vector<size_t> n_read;  // by position
+
+ private:
+  Wish next(SequenceChunk& chunk) noexcept override {
+    const TokenSpan rest = TokenSpan(ids_).subspan(entry_.length());
+    if (rest.empty()) return Wish::kOver;
+    chunk = {&entry_, rest.first(std::min(rest.size(), kScoreRows)), WantLogits::kAll};
+    return Wish::kFeed;
+  }
+  void read_row(size_t position, std::span<const float> logits) noexcept override {
+    n_read[position] += logits.empty() ? 0 : 1;
+  }
+  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override {
+    CHECK(status.ok() && n_rows > 0 && rows.logits.n_rows() >= rows.first + n_rows);
+  }
+  bool gives_way() const noexcept override { return true; }
+
+  const std::shared_ptr<Waker> bell_;
+  KvCacheEntry& entry_;
+  const Tokens ids_;
 };
 
 struct SchedulerTest : testing::Test {
@@ -290,6 +325,68 @@ TEST_F(SchedulerTest, LongPromptKeepsLatencyTargetBesideADecoder) {
   // Alone: 1 ms per row, and one per pass of 512.
   EXPECT_LE(prefill_ms * 7 / 10, kPrompt + kPrompt / 512 + 1);
   expect_cold_rows(reads);
+}
+
+// The counters of the rule: beside a decoder, a piece of scored rows at most doubles a pass, and all pieces together
+// take at most a fifth of the time.
+TEST_F(SchedulerTest, ScoredRowsGiveWayToADecoder) {
+  for (const int64_t pass_ms : {1, 20, 300}) {
+    model.pass_ms = pass_ms;
+    scheduler = Scheduler::create(model, clock).value();  // it knows no cost
+    KvCacheEntry scores(pool), decodes(pool);
+    Decoder decoder(decodes, std::make_shared<Waker>());
+    Scorer scorer(scores, some_ids(200, 4), std::make_shared<Waker>());
+    const size_t n_before = model.passes.size();
+    ASSERT_TRUE(scheduler->submit(decoder).ok());
+    ASSERT_TRUE(scheduler->submit(scorer).ok());
+    scorer.wait();
+    decoder.end();
+    EXPECT_THAT(scorer.n_read, testing::Each(1u));
+    int64_t all_ms = 0, pieces_ms = 0, n_pieces = 0, before = 0;
+    for (size_t i = n_before; i < model.passes.size() && pieces_ms < 200; ++i) {
+      const std::vector<size_t>& pass = model.passes[i];
+      const auto decoding = std::ranges::count(pass, size_t{1});
+      const int64_t rows = static_cast<int64_t>(std::accumulate(pass.begin(), pass.end(), size_t{0}));
+      ASSERT_GE(decoding, 1) << "every pass decodes";
+      const int64_t piece = rows - 1;
+      EXPECT_LE(piece, pass_ms + 1) << "a gap doubled";
+      EXPECT_LE(piece, std::max<int64_t>(2 * before, 1));
+      EXPECT_LE(5 * pieces_ms, all_ms) << "pieces before this one";
+      if (piece > 0) before = piece, ++n_pieces;
+      pieces_ms += piece;
+      all_ms += pass_ms + rows;
+    }
+    EXPECT_EQ(pieces_ms, 200) << "milliseconds are rows";
+    EXPECT_GT(n_pieces, 2);
+    EXPECT_EQ(scheduler->stats().n_scored_rows, 200u);
+    expect_cold_rows(scores);
+  }
+}
+
+TEST_F(SchedulerTest, ScoredRowsShareAPassWithinTheirLimit) {
+  hold_first_pass();
+  KvCacheEntry first(pool), a(pool), b(pool);
+  Logits logits;
+  std::jthread holds([&] { EXPECT_TRUE(feed(first, some_ids(1, 1), logits).ok()); });
+  wait_until_inside();
+  Scorer one(a, some_ids(100, 2), std::make_shared<Waker>()), two(b, some_ids(300, 3), std::make_shared<Waker>());
+  ASSERT_TRUE(scheduler->submit(one).ok());
+  ASSERT_TRUE(scheduler->submit(two).ok());
+  go = true;
+  one.wait();
+  two.wait();
+  holds.join();
+  size_t n_rows = 0;
+  for (size_t i = 1; i < model.passes.size(); ++i) {
+    const size_t rows = std::accumulate(model.passes[i].begin(), model.passes[i].end(), size_t{0});
+    EXPECT_LE(rows, kScoreRows);
+    n_rows += rows;
+  }
+  EXPECT_EQ(n_rows, 400u);
+  EXPECT_EQ(model.passes[1].size(), 2u) << "they share a pass";
+  EXPECT_THAT(one.n_read, testing::Each(1u));
+  EXPECT_THAT(two.n_read, testing::Each(1u));
+  expect_cold_rows(b);
 }
 
 TEST_F(SchedulerTest, LowPriorityIsDelayedButNotStarved) {

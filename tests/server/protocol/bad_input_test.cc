@@ -87,7 +87,7 @@ TEST(BadInputTest, OutOfRangeErrorNamesTheField) {
       {R"("audio": {"voice": "x"})", "audio"},
       {R"("web_search_options": {})", "web_search_options"},
       {R"("modalities": ["audio"])", "modalities"},
-      {R"("prompt_logprobs": 1)", "prompt_logprobs"},
+      {R"("prompt_logprobs": 1, "stream": true)", "prompt_logprobs"},
   };
   for (const BadChat& bad : cases) {
     FakeDoor door;
@@ -199,7 +199,7 @@ TEST(BadInputTest, MessageErrorsNameTheirPath) {
       {R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": 5}}]}])",
        "messages[0].tool_calls[0].function.arguments"},
       {R"([{"role": "assistant", "tool_calls": [{"function": {}}]}])", "messages[0].tool_calls[0].function.name"},
-      {R"([{"role": "assistant", "content": "x"}])", "messages"},
+      {R"([{"role": "assistant", "content": ""}])", "messages"},
   };
   for (const BadChat& bad : cases) {
     FakeDoor door;

@@ -458,5 +458,80 @@ TEST(OpenAiChatTest, UsersHaveNamespacesWithNamespaceByUser) {
   }
 }
 
+// An assistant's message at the end is continued, in every protocol that defines this.
+TEST(OpenAiChatTest, AssistantMessageAtTheEndIsContinued) {
+  const std::string user = R"({"role": "user", "content": "Q"})", given = R"({"role": "assistant", "content": "The "})",
+                    empty = R"({"role": "assistant", "content": ""})";
+  for (const char* path : {"/v1/chat/completions", "/v1/messages", "/api/chat", "/apply-template"}) {
+    FakeDoor door;
+    const auto post = [&](const std::string& messages) {
+      return door.post(path, R"({"max_tokens": 9, "stream": false, "messages": [)" + messages + "]}")->status;
+    };
+    EXPECT_EQ(post(user + "," + given), 200) << path;
+    EXPECT_TRUE(door.last().continues) << path;
+    EXPECT_EQ(door.last().messages.size(), 2u);
+    EXPECT_EQ(post(user), 200) << path;
+    EXPECT_FALSE(door.last().continues) << path;
+    // An empty one continues nothing.
+    EXPECT_EQ(post(user + "," + empty), 200) << path;
+    EXPECT_FALSE(door.last().continues) << path;
+    EXPECT_EQ(door.last().messages.size(), 1u) << path;
+    EXPECT_EQ(post(given), 200) << path;
+    EXPECT_TRUE(door.last().continues) << path << ": without a question";
+    EXPECT_EQ(post(empty), 400) << path;
+  }
+  FakeDoor door;
+  const auto calls = door.post(
+      "/v1/chat/completions",
+      R"({"messages": [)" + user +
+          R"(, {"role": "assistant", "content": "x", "tool_calls": [{"id": "1", "type": "function", "function": )"
+          R"({"name": "f", "arguments": "{}"}}]}]})");
+  EXPECT_EQ(calls->status, 400);
+  EXPECT_THAT(calls->json()["error"]["message"].get<std::string>(), testing::HasSubstr("results of the tools"));
+  EXPECT_EQ(door.post("/v1/responses", R"({"input": [)" + user + "," + given + "]}")->status, 400);
+}
+
+// vLLM's two fields, for a last message of the assistant (A) and of the user (U).
+TEST(OpenAiChatTest, ContinueFinalMessageAndAddGenerationPrompt) {
+  struct Case {
+    char last;
+    const char* fields;
+    int status;
+    bool continues;
+    int applied = 200;                   // status of /apply-template
+    bool adds_generation_prompt = true;  // there
+  };
+  const Case cases[] = {
+      {'A', "", 200, true},
+      {'A', R"(, "continue_final_message": true, "add_generation_prompt": false)", 200, true},
+      {'A', R"(, "continue_final_message": true)", 200, true},
+      {'A', R"(, "add_generation_prompt": false)", 200, true},
+      {'A', R"(, "continue_final_message": true, "add_generation_prompt": true)", 400, false, 400},
+      {'A', R"(, "continue_final_message": false)", 400, false, 200, true},
+      {'A', R"(, "continue_final_message": false, "add_generation_prompt": false)", 400, false, 200, false},
+      {'A', R"(, "add_generation_prompt": true)", 400, false, 200, true},
+      {'U', R"(, "add_generation_prompt": true, "continue_final_message": false)", 200, false},
+      {'U', R"(, "continue_final_message": true)", 400, false, 400},
+      {'U', R"(, "add_generation_prompt": false)", 400, false, 200, false},
+      {'U', R"(, "continue_final_message": 1)", 400, false, 400},
+  };
+  for (const Case& one : cases) {
+    FakeDoor door;
+    const std::string messages = one.last == 'A'
+                                     ? R"({"role": "user", "content": "Q"}, {"role": "assistant", "content": "a"})"
+                                     : R"({"role": "user", "content": "Q"})";
+    const std::string body = R"({"messages": [)" + messages + "]" + one.fields + "}";
+    EXPECT_EQ(door.post("/v1/chat/completions", body)->status, one.status) << body;
+    if (one.status == 200) {
+      EXPECT_EQ(door.last().continues, one.continues) << body;
+    }
+    FakeDoor other;
+    EXPECT_EQ(other.post("/apply-template", body)->status, one.applied) << body;
+    if (one.applied != 200) continue;
+    EXPECT_EQ(other.last().continues, one.continues) << body;
+    EXPECT_EQ(other.last().adds_generation_prompt, one.adds_generation_prompt) << body;
+  }
+}
+
 }  // namespace
 }  // namespace ibid::serve

@@ -50,7 +50,6 @@ TEST(OpenAiCompletionsTest, PromptsAreTextsOrTokens) {
   }
   EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "a", "suffix": "b"})"))->json()["error"]["param"],
             "suffix");
-  EXPECT_EQ(door.post(kCompletions, std::string(R"({"prompt": "a", "echo": true, "logprobs": 1})"))->status, 400);
   EXPECT_EQ(door.post(kCompletions, std::string("{}"))->json()["error"]["param"], "prompt");
 }
 
@@ -116,7 +115,96 @@ TEST(OpenAiCompletionsTest, ErrorOfOnePromptStopsTheOthersAndIsReturned) {
   EXPECT_EQ(door.post(kCompletions, body)->json()["error"]["param"], "prompt");
 }
 
-// If the client disconnects, all prompts stop, and the last of them ends the exchange.
+// Says "!" after a prompt, whose first tokens it scores if asked to.
+void say_with_scores(const AnswerRequest& request, AnswerListener& listener) {
+  const std::string& prompt = std::get<std::string>(*request.prompt);
+  listener.begin("tiny", prompt.size(), fake_tokenizer());
+  if (request.n_prompt_logprobs) {
+    PromptScores scores;
+    for (size_t i = 0; i < prompt.size(); ++i) {
+      const auto id = static_cast<TokenId>(prompt[i]);
+      scores.ids.push_back(id);
+      if (i == 0) continue;
+      TokenLogprobs token{id, -static_cast<double>(i), {{'z', -0.25}, {id, -static_cast<double>(i)}}};
+      token.top.resize(*request.n_prompt_logprobs);
+      scores.scored.tokens.push_back(token);
+      scores.scored.ranks.push_back(2);
+    }
+    listener.prompt_scores(0, std::make_shared<PromptScores>(std::move(scores)));
+  }
+  Answer answer = make_answer(request.n == 0 ? "" : "!");
+  if (request.n > 0 && request.options.n_logprobs) answer.logprobs = {{'!', -0.5, {{'!', -0.5}}}};
+  for (size_t i = 0; i < std::max<size_t>(request.n, 1); ++i) {
+    listener.logprobs(i, answer.logprobs);
+    listener.content(i, answer.content);
+    listener.answer(i, answer);
+  }
+  listener.end({});
+}
+
+TEST(OpenAiCompletionsTest, EchoWithLogprobsHasThoseOfThePrompt) {
+  FakeDoor door;
+  door.backend->script = say_with_scores;
+  const Json wanted = *parse_json(
+      R"({"tokens": ["a", "b", "c", "!"], "token_logprobs": [null, -1.0, -2.0, -0.5],
+          "top_logprobs": [null, {"z": -0.25}, {"z": -0.25}, {"!": -0.5}], "text_offset": [0, 1, 2, 3]})",
+      "the expected value");
+  const std::string body = R"({"prompt": ["abc", "d"], "echo": true, "logprobs": 1)";
+  const auto whole = door.post(kCompletions, body + "}");
+  ASSERT_EQ(whole->status, 200) << whole->body;
+  const Json choices = whole->json()["choices"];
+  EXPECT_EQ(choices[0]["text"], "abc!");
+  EXPECT_EQ(choices[0]["logprobs"], wanted);
+  EXPECT_EQ(choices[1]["logprobs"]["tokens"], Json({"d", "!"}));
+  EXPECT_EQ(choices[1]["logprobs"]["token_logprobs"], Json({nullptr, -0.5}));
+  EXPECT_FALSE(choices[0].contains("prompt_logprobs"));
+
+  Json streamed = Json::object();
+  std::string text;
+  for (const Json& event : door.post(kCompletions, body + R"(, "stream": true})")->events()) {
+    if (!event.is_object() || event["choices"].empty() || event["choices"][0]["index"] != 0) continue;
+    const Json& choice = event["choices"][0];
+    text += choice["text"].get<std::string>();
+    if (choice["logprobs"].is_null()) continue;
+    for (const auto& [key, list] : choice["logprobs"].items()) {
+      for (const Json& value : list) streamed[key].push_back(value);
+    }
+  }
+  EXPECT_EQ(text, "abc!");
+  EXPECT_EQ(streamed, wanted);
+
+  // No answer: only the prompt and its scores.
+  const auto none =
+      door.post(kCompletions, std::string(R"({"prompt": "abc", "echo": true, "logprobs": 0, "max_tokens": 0})"));
+  ASSERT_EQ(none->status, 200) << none->body;
+  EXPECT_EQ(door.last().n, 0u);
+  EXPECT_EQ(none->json()["choices"][0]["text"], "abc");
+  EXPECT_EQ(none->json()["choices"][0]["logprobs"]["token_logprobs"], Json({nullptr, -1.0, -2.0}));
+}
+
+TEST(OpenAiCompletionsTest, PromptLogprobsHaveIdsAndRanks) {
+  FakeDoor door;
+  door.backend->script = say_with_scores;
+  const auto exchange = door.post(kCompletions, std::string(R"({"prompt": "ab", "n": 2, "prompt_logprobs": 1})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const Json wanted = *parse_json(R"([null, {"98": {"logprob": -1.0, "rank": 2, "decoded_token": "b"},
+                                             "122": {"logprob": -0.25, "rank": 1, "decoded_token": "z"}}])",
+                                  "the expected value");
+  const Json json = exchange->json();
+  for (const Json& choice : json["choices"]) {
+    EXPECT_EQ(choice["text"], "!");
+    EXPECT_EQ(choice["prompt_logprobs"], wanted);
+    EXPECT_TRUE(choice["logprobs"].is_null());
+  }
+  for (const char* body : {R"({"prompt": "a", "prompt_logprobs": 1, "stream": true})",
+                           R"({"prompt": "a", "prompt_logprobs": 21})", R"({"prompt": "a", "prompt_logprobs": -1})"}) {
+    const auto refused = door.post(kCompletions, std::string(body));
+    EXPECT_EQ(refused->status, 400) << body;
+    EXPECT_EQ(refused->json()["error"]["param"], "prompt_logprobs") << body;
+  }
+}
+
+// A disconnect stops all prompts; the last of them ends the exchange.
 TEST(OpenAiCompletionsTest, DisconnectStopsAllPrompts) {
   FakeDoor door;
   door.backend->keep_listeners = true;

@@ -54,6 +54,13 @@ class Heard : public AnswerListener {
       n_done_ = n_done;
     });
   }
+  void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) override {
+    note("prompt_scores", [&] {
+      EXPECT_TRUE(has_begun_);
+      EXPECT_EQ(i, 0u);
+      prompt_scores_ = std::move(scores);
+    });
+  }
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
     note("logprobs", [&] {
       std::vector<TokenLogprobs>& heard = at(logprobs_, i);
@@ -119,7 +126,8 @@ class Heard : public AnswerListener {
   std::string said(size_t i = 0) const { return i < contents_.size() ? contents_[i] : std::string(); }
   std::string called(size_t i = 0) const { return i < calls_.size() ? calls_[i] : std::string(); }
   size_t n_logprobs(size_t i = 0) const { return i < logprobs_.size() ? logprobs_[i].size() : 0; }
-  const std::string& call_id() const { return call_id_; }  // id of the last call
+  const PromptScores* prompt_scores() const { return prompt_scores_.get(); }
+  const std::string& call_id() const { return call_id_; }  // of the last call
   const std::vector<std::string>& events() const { return events_; }
 
  private:
@@ -145,6 +153,7 @@ class Heard : public AnswerListener {
   size_t n_prompt_ = 0, n_done_ = 0;
   std::vector<std::string> contents_, reasonings_, calls_;
   std::vector<std::vector<TokenLogprobs>> logprobs_;
+  std::shared_ptr<const PromptScores> prompt_scores_;
   std::string call_id_;
   std::chrono::nanoseconds queued_{0};
   std::chrono::seconds retry_after_{0};

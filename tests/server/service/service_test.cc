@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -172,7 +173,130 @@ TEST(ServiceTest, LogprobsComeWithTheirText) {
   }
 }
 
-// Clients whose numbers are doubles must be able to send the seed back unchanged.
+// Clients whose numbers are doubles send it back unchanged.
+// The prompt is read once, scored or not, and its answers are the same.
+TEST(ServiceTest, PromptIsScoredBeforeItsAnswers) {
+  for (const size_t n : {0u, 1u, 3u}) {
+    ServiceFixture plain, f;
+    AnswerRequest request = ask(Json::array({user("Tell me about bridges, in many words, and then of rivers.")}));
+    request.n = std::max<size_t>(n, 1);
+    const auto wanted = plain.start(request);
+    ASSERT_TRUE(wanted->wait().ok());
+    request.n = n;
+    request.n_prompt_logprobs = 2;
+    const auto heard = f.start(request);
+    ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+    ASSERT_NE(heard->prompt_scores(), nullptr);
+    const auto& [ids, scored] = *heard->prompt_scores();
+    EXPECT_EQ(heard->events()[2], "prompt_scores") << "after queued and begin";
+    EXPECT_EQ(ids.size(), heard->n_prompt());
+    const auto direct = plain.chat.engine->score(ids, {.n_top = 2});
+    EXPECT_EQ(scored.tokens, direct->tokens);
+    EXPECT_EQ(scored.ranks, direct->ranks);
+    const Usage& usage = heard->answer_of().usage;
+    EXPECT_EQ(usage.n_prefilled, ids.size()) << n;
+    EXPECT_EQ(usage.n_cached, 0u) << n;
+    ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(60)));  // counted after the end was sent
+    EXPECT_EQ(f.service->stats().n_prefilled, ids.size() + (n > 1 ? n - 1 : 0)) << n;
+    for (size_t i = 0; i < n; ++i) EXPECT_EQ(heard->said(i), wanted->said(i));
+    // Scoring again computes all rows again, since none are kept.
+    EXPECT_TRUE(f.start(request)->wait().ok());
+  }
+}
+
+// The guard of answers: what it leaves alone, and when it ends an answer.
+TEST(ServiceTest, GuardEndsAnswersWhoseLengthNobodyChose) {
+  constexpr size_t kContext = 2048;
+  struct Case {
+    const char* name;
+    std::function<void(AnswerRequest&)> ask;
+    bool repeats;  // the answer repeats itself, or else never ends
+    bool server_guards;
+    size_t n_decoded;  // 0: until the context is full
+    FinishReason end;
+  };
+  using Kind = ResponseFormat::Kind;
+  const auto nothing = [](AnswerRequest&) {};
+  const auto names_length = [](AnswerRequest& r) { r.options.max_tokens = 1000; };
+  const Case cases[] = {
+      {"by default", nothing, false, true, kContext / 4, FinishReason::kLength},
+      {"repetition", nothing, true, true, 256, FinishReason::kRepetition},
+      {"the request switches it off", [](AnswerRequest& r) { r.guard = false; }, true, true, 0, FinishReason::kLength},
+      {"the server has none", nothing, true, false, 0, FinishReason::kLength},
+      {"the request switches it on", [](AnswerRequest& r) { r.guard = true; }, true, false, 256,
+       FinishReason::kRepetition},
+      {"a maximum", names_length, true, true, 1000, FinishReason::kLength},
+      {"no maximum, by name", [](AnswerRequest& r) { r.chooses_length = true; }, false, true, 0, FinishReason::kLength},
+      {"repetition is wanted", [](AnswerRequest& r) { r.chooses_repetition = true; }, true, true, kContext / 4,
+       FinishReason::kLength},
+      {"a maximum, and the guard by name",
+       [](AnswerRequest& r) {
+         r.options.max_tokens = 1000;
+         r.guard = true;
+       },
+       true, true, 256, FinishReason::kRepetition},
+      {"JSON with a maximum",
+       [](AnswerRequest& r) {
+         r.options.max_tokens = 1000;
+         r.form = {.kind = Kind::kJsonSchema, .text = R"({"type":"string"})"};
+       },
+       true, true, 257, FinishReason::kRepetition},
+  };
+  for (const Case& one : cases) {
+    AdmissionOptions options = ServiceFixture::quiet();
+    options.guards_answers = one.server_guards;
+    ServiceFixture f(options, kChatMl, {.max_seq_len = kContext});
+    f.chat.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> {
+      if (one.repeats) return prefix.back() == 'x' || prefix.back() == '"' ? 'x' : '"';
+      // Digits of a number that never repeats: 1, 2, 3 ...
+      return static_cast<TokenId>('0' + prefix.size() * prefix.size() / 7 % 10);
+    };
+    AnswerRequest request = ask({user("Name a river.")});
+    request.options.max_tokens = 0;
+    one.ask(request);
+    const Answer answer = f.answer(request);
+    EXPECT_EQ(answer.finish_reason, one.end) << one.name;
+    const size_t wanted = one.n_decoded == 0 ? kContext - answer.usage.n_prompt : one.n_decoded;
+    EXPECT_NEAR(static_cast<double>(answer.usage.n_decoded), static_cast<double>(wanted), 2) << one.name;
+    EXPECT_EQ(answer.is_guarded, answer.max_tokens == kContext / 4) << one.name;
+  }
+}
+
+// A client that adds each answer to its last message reads nothing again, and gets the answer of one long request.
+TEST(ServiceTest, ContinuedAnswerIsTheUncutOne) {
+  for (const size_t n : {1u, 2u}) {
+    ServiceFixture plain, f;
+    AnswerRequest request = ask({user("Tell me about bridges.")});
+    request.options = greedy(30);
+    const Answer whole = plain.answer(request);
+    request.options = greedy(10);
+    const Answer first = f.answer(request);
+    std::string said = first.content;
+    for (int part = 0; part < 2; ++part) {
+      AnswerRequest next = ask({user("Tell me about bridges."), make_message(Role::kAssistant, said)});
+      next.options = greedy(10);
+      next.continues = true;
+      next.n = n;
+      const auto heard = f.start(next);
+      ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+      for (size_t i = 0; i < n; ++i) EXPECT_LE(heard->answer_of(i).usage.n_prefilled, 1u) << part;
+      EXPECT_EQ(heard->answer_of().usage.n_prompt, first.usage.n_prompt + 10 * (1 + static_cast<size_t>(part)));
+      said += heard->said();
+    }
+    EXPECT_EQ(said, whole.content);
+    // The conversation goes on at the end.
+    const Answer last =
+        f.answer(ask({user("Tell me about bridges."), make_message(Role::kAssistant, said), user("x")}));
+    EXPECT_LE(last.usage.n_prefilled, 60u);
+    EXPECT_GE(last.usage.n_cached, first.usage.n_prompt + 29);
+    // The count and the text of the prompt are those of the answer.
+    AnswerRequest cold = ask({user("Q"), make_message(Role::kAssistant, "The answer ")});
+    cold.continues = true;
+    EXPECT_EQ(f.render_prompt(cold), "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\nThe answer ");
+    EXPECT_EQ(f.count_prompt(cold), f.answer(cold).usage.n_prompt);
+  }
+}
+
 TEST(ServiceTest, DrawnSeedIsExactAsADouble) {
   ServiceFixture f;
   for (int i = 0; i < 10; ++i) {

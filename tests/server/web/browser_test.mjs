@@ -52,6 +52,28 @@ test("Escape stops the answer and the request; the text stays and can be continu
   assert.equal(at.server.requests[1].messages[1].content.trimEnd(), kept.trimEnd());
 });
 
+test("a stopped answer is continued where it ends", async () => {
+  const page = await at.open();
+  await say(page, "Question");
+  assert.equal(await page.locator(name("Continue this answer")).count(), 0);
+  await page.fill("#message", "slow please");
+  await page.press("#message", "Enter");
+  await page.waitForFunction(() => document.querySelectorAll(".prose")[1]?.textContent.length > 20);
+  await page.keyboard.press("Escape");
+  await waitForAnswer(page);
+  const kept = await answers(page).nth(1).locator(".prose").innerText();
+  await page.click(name("Continue this answer"));
+  await page.waitForFunction(() => document.querySelectorAll(".prose")[1].textContent.endsWith("and goes on"));
+  await waitForAnswer(page);
+  const {messages} = at.server.requests.at(-1);
+  assert.equal(messages.length, 4);
+  assert.equal(messages[3].role, "assistant");
+  assert.equal(messages[3].content.trimEnd(), kept.trimEnd());
+  assert.equal(await answers(page).count(), 2);
+  assert.equal(await answers(page).nth(1).locator(".prose").innerText(), `${kept.trimEnd()} and goes on`);
+  assert.equal(await page.locator(name("Continue this answer")).count(), 0);
+});
+
 test("the button stops the answer too; without any text nothing is kept", async () => {
   const page = await at.open();
   await page.fill("#message", "slow please");

@@ -4,7 +4,7 @@ import {webcrypto} from "node:crypto";
 import test from "node:test";
 
 globalThis.crypto ??= webcrypto;  // node 18
-const {ConversationTree, ROOT, contentOf} = await import("../../../server/web/conversation_tree.js");
+const {ConversationTree, ROOT, canContinue, contentOf} = await import("../../../server/web/conversation_tree.js");
 
 // user a, answer A, user b, answer B.
 function two() {
@@ -15,6 +15,17 @@ function two() {
   const B = tree.add(b.id, "assistant", {text: "B", end: "stop"});
   return {tree, a, A, b, B};
 }
+
+test("an answer with text that was cut can be continued", () => {
+  const {a, A} = two();
+  assert.equal(canContinue(a), false);
+  for (const [end, can] of [["", false], ["stop", false], ["tool_calls", false], ["length", true], ["stopped", true],
+                            ["quarter_of_context", true], ["repetition", true], ["error", true]]) {
+    assert.equal(canContinue({...A, end}), can, end);
+  }
+  assert.equal(canContinue({...A, end: "length", text: ""}), false);
+  assert.equal(canContinue({...A, end: "length", calls: [{}]}), false);
+});
 
 const texts = (tree) => tree.path().map((node) => node.text).join("");
 

@@ -133,7 +133,9 @@ export class MockServer {
 
     const prompt = words(request.messages.map((message) => `<${message.role}> ${message.content}`).join(" "));
     const cached = Math.min(prompt.length - 1, this.#longestKnown(prompt));
-    const {text, reasoning = "", calls = [], delay = 2, chunk = 0} = scripted(said, this.requests.length);
+    const continues = request.messages.at(-1).role === "assistant";
+    const {text, reasoning = "", calls = [], delay = 2, chunk = 0} =
+      continues ? {text: "and goes on"} : scripted(said, this.requests.length);
     send({choices: [], prompt_progress: {total: prompt.length, cache: cached, processed: cached}});
     delta({role: "assistant", content: ""});
     for (const part of reasoning.match(/\S+\s*/g) ?? []) delta({reasoning_content: part});

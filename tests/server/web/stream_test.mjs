@@ -61,9 +61,9 @@ test("text, reasoning, calls and figures are assembled", () => {
 });
 
 test("a truncated answer has its reason", () => {
-  for (const [own, end] of [["length", "length"], ["repetition", "repetition"]]) {
+  for (const [own, end] of [["quarter_of_context", "quarter_of_context"], ["repetition", "repetition"], [undefined, "length"]]) {
     const answer = newAnswer();
-    new AnswerChunks(answer).add({choices: [{index: 0, delta: {}, finish_reason: "length"}], ibid: {finish_reason: own}});
+    new AnswerChunks(answer).add({choices: [{index: 0, delta: {}, finish_reason: "length"}], ibid: {ended_by: own}});
     assert.equal(answer.end, end);
     assert.notEqual(endInWords(answer.end), "");
   }

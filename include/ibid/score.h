@@ -1,0 +1,32 @@
+// Scores of given tokens: how likely the model finds each of them after those before it. Plain data for
+// Engine::score().
+#pragma once
+
+#include <cstddef>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "ibid/token.h"
+#include "ibid/turn.h"
+#include "ibid/usage.h"
+
+namespace ibid {
+
+struct ScoreOptions {
+  // Index of the first token to score. Tokens before it are only read, from the cache as far as it has them. Nothing
+  // precedes the first token of all, so 0 is the same as 1.
+  size_t first = 1;
+  size_t n_top = 0;                  // the most likely tokens at each place; at most 20
+  std::string cache_namespace = {};  // as in SessionOptions
+  Priority priority = Priority::kNormal;
+  std::stop_token stop = {};
+};
+
+struct Scored {
+  std::vector<TokenLogprobs> tokens;  // of ids[first], ids[first + 1], ...
+  std::vector<size_t> ranks;          // of each: one more than the number of tokens that were more likely
+  Usage usage;
+};
+
+}  // namespace ibid
