@@ -93,6 +93,33 @@ TEST(BadConfigs, TooLargeHeadDimIsRefused) {
   expect_error(config, ErrorCode::kBadHyperparameter, "head_dim is 2048, expected 1..1024");
 }
 
+TEST(BadConfigs, MembersThatSayNothingAreIgnored) {
+  const std::pair<const char*, Json> kMembers[] = {
+      {"rope_scaling", nullptr},
+      {"rope_scaling", Json::object()},
+      {"rope_scaling", {{"type", nullptr}}},
+      {"rope_scaling", {{"type", "dynamic"}, {"factor", 2.0}}},
+      {"rope_parameters", nullptr},
+      {"quantization_config", nullptr},
+      {"quantization_config", Json::object()},
+      {"architectures", nullptr},
+      {"torch_dtype", 7},
+      {"eos_token_id", {1, 2}},
+      {"pad_token_id", -1},
+      {"layer_types", nullptr},
+      {"sliding_window", nullptr},
+      {"attention_bias", nullptr},
+      {"head_dim", nullptr},
+      {"hidden_act", nullptr},
+  };
+  for (const auto& [name, value] : kMembers) {
+    Json config = llama(nullptr);
+    config[name] = value;
+    const Status status = read(config.dump());
+    EXPECT_TRUE(status.ok()) << name << " " << value.dump() << ": " << status.to_string();
+  }
+}
+
 TEST(BadConfigs, InvalidRopeFactorsAreRefused) {
   for (const double factor : {0.0, -8.0, 1e300}) {
     expect_error(llama({{"rope_type", "linear"}, {"factor", factor}}), ErrorCode::kBadHyperparameter,

@@ -9,6 +9,7 @@
 #include <limits>
 #include <thread>
 
+#include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "tests/support/gguf_tensors.h"
 #include "tests/support/temp_dir.h"
@@ -322,6 +323,29 @@ TEST(BadModels, OverflowErrorNamesLayerAndKeepsEntry) {
   ASSERT_TRUE(feed(*good, entry, TokenSpan(tokens).subspan(5), WantLogits::kAll, got).ok());
   ASSERT_TRUE(feed(*good, untouched, TokenSpan(tokens).subspan(5), WantLogits::kAll, wanted).ok());
   for (size_t i = 0; i < wanted.n_rows(); ++i) EXPECT_TRUE(std::ranges::equal(got.row(i), wanted.row(i))) << i;
+}
+
+// llama.cpp's rules for a factor without a type, and for a factor of 0.
+TEST(BadModels, RopeFactorWithoutATypeIsLinear) {
+  const auto rule = [](const char* type, float factor) {
+    GgufWriter writer = tiny_model_writer({});
+    if (type != nullptr) writer.add_string("llama.rope.scaling.type", type);
+    writer.add_f32("llama.rope.scaling.factor", factor);
+    const TempDir dir;
+    const auto file = open_model_file(dir.write("model.gguf", writer.bytes()));
+    EXPECT_TRUE(file.ok()) << file.status().to_string();
+    const auto config = read_config(**file);
+    EXPECT_TRUE(config.ok()) << config.status().to_string();
+    return config->ropes[0];
+  };
+  EXPECT_EQ(rule(nullptr, 4).kind, RopeRule::Kind::kLinear);
+  EXPECT_EQ(rule(nullptr, 4).factor, 4);
+  EXPECT_EQ(rule("", 4).factor, rule("linear", 4).factor);
+  const RopeRule usual;
+  for (const RopeRule& none : {rule("none", 4), rule(nullptr, 0), rule("linear", 0)}) {
+    EXPECT_EQ(none.kind, usual.kind);
+    EXPECT_EQ(none.factor, usual.factor);
+  }
 }
 
 TEST(BadModels, UnsupportedRopeScalingIsNamed) {

@@ -238,6 +238,21 @@ TEST(ChatSessionTest, OtherEndOfTurnTokenIsReplacedByTheTemplates) {
   expect_replays(chat);
 }
 
+// A special token gives no text in which a stop string could be found.
+TEST(ChatSessionTest, StopStringThatIsASpecialTokenEndsTheAnswer) {
+  ChatFixture f;
+  ChatSession chat = f.session();
+  f.say({f.tokenizer->sampled({"Hello", "<|im_start|>", "the"}), f.tokenizer->sampled({"ab"})});
+  TurnOptions options = greedy();
+  options.stop_strings = {"zz", "<|im_start|>"};
+  const Turn turn = must(chat.send("x", options));
+  EXPECT_EQ(turn.text, "Hello");
+  EXPECT_EQ(turn.finish_reason, FinishReason::kStopString);
+  EXPECT_EQ(turn.stop_string, "<|im_start|>");
+  EXPECT_EQ(turn.usage.n_decoded, 2u);
+  EXPECT_EQ(must(chat.send("y", greedy())).text, "ab");
+}
+
 TEST(ChatSessionTest, StopStringAcrossTokensEndsTheAnswer) {
   ChatFixture f;
   ChatSession chat = f.session();
