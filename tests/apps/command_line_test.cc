@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "apps/program.h"
@@ -19,6 +20,7 @@ namespace ibid {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 TEST_F(CommandLine, WrongUsageExitsWith2AndHelpWith0) {
@@ -152,6 +154,21 @@ TEST_F(CommandLine, MissingModelIsNotFetchedWithoutConsent) {
   EXPECT_FALSE(std::filesystem::exists(dir_.file("nowhere")));
 }
 
+// CLI11 alone takes the next word for the value of "--option=".
+TEST_F(CommandLine, NothingAfterTheEqualsSignIsAnEmptyValue) {
+  const std::string model = tiny_model();
+  const Outcome system = run("ask -m " + model + " --system= hi");
+  EXPECT_THAT(system.err, Not(HasSubstr("the text is empty")));
+  const Outcome number = run("ask -m " + model + " --max-tokens= hi");
+  EXPECT_EQ(number.status, 2);
+  EXPECT_THAT(number.err, HasSubstr("--max-tokens: '' is not a whole number"));
+  const Outcome host = run("serve " + model + " --host= --threads 0");
+  EXPECT_EQ(host.status, 2);
+  EXPECT_THAT(host.err, HasSubstr("--threads"));
+  const Outcome flag = run("inspect --quick= " + model);
+  EXPECT_THAT(flag.out, HasSubstr("runs: yes"));
+}
+
 TEST(ExitStatus, UncaughtExceptionIsReportedInOneSentence) {
   const auto said = [](const std::function<int()>& run) {
     testing::internal::CaptureStderr();
@@ -160,6 +177,10 @@ TEST(ExitStatus, UncaughtExceptionIsReportedInOneSentence) {
   };
   EXPECT_EQ(said([]() -> int { throw std::bad_alloc(); }), "ibid: not enough memory\n");
   EXPECT_EQ(said([]() -> int { throw std::runtime_error("x"); }), "ibid: internal error: x\n");
+  const std::string no_thread =
+      said([]() -> int { throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)); });
+  EXPECT_THAT(no_thread, StartsWith("ibid: cannot start a thread: "));
+  EXPECT_THAT(no_thread, HasSubstr("raise the limit of processes or memory"));
   EXPECT_EQ(exit_status_of([] { return 7; }), 7);
 }
 

@@ -9,11 +9,13 @@
 #include <optional>
 #include <string>
 
+#include "apps/chat/recommended_sampling.h"
 #include "apps/chat/sampling_options.h"
 #include "apps/models/part_file.h"
 #include "base/sha256.h"
 #include "tests/support/scoped_variable.h"
 #include "tests/support/temp_dir.h"
+#include "weights/gguf_writer.h"
 
 namespace ibid {
 namespace {
@@ -40,6 +42,43 @@ TEST(ModelCatalog, RecommendedSamplingOptionsAreValid) {
       EXPECT_TRUE(apply_sampling(options, option.name, option.value).ok()) << model.name << " " << option.name;
     }
   }
+}
+
+std::string recommended(const std::string& path) {
+  std::string all;
+  for (const RecommendedSampling& option : recommended_sampling(path)) all += option.name + "=" + option.value + " ";
+  return all;
+}
+
+TEST(RecommendedSampling, FilesOfAModelAreRead) {
+  const std::pair<const char*, const char*> kFiles[] = {
+      {R"({"temperature": 0.7, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.05, "eos_token_id": 2})",
+       "temperature=0.7 top-k=20 top-p=0.95 repeat-penalty=1.05 "},
+      {R"({"do_sample": false, "temperature": 0.6})", "temperature=0 "},
+      {R"({"do_sample": true, "temperature": null, "min_p": 0.05})", "min-p=0.05 "},
+      {R"({"temperature": -3, "top_k": 1.5, "top_p": 7, "min_p": "0.1", "typical_p": 0.9})", "typical-p=0.9 "},
+      {R"({"temperature": NaN, "top_k": 1e300})", ""},
+      {"{", ""},
+      {"[]", ""},
+  };
+  for (const auto& [text, expected] : kFiles) {
+    const TempDir dir;
+    dir.write("config.json", "{}");
+    dir.write("generation_config.json", text);
+    EXPECT_EQ(recommended(dir.path()), expected) << text;
+  }
+  GgufWriter writer;
+  writer.add_f32("general.sampling.temp", 0.6f);
+  writer.add_f32("general.sampling.top_p", 0.95f);
+  writer.add_i32("general.sampling.top_k", 20);
+  writer.add_f32("general.sampling.penalty_repeat", -1);
+  writer.add_string("general.sampling.min_p", "0.1");
+  const TempDir dir;
+  EXPECT_EQ(recommended(dir.write("model.gguf", writer.bytes())), "temperature=0.6 top-k=20 top-p=0.95 ");
+  EXPECT_EQ(recommended(dir.file("absent.gguf")), "");
+  TurnOptions options;
+  apply_recommended(dir.file("model.gguf"), options);
+  EXPECT_EQ(options.sampler.top_k, 20u);
 }
 
 TEST(ModelCatalog, ResolvesPathsNamesAndPulledFiles) {
