@@ -256,6 +256,25 @@ void ServerMetrics::write_sequences(MetricsText& text) const {
   text.gauge("ibid_n_tokens_max", "Largest prompt plus completion of a request, in tokens.", as_number(n_tokens_max_));
 }
 
+// The names of llama.cpp's server, for its dashboards.
+void ServerMetrics::write_llama_names(MetricsText& text, const ServiceStats& stats) const {
+  const auto per_second = [](double n, double seconds) { return seconds > 0 ? n / seconds : 0; };
+  const std::lock_guard lock(mutex_);
+  const double n_read = as_number(stats.n_prefilled), n_predicted = as_number(stats.n_decoded);
+  text.counter("llamacpp:prompt_tokens_total", "Prompt tokens prefilled.", n_read);
+  text.counter("llamacpp:prompt_seconds_total", "Time spent in prefill.", prompt_seconds_);
+  text.counter("llamacpp:tokens_predicted_total", "Tokens generated.", n_predicted);
+  text.counter("llamacpp:tokens_predicted_seconds_total", "Time spent decoding.", predicted_seconds_);
+  text.counter("llamacpp:n_tokens_max", "Largest prompt plus completion of a request, in tokens.",
+               as_number(n_tokens_max_));
+  text.gauge("llamacpp:prompt_tokens_seconds", "Mean rate of prefill, in tokens per second.",
+             per_second(n_read, prompt_seconds_));
+  text.gauge("llamacpp:predicted_tokens_seconds", "Mean rate of decoding, in tokens per second.",
+             per_second(n_predicted, predicted_seconds_));
+  text.gauge("llamacpp:requests_processing", "Answers being computed.", as_number(stats.n_running));
+  text.gauge("llamacpp:requests_deferred", "Requests waiting in the queue.", as_number(stats.n_waiting));
+}
+
 void ServerMetrics::write_exchanges(MetricsText& text) const {
   const std::lock_guard lock(mutex_);
   for (const auto& [key, n] : n_requests_) {
@@ -275,7 +294,11 @@ std::string ServerMetrics::text(const http::ServerStats& server, const Service* 
   write_connections(text, server);
   write_exchanges(text);
   write_sequences(text);
-  if (service != nullptr) write_answers(text, service->stats());
+  if (service != nullptr) {
+    const ServiceStats stats = service->stats();
+    write_answers(text, stats);
+    write_llama_names(text, stats);
+  }
   if (log_ != nullptr) {
     text.counter("ibid_log_lines_dropped_total", "Log lines dropped because the reader was too slow.",
                  as_number(log_->n_dropped()));

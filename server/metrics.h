@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "server/http/server.h"
 
 namespace ibid::serve {
@@ -23,6 +24,7 @@ namespace ibid::serve {
 class ModelHost;
 class RequestLog;
 class Service;
+struct ServiceStats;
 
 // A histogram of seconds, from a millisecond to two minutes. Thread-safe.
 class Histogram {
@@ -70,12 +72,15 @@ class ServerMetrics {
   // Sets the log whose dropped lines are reported. REQUIRES: no other thread uses this object yet.
   void set_log(std::shared_ptr<const RequestLog> log) { log_ = std::move(log); }
 
+  int64_t start_s() const { return start_s_; }  // seconds since 1970
+
   // `service` and `models` may be null.
   std::string text(const http::ServerStats& server, const Service* service, const ModelHost* models) const;
 
  private:
   void write_exchanges(MetricsText& text) const;
   void write_sequences(MetricsText& text) const;
+  void write_llama_names(MetricsText& text, const ServiceStats& stats) const;
 
   using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: none has arbitrary values
   mutable std::mutex mutex_;
@@ -85,6 +90,7 @@ class ServerMetrics {
   uint64_t n_tokens_max_ = 0;
   double prompt_seconds_ = 0, predicted_seconds_ = 0;
 
+  const int64_t start_s_ = system_clock().unix_ns() / 1'000'000'000;
   std::shared_ptr<const RequestLog> log_;  // may be null
   Histogram request_seconds_, first_token_seconds_, token_seconds_, queue_seconds_;
 };

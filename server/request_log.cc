@@ -52,6 +52,8 @@ std::string log_line(const http::ExchangeRecord& record, int64_t unix_ms) {
     line["prefill_ms"] = rounded_ms(figures.prefill_ms);
     line["decode_ms"] = rounded_ms(figures.decode_ms);
     line["ttft_ms"] = rounded_ms(figures.ttft_ms);
+    if (!figures.ignored.empty()) line["ignored"] = figures.ignored;
+    if (figures.n_unknown_fields > 0) line["n_unknown_fields"] = figures.n_unknown_fields;
   }
   return json_to_string(line);
 }

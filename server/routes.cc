@@ -46,7 +46,8 @@ void add_server_routes(http::Router& router, ServerFacts& facts, const Service* 
     const http::Server* server = facts.server.load();
     const http::ServerStats stats = server == nullptr ? http::ServerStats{} : server->stats();
     exchange->respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
-                       .body = facts.metrics.text(stats, service, models)});
+                       .body = facts.metrics.text(stats, service, models),
+                       .headers = {{"Process-Start-Time-Unix", std::to_string(facts.metrics.start_s())}}});
   });
 }
 
@@ -59,6 +60,9 @@ http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models
                              .store = &service.store(),
                              .version = facts.version,
                              .namespace_by_user = facts.namespace_by_user,
+                             .checks_model_names = facts.checks_model_names,
+                             .keeps_client_lines = facts.keeps_client_lines,
+                             .n_parallel = facts.n_parallel,
                              .new_id = random_id});
   add_page_routes(router);
   const auto sample = [&facts, &service, &models] {

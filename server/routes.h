@@ -25,7 +25,9 @@ struct ServerFacts {
   std::atomic<const http::Server*> server{nullptr};  // null until the server listens
   ServerMetrics metrics;
   std::string version;
-  bool namespace_by_user = false;  // each user of a key has a namespace (Site::namespace_by_user)
+  // As in Site.
+  bool namespace_by_user = false, checks_model_names = false, keeps_client_lines = false;
+  size_t n_parallel = 1;
 };
 
 // GET /health, /v1/health: 200 if the process is alive; never blocks.

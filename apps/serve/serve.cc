@@ -182,6 +182,7 @@ Result<std::vector<ModelSource>> find_models(const ServeArguments& arguments) {
   for (const ModelArguments& model : arguments.models_to_serve()) {
     TRY_ASSIGN(std::string path, find_model(model));
     ModelSource source(path);
+    source.recommended.sampler.seed = arguments.seed;
     if (!model.model.empty() && model.model.find('/') == std::string::npos) source.aliases.push_back(model.model);
     if (const KnownModel* known = known_model_of_file(path)) {
       source.aliases.emplace_back(known->name);
@@ -264,6 +265,9 @@ Result<int> run_serve(const ServeArguments& arguments) {
   const auto facts = std::make_shared<ServerFacts>();
   facts->version = IBID_VERSION;
   facts->namespace_by_user = arguments.namespace_by_user;
+  facts->checks_model_names = arguments.check_model_names;
+  facts->keeps_client_lines = arguments.keep_client_lines;
+  facts->n_parallel = arguments.parallel;
   const auto log = arguments.log ? std::make_shared<RequestLog>(STDERR_FILENO) : nullptr;
   facts->metrics.set_log(log);
   options.on_record = [facts, log](const http::ExchangeRecord& record) {

@@ -64,6 +64,17 @@ void ServeArguments::add(CLI::App& command) {
   add_text_option(command, "--unix", unix_socket, "also listen on a Unix socket, for this user only")
       ->type_name("PATH")
       ->group(kCommonGroup);
+  command.add_option("--seed", seed, "seed of answers whose request names none; default: a random one each")
+      ->type_name("N")
+      ->group(kCommonGroup);
+  command
+      .add_flag("--check-model-names", check_model_names,
+                "refuse unknown names of models; otherwise a server's only model answers to every name")
+      ->group(kCommonGroup);
+  command
+      .add_flag("--keep-client-lines", keep_client_lines,
+                "keep lines of the system message that clients change with each request")
+      ->group(kCommonGroup);
   command.add_flag("--log", log, "log each request as a line of JSON on standard error, without texts")
       ->group(kCommonGroup);
   add_access_options(command);

@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct ServeArguments {
   std::string api_key_file;
   bool insecure = false;
   bool namespace_by_user = false;
+  bool check_model_names = false, keep_client_lines = false;
+  std::optional<uint64_t> seed;  // of requests that name none
   std::string certificate_file, key_file;
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";

@@ -35,10 +35,9 @@ Dialogue::Dialogue(PromptPlanner planner, std::string system)
   if (!system_.empty()) messages_.push_back(make_message(Role::kSystem, system_));
 }
 
-bool Dialogue::awaits_answer() const {
-  return !messages_.empty() && !is_from(messages_.back(), Role::kAssistant) &&
-         !is_from(messages_.back(), Role::kSystem);
-}
+bool Dialogue::may_answer() const { return !messages_.empty() && !is_from(messages_.back(), Role::kAssistant); }
+
+bool Dialogue::awaits_answer() const { return may_answer() && !is_from(messages_.back(), Role::kSystem); }
 
 // A template may render roles as input too, so not every span of input is a message: searches for the text of the first
 // user message, as a whole or trimmed. Several messages may have that text. Spans know between which messages they lie;

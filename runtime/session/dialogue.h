@@ -73,7 +73,10 @@ class Dialogue {
   const std::string& system() const { return system_; }
   size_t n_system_messages() const { return system_.empty() ? 0 : 1; }
   size_t n_numbered() const { return n_numbered_; }
+  // True if the last message is a question: of the user or of a tool.
   bool awaits_answer() const;
+  // True if a turn may answer the messages: also a system message at their end, which is a question only on request.
+  bool may_answer() const;
   // True if messages were reverted since the last answer.
   bool goes_back() const { return goes_back_; }
   // Number of tokens before the text of the first user message, in the transcript or a plan's prompt; 0: unknown.

@@ -182,7 +182,7 @@ Status SessionState::set_variables(Json given) {
 Result<PromptSize> SessionState::prompt_size(size_t max_tokens) {
   return exclusively([&]() -> Result<PromptSize> {
     Dialogue& dialogue = branch.dialogue;
-    if (!dialogue.awaits_answer()) {
+    if (!dialogue.may_answer()) {
       const size_t n_tokens = dialogue.transcript().ids().size();
       TRY_ASSIGN(const AheadPrompt prompt, dialogue.plan_ahead(n_tokens));
       return PromptSize{prompt.ids.size(), n_tokens - prompt.n_transcript};
@@ -215,7 +215,7 @@ Result<PendingEdit> SessionState::proposal_of(const TurnStart& start) const {
       return PendingEdit::of(own.size(), user_message());
     }
     case TurnStart::Kind::kAnswer: {
-      if (!dialogue.awaits_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
+      if (!dialogue.may_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
       return PendingEdit{.n_kept = own.size()};
     }
     case TurnStart::Kind::kRegenerate: {

@@ -53,13 +53,15 @@ struct Response {
 };
 
 // Usage and timings of an exchange, for the log and the metrics. It contains no text of a client or a model: only
-// numbers and the name of a served model.
+// numbers, the name of a served model, and names of fields that the program knows.
 struct AnswerFigures {
   std::string model;
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
   // Times of the first answer; queue_ms: of the whole request.
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;
   double itl_ms = 0;  // mean time between two tokens of one answer, over all answers; 0: no answer has two tokens
+  std::vector<std::string> ignored = {};  // fields of the request that had no effect: "tools[1]"
+  size_t n_unknown_fields = 0;            // other such fields, whose names are the client's
   // Finish reason of each answer ("stop"); points to a literal of this program.
   std::vector<std::string_view> ended = {};
 };

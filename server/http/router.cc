@@ -71,26 +71,27 @@ void Router::add(std::string_view method, std::string_view pattern, Handler hand
   routes_.push_back({std::string(method), std::string(pattern), std::move(handler), access});
 }
 
+// The most specific pattern decides which methods a path has: that of "/v1/responses/input_tokens", not that of
+// "/v1/responses/{id}".
 Router::Match Router::find(std::string_view method, std::string_view path) const {
   Match match;
-  bool has_get = false, has_head = false;
-  const Route* found = nullptr;
   for (const Route& route : routes_) {
-    std::optional<PathParts> parts = fit(route.pattern, path);
-    if (!parts) continue;
+    if (!match.pattern.empty() && !says_more(route.pattern, match.pattern)) continue;
+    if (fit(route.pattern, path)) match.pattern = route.pattern;
+  }
+  bool has_get = false, has_head = false;
+  for (const Route& route : routes_) {
+    if (route.pattern != match.pattern) continue;
     has_get |= route.method == "GET";
     has_head |= route.method == "HEAD";
-    if (match.allowed.find(route.method) == std::string::npos) add_method(match.allowed, route.method);
-    const bool fits = route.method == method || (method == "HEAD" && route.method == "GET");
-    if (!fits || (found != nullptr && !says_more(route.pattern, found->pattern))) continue;
-    found = &route;
-    match.parts = *std::move(parts);
+    add_method(match.allowed, route.method);
+    if (route.method != method && (method != "HEAD" || route.method != "GET" || match.handler != nullptr)) continue;
+    match.handler = &route.handler;
+    match.access = route.access;
+    match.parts = *fit(route.pattern, path);
   }
   if (has_get && !has_head) add_method(match.allowed, "HEAD");
-  if (found == nullptr) return match;
-  match.handler = &found->handler;
-  match.access = found->access;
-  match.pattern = found->pattern;
+  if (match.handler == nullptr) match.pattern = {};
   return match;
 }
 

@@ -22,8 +22,9 @@ enum class Access {
 class Router {
  public:
   // pattern: "/v1/models", "/v1/responses/{id}". A parameter in braces matches one or more characters without "/";
-  // "{...}" at the end matches the rest, "/" included. Literal parts take precedence over parameters. A handler of GET
-  // also answers HEAD, without the body. REQUIRES: no other handler has the same method and pattern.
+  // "{...}" at the end matches the rest, "/" included. Literal parts take precedence over parameters, also where
+  // the literal pattern lacks the method. A handler of GET also answers HEAD, without the body. REQUIRES: no other
+  // handler has the same method and pattern.
   void add(std::string_view method, std::string_view pattern, Handler handler, Access access = Access::kKey);
 
   struct Match {

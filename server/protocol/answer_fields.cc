@@ -19,11 +19,6 @@ constexpr size_t kMaxSaltBytes = 128;
 constexpr size_t kMaxFormBytes = 1u << 20;
 
 void read_tool(const Json& tool, AnswerRequest& request) {
-  if (type_of(tool) != "function") {
-    throw Fault{.message = "must be \"function\": other tools are not supported",
-                .param = ".type",
-                .code = "unsupported_value"};
-  }
   const Json* function = member(tool, "function");
   if (function == nullptr || !function->is_object()) throw wrong_type("must be an object", ".function");
   const std::string* name = text_member(*function, "name");
@@ -54,7 +49,12 @@ void read_tool_choice(const Json& value, AnswerRequest& request) {
     }
     return;
   }
-  if (type_of(value) != "function") throw wrong_type(kRule);
+  const std::string_view type = type_of(value);
+  if (type.empty() || type == "allowed_tools") throw wrong_type(kRule);
+  if (type != "function") {
+    choice.kind = Kind::kAuto;
+    return ignore(request.ignored, {.field = "tool_choice", .reason = "names a tool that is not a function"});
+  }
   // The name is in "function" in chat completions, and next to "type" in responses.
   const Json* function = member(value, "function");
   const std::string* name = text_member(function == nullptr ? value : *function, "name");
@@ -65,7 +65,7 @@ void read_tool_choice(const Json& value, AnswerRequest& request) {
 
 void read_response_format(const Json& value, AnswerRequest& request) {
   const std::string_view kind = type_of(value);
-  if (kind == "text") return;
+  if (kind == "text" || value.empty()) return;
   if (kind != "json_object" && kind != "json_schema") {
     throw Fault{.message = "must be \"text\", \"json_object\" or \"json_schema\"", .param = ".type"};
   }
@@ -159,14 +159,16 @@ void read_structured_outputs(const Json& value, AnswerRequest& request) {
 }
 
 constexpr std::string_view kToolsSchema =
-    R"({"type":"array","items":{"type":"object","required":["type","function"],"properties":{"type":)"
+    R"({"type":"array","items":{"anyOf":[{"type":"object","required":["type","function"],"properties":{"type":)"
     R"({"const":"function"},"function":{"type":"object","required":["name"],"properties":{"name":)"
     R"({"type":"string","minLength":1,"maxLength":64},"description":{"type":"string"},)"
-    R"("parameters":{"type":"object"},"strict":{"type":"boolean"}}}}}})";
+    R"("parameters":{"type":"object"},"strict":{"type":"boolean"}}}}},{"type":"object","required":["type"],)"
+    R"("properties":{"type":{"type":"string","minLength":1,"not":{"const":"function"}}}}]}})";
 constexpr std::string_view kChoiceSchema =
     R"({"oneOf":[{"enum":["auto","none","required"]},{"type":"object","required":["type","function"],"properties":)"
     R"({"type":{"const":"function"},"function":{"type":"object","required":["name"],"properties":{"name":)"
-    R"({"type":"string"}}}}}]})";
+    R"({"type":"string"}}}}},{"type":"object","required":["type"],"properties":{"type":{"type":"string","minLength":1,)"
+    R"("not":{"enum":["function","allowed_tools"]}}}}]})";
 constexpr std::string_view kFormatSchema =
     R"({"anyOf":[{"type":"object","required":["type"],"properties":{"type":{"enum":["text","json_object"]}}},)"
     R"({"type":"object","required":["type","json_schema"],"properties":{"type":{"const":"json_schema"},)"
@@ -179,34 +181,45 @@ constexpr std::string_view kStructuredSchema =
 constexpr std::string_view kKwargsSchema =
     R"({"type":"object","propertyNames":{"not":{"enum":["messages","tools","add_generation_prompt",)"
     R"("chat_template"]}}})";
-constexpr std::string_view kEffortSchema = R"({"enum":["none","minimal","low","medium","high","xhigh"]})";
+constexpr std::string_view kEffortSchema = R"({"enum":["none","minimal","low","medium","high","xhigh","max"]})";
 constexpr std::string_view kTruncateSchema = R"({"enum":[true,false,"none","oldest","middle"]})";
 
 constexpr Field<AnswerRequest> kChatAnswerFields[] = {
-    {{"tools", Shape::kList, "functions that the model may call", 0, kMaxTools, Standing::kRead, kToolsSchema},
+    {{"tools", Shape::kList, "functions that the model may call; other tools are left out", 0, kMaxTools,
+      Standing::kRead, kToolsSchema},
      read_tools},
     {{"tool_choice", Shape::kAny, "whether a tool is called: auto, none, required, or a named function", 0, 0,
-      Standing::kRead, kChoiceSchema},
+      Standing::kRead, kChoiceSchema, false, R"([""])"},
      read_tool_choice},
     {{"parallel_tool_calls", Shape::kBoolean, "allow several tool calls in one answer"},
      set<&AnswerRequest::tool_choice, &ToolChoice::parallel>},
-    {{"response_format", Shape::kObject, "format of the answer: text, json_object or json_schema", 0, 0,
-      Standing::kRead, kFormatSchema},
+    {{"response_format", Shape::kObject,
+      "format of the answer: text, json_object or json_schema; an answer that has to be a tool call has none", 0, 0,
+      Standing::kRead, kFormatSchema, false, "[{}]"},
      read_response_format},
     {{"reasoning_effort", Shape::kText, "passed to the template; none: no thinking", 1, 16, Standing::kRead,
-      kEffortSchema},
+      kEffortSchema, false, R"([""])"},
      read_effort},
     {{"enable_thinking", Shape::kBoolean, "passed to the template: whether the model thinks before it answers"},
      [](const Json& value, AnswerRequest& request) { set_thinking(request, value.get<bool>()); }},
     {{"chat_template_kwargs", Shape::kObject, "variables for the chat template", 0, 0, Standing::kRead, kKwargsSchema},
      read_template_variables},
+    refused_field<AnswerRequest>("documents", "add them to a message"),
     refused_field<AnswerRequest>("functions", "deprecated form of tools"),
-    refused_field<AnswerRequest>("function_call", "deprecated form of tool_choice"),
+    refused_field<AnswerRequest>("function_call", "deprecated form of tool_choice", R"([false,"","auto","none"])"),
     refused_field<AnswerRequest>("chat_template", "the model's own template is always used"),
+    ignored_field<AnswerRequest>("include_reasoning", "reasoning is always returned", "[true]"),
+    ignored_field<AnswerRequest>("separate_reasoning", "reasoning is always returned by itself", "[true]"),
+    ignored_field<AnswerRequest>("reasoning_format", "reasoning is always returned by itself",
+                                 R"(["","auto","deepseek"])"),
+    ignored_field<AnswerRequest>("parse_tool_calls", "tool calls are always parsed", "[true]"),
 };
 
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
-    {{"n", Shape::kInteger, "number of answers", 1, ChatSession::kMaxAnswers}, set<&AnswerRequest::n>},
+    {{"n", Shape::kInteger, "number of answers", 1, ChatSession::kMaxAnswers},
+     [](const Json& value, AnswerRequest& request) {
+       if (request.n > 0) store(value, request.n);  // else max_tokens is 0
+     }},
     {{"truncate", Shape::kAny,
       "if the context is full: none (an error), oldest (drops the oldest turns), middle (truncates the newest message)",
       0, 0, Standing::kRead, kTruncateSchema},
@@ -214,48 +227,80 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     {{"cache_salt", Shape::kText, "requests with different salts share no cached keys and values", 1, kMaxSaltBytes,
       Standing::kRead, R"({"type":"string","pattern":"^[!-~]{1,128}$"})"},
      read_salt},
-    {{"grammar", Shape::kText, "constrains the output to this GBNF grammar", 1, kMaxFormBytes},
+    {{"grammar", Shape::kText, "constrains the output to this GBNF grammar", 1, kMaxFormBytes, Standing::kRead, "",
+      false, R"([""])"},
      read_form<ResponseFormat::Kind::kGbnf, "grammar">},
     {{"json_schema", Shape::kObject, "constrains the output to this JSON schema"},
      read_form<ResponseFormat::Kind::kJsonSchema, "json_schema">},
     {{"guided_json", Shape::kAny, "the same as json_schema; may also be a string", 0, 0, Standing::kRead,
-      R"({"type":["object","string"]})"},
+      R"({"type":["object","string"]})", false, R"([""])"},
      read_json_form<"guided_json">},
-    {{"guided_regex", Shape::kText, "constrains the output to this regular expression", 1, kMaxFormBytes},
+    {{"guided_regex", Shape::kText, "constrains the output to this regular expression", 1, kMaxFormBytes,
+      Standing::kRead, "", false, R"([""])"},
      read_form<ResponseFormat::Kind::kRegex, "guided_regex">},
     {{"guided_choice", Shape::kList, "constrains the output to one of these strings", 1, kMaxChoices, Standing::kRead,
-      R"({"type":"array","items":{"type":"string","minLength":1}})"},
+      R"({"type":"array","items":{"type":"string","minLength":1}})", false, "[[]]"},
      read_form<ResponseFormat::Kind::kChoices, "guided_choice">},
-    {{"guided_grammar", Shape::kText, "the same as grammar", 1, kMaxFormBytes},
+    {{"guided_grammar", Shape::kText, "the same as grammar", 1, kMaxFormBytes, Standing::kRead, "", false, R"([""])"},
      read_form<ResponseFormat::Kind::kGbnf, "guided_grammar">},
     {{"structured_outputs", Shape::kObject, "one of json, regex, choice, grammar, json_object", 0, 0, Standing::kRead,
       kStructuredSchema},
      read_structured_outputs},
-    {{"best_of", Shape::kInteger, "number of answers from which the best is chosen", 1, 1, Standing::kRefused}},
+    refused_field<AnswerRequest>("best_of", "number of answers from which the best is chosen", "[0,1]"),
     refused_field<AnswerRequest>("truncate_prompt_tokens", "see truncate"),
     refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are never part of the answer"),
-    refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens"),
+    refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens", R"([{"maximum":0}])"),
+    refused_field<AnswerRequest>("guided_whitespace_pattern", "see guided_grammar"),
+    refused_field<AnswerRequest>("structural_tag", "see tools"),
+    refused_field<AnswerRequest>("logits_processors", "the server runs no code of clients"),
+    refused_field<AnswerRequest>("prompt_embeds", "see prompt"),
+    refused_field<AnswerRequest>("return_tokens_as_token_ids", "see return_token_ids"),
+    refused_field<AnswerRequest>("lora", "adapters are not supported"),
     user_field<AnswerRequest>(),
-    ignored_field<AnswerRequest>("metadata", ""),
-    ignored_field<AnswerRequest>("service_tier", ""),
-    ignored_field<AnswerRequest>("safety_identifier", ""),
+    ignored_field<AnswerRequest>("metadata", "an annotation"),
+    ignored_field<AnswerRequest>("service_tier", "the server has one tier", R"(["auto","default"])"),
+    ignored_field<AnswerRequest>("safety_identifier", "an annotation"),
+    ignored_field<AnswerRequest>("request_id", "the header x-request-id has the server's own"),
+    ignored_field<AnswerRequest>("priority", "requests take turns by their API key"),
     ignored_field<AnswerRequest>("prompt_cache_key", "cached prompts are found without a key"),
-    ignored_field<AnswerRequest>("cache_prompt", "prompts are always cached; the answer is the same"),
+    ignored_field<AnswerRequest>("prompt_cache_retention", "cached prompts are kept while there is room"),
+    ignored_field<AnswerRequest>("cache_prompt", "prompts are always cached; the answer is the same", "[true]"),
+    ignored_field<AnswerRequest>("timings_per_token", "timings come with the last chunk"),
+    ignored_field<AnswerRequest>("verbose", "see /apply-template"),
+    ignored_field<AnswerRequest>("guided_decoding_backend", "the server has one"),
 };
 
+bool has_left_out_tool(const AnswerRequest& request, const std::string& name) {
+  return std::ranges::any_of(request.ignored, [&](const IgnoredPart& part) {
+    return part.field.starts_with("tools[") && (name.empty() || part.name == name);
+  });
+}
+
+// A choice that only tools that were left out could satisfy has no effect.
+void drop_choice(AnswerRequest& request) {
+  request.tool_choice.kind = ToolChoice::Kind::kAuto;
+  ignore(request.ignored, {.field = "tool_choice", .reason = "the tool was left out"});
+}
+
 // Checks combinations of fields, and that a chosen tool is among the tools of the request.
-void check_answer(const AnswerRequest& request) {
+void check_answer(AnswerRequest& request) {
   using Kind = ToolChoice::Kind;
   const ToolChoice& choice = request.tool_choice;
   const bool has_tools = request.tools.is_array() && !request.tools.empty();
   if (choice.kind == Kind::kRequired && !has_tools) {
+    if (has_left_out_tool(request, "")) return drop_choice(request);
     throw Fault{.message = "is \"required\", but the request has no tools", .param = "tool_choice"};
+  }
+  const bool demands_call = choice.kind == Kind::kRequired || choice.kind == Kind::kNamed;
+  if (demands_call && request.form.kind != ResponseFormat::Kind::kText) {
+    ignore(request.ignored, {.field = request.form.field, .reason = "the answer has to be a tool call"});
   }
   if (choice.kind != Kind::kNamed) return;
   const bool is_there = has_tools && std::any_of(request.tools.begin(), request.tools.end(), [&](const Json& tool) {
                           const std::string* name = text_member(tool["function"], "name");
                           return name != nullptr && *name == choice.name;
                         });
+  if (!is_there && has_left_out_tool(request, choice.name)) return drop_choice(request);
   if (!is_there) throw Fault{.message = "names a function that is not in tools", .param = "tool_choice"};
 }
 
@@ -288,7 +333,23 @@ std::vector<FieldRule> message_rules(std::vector<FieldRule> own) {
 }
 
 void read_tools(const Json& list, AnswerRequest& request) {
-  read_each(list, [&](const Json& tool) { read_tool(tool, request); });
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string_view type = type_of(list[i]);
+    if (!type.empty() && type != "function") {
+      const Json* named = member(list[i], type);  // {"type": "custom", "custom": {"name"}}
+      leave_out_tool(named == nullptr ? list[i] : *named, i, type, request);
+    } else {
+      read_at(place_in_list(i), [&] { read_tool(list[i], request); });
+    }
+  }
+}
+
+void leave_out_tool(const Json& tool, size_t i, std::string_view type, AnswerRequest& request) {
+  const std::string* name = text_member(tool, "name");
+  ignore(request.ignored,
+         {.field = "tools" + place_in_list(i),
+          .reason = "a tool of the type \"" + std::string(type.substr(0, 64)) + "\": only functions are supported",
+          .name = name == nullptr ? std::string() : *name});
 }
 
 void check_strict(const Json& tool) {
@@ -312,16 +373,22 @@ void score_prompt(std::optional<size_t> n_top, bool stream, AnswerRequest& reque
   request.n_prompt_logprobs = std::max(*n_top, request.n_prompt_logprobs.value_or(0));
 }
 
+void set_max_tokens(const Json& value, AnswerRequest& request) {
+  const int64_t n = integer_of(value);
+  request.n = n == 0 ? 0 : 1;
+  request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
+}
+
 void set_thinking(AnswerRequest& request, bool thinks) {
   request.variables["enable_thinking"] = thinks;
   request.variables["thinking"] = thinks;
 }
 
 void read_effort(const Json& value, AnswerRequest& request) {
-  static constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh"};
+  static constexpr std::string_view kEfforts[] = {"none", "minimal", "low", "medium", "high", "xhigh", "max"};
   const std::string& effort = value.get_ref<const std::string&>();
   if (std::find(std::begin(kEfforts), std::end(kEfforts), effort) == std::end(kEfforts)) {
-    throw Fault{.message = "must be \"none\", \"minimal\", \"low\", \"medium\", \"high\" or \"xhigh\""};
+    throw Fault{.message = "must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\" or \"max\""};
   }
   set_thinking(request, effort != "none");
   if (effort != "none") request.variables["reasoning_effort"] = effort;

@@ -45,8 +45,10 @@ void note_chosen_length(const Json& fields, AnswerRequest& request);
 // Checks combinations of sampling fields. REQUIRES: all of these fields were read.
 void check_sampler(const AnswerRequest& request);
 
-// Reads tools: [{"type": "function", "function": {"name", "description", "parameters"}}, ...]
+// [{"type": "function", "function": {"name", "description", "parameters"}}, ...] Tools of other types are left out.
 void read_tools(const Json& list, AnswerRequest& request);
+// Reports tool `i` of the request, of that type, as left out.
+void leave_out_tool(const Json& tool, size_t i, std::string_view type, AnswerRequest& request);
 // Fault if the tool's `strict` is neither a boolean nor null; the param is ".strict".
 void check_strict(const Json& tool);
 // Appends a tool to those of the request. `function`: {"name", "description", "parameters"}.
@@ -54,14 +56,20 @@ void add_tool(AnswerRequest& request, Json function);
 
 // Enables or disables thinking: sets all template variables that known templates use for it.
 void set_thinking(AnswerRequest& request, bool thinks);
-// Reads a reasoning effort: "none", "minimal", "low", "medium", "high", "xhigh".
+// "none", "minimal", "low", "medium", "high", "xhigh", "max".
 void read_effort(const Json& value, AnswerRequest& request);
+
+// The schema of "stream_options" of chat completions and completions.
+inline constexpr std::string_view kStreamOptionsSchema =
+    R"({"type":"object","properties":{"include_usage":{"type":"boolean"},"continuous_usage_stats":)"
+    R"({"type":"boolean"}}})";
 
 // Sets the response format. Fault if the request has one already. A schema is any object. field: name of the request's
 // field; fault.cc must list it.
 void set_form(AnswerRequest& request, ResponseFormat::Kind kind, const Json& value, std::string field);
 
-inline void set_max_tokens(const Json& value, AnswerRequest& request) { store(value, request.options.max_tokens); }
 inline constexpr double kMostMaxTokens = 2147483647;
+// Limits of answers. Negative: no limit but the context; 0: only prefills the prompt.
+void set_max_tokens(const Json& value, AnswerRequest& request);
 
 }  // namespace ibid::serve

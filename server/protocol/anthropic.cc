@@ -3,8 +3,9 @@
 // A message has blocks. Templates need messages: each tool_result of a user's message becomes a message of its own,
 // before the text. The blocks of an assistant's message become one message.
 //
-// usage: input_tokens counts the prefilled tokens, cache_read_input_tokens the cached ones; writing to the cache costs
-// nothing, so cache_creation_input_tokens is 0.
+// usage: cache_read_input_tokens are the cached tokens. Those that were prefilled, and are kept as well, are
+// cache_creation_input_tokens if the request has a "cache_control" anywhere, else input_tokens.
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -24,7 +25,8 @@ namespace {
 struct MessagesCall {
   AnswerRequest request;
   bool stream = false;
-  Json system = Json();  // all blocks as one text
+  bool marks_cache = false;  // it has a "cache_control"
+  Json system = Json();      // as one text
   Json conversation = Json::array();
 };
 
@@ -35,6 +37,12 @@ struct Blocks {
   std::string thinking;
   Json calls = Json::array();
   Json results = Json::array();  // messages with results of tools
+
+  void add_text(std::string_view more) {
+    if (has_text) text += '\n';
+    text += more;
+    has_text = true;
+  }
 };
 
 void read_tool_use(const Json& block, Blocks& blocks) {
@@ -45,58 +53,66 @@ void read_tool_use(const Json& block, Blocks& blocks) {
   blocks.calls.push_back(tool_call_json(id, name, input == nullptr ? "{}" : json_to_string(*input)));
 }
 
-void read_tool_result(const Json& block, Blocks& blocks) {
+void read_tool_result(const Json& block, const ReadPlace& place, Blocks& blocks) {
   const std::string& id = need_text(block, "tool_use_id");
   std::string text;
-  if (const Json* content = member(block, "content")) read_at(".content", [&] { text = read_content(*content); });
+  if (const Json* content = member(block, "content"))
+    read_at(".content", [&] { text = read_content(*content, place.at("content")); });
   blocks.results.push_back(tool_message(id, std::move(text)));
 }
 
-void read_block(const Json& block, bool is_assistant, Blocks& blocks) {
+// A document of plain text, or the text of a search result; nullptr: another block.
+const Json* text_of_document(const Json& block) {
+  if (type_of(block) == "search_result") return member(block, "content");
+  const Json* source = type_of(block) == "document" ? member(block, "source") : nullptr;
+  if (source == nullptr) return nullptr;
+  if (type_of(*source) == "text") return member(*source, "data");
+  return type_of(*source) == "content" ? member(*source, "content") : nullptr;
+}
+
+void read_block(const Json& block, bool is_assistant, const ReadPlace& place, Blocks& blocks) {
   const std::string* type = text_member(block, "type");
   if (type == nullptr) throw wrong_type("must be an object with a string \"type\"");
   if (*type == "text") {
-    const std::string& text = need_text(block, "text");
-    if (blocks.has_text) blocks.text += '\n';
-    blocks.text += text;
-    blocks.has_text = true;
+    blocks.add_text(need_text(block, "text"));
   } else if (is_assistant && *type == "tool_use") {
     read_tool_use(block, blocks);
   } else if (is_assistant && *type == "thinking") {
     blocks.thinking += need_text(block, "thinking");
   } else if (!is_assistant && *type == "tool_result") {
-    read_tool_result(block, blocks);
-  } else if (!is_assistant || *type != "redacted_thinking") {
-    throw Fault{.message = std::string("must be \"text\"") +
-                           (is_assistant ? ", \"tool_use\" or \"thinking\"" : " or \"tool_result\"") +
-                           ": only text is supported",
-                .param = ".type",
-                .code = "unsupported_content"};
+    read_tool_result(block, place, blocks);
+  } else if (const Json* text = text_of_document(block)) {
+    blocks.add_text(read_content(*text, place));
+  } else if (*type == "tool_use" || *type == "thinking" || *type == "tool_result") {
+    throw Fault{.message = "belongs to a message of another role", .param = ".type"};
+  } else if (*type != "redacted_thinking") {
+    check_is_no_medium(*type);
+    place.leave_out(*type);
   }
 }
 
-void read_blocks(const Json& content, bool is_assistant, Blocks& blocks) {
-  if (content.is_string()) {
-    blocks.text = content.get<std::string>();
-    blocks.has_text = true;
-    return;
-  }
+void read_blocks(const Json& content, bool is_assistant, const ReadPlace& place, Blocks& blocks) {
+  if (content.is_string()) return blocks.add_text(content.get_ref<const std::string&>());
   if (!content.is_array()) throw wrong_type("must be a string or a list of blocks");
-  read_each(content, [&](const Json& block) { read_block(block, is_assistant, blocks); });
+  for (size_t i = 0; i < content.size(); ++i) {
+    read_at(place_in_list(i), [&] { read_block(content[i], is_assistant, place.at(i), blocks); });
+  }
 }
 
-void read_turn(const Json& message, Json& conversation) {
+void read_turn(const Json& message, const ReadPlace& place, Json& conversation) {
   const bool is_assistant = is_from(message, Role::kAssistant);
-  if (!is_assistant && !is_from(message, Role::kUser)) {
-    throw Fault{.message = "must be \"user\" or \"assistant\"", .param = ".role"};
+  const bool is_system = is_from(message, Role::kSystem) || role_of(message) == "developer";
+  if (!is_assistant && !is_system && !is_from(message, Role::kUser)) {
+    throw Fault{.message = "must be \"user\", \"assistant\" or \"system\"", .param = ".role"};
   }
   const Json* content = member(message, "content");
   if (content == nullptr) throw missing_field(".content");
   Blocks blocks;
-  read_at(".content", [&] { read_blocks(*content, is_assistant, blocks); });
+  read_at(".content", [&] { read_blocks(*content, is_assistant, place.at("content"), blocks); });
   const bool has_results = !blocks.results.empty();
   for (Json& result : blocks.results) conversation.push_back(std::move(result));
   if (!is_assistant && has_results && !blocks.has_text) return;
+  if (is_system) return conversation.push_back(make_message(Role::kSystem, std::move(blocks.text)));
   // Consecutive user messages are merged, as Anthropic's API does: many templates refuse two in a row.
   if (!is_assistant && !conversation.empty() && is_from(conversation.back(), Role::kUser)) {
     conversation.back()["content"].get_ref<std::string&>() += '\n' + blocks.text;
@@ -109,11 +125,6 @@ void read_turn(const Json& message, Json& conversation) {
 }
 
 void read_named_tool(const Json& tool, AnswerRequest& request) {
-  const std::string* type = text_member(tool, "type");
-  if (type != nullptr && *type != "custom") {
-    throw Fault{
-        .message = "must be \"custom\": other tools are not supported", .param = ".type", .code = "unsupported_value"};
-  }
   const std::string& name = need_text(tool, "name", 1);
   const Json* schema = member(tool, "input_schema");
   if (schema == nullptr || !schema->is_object()) {
@@ -125,6 +136,17 @@ void read_named_tool(const Json& tool, AnswerRequest& request) {
   function["parameters"] = *schema;
   if (const Json* strict = member(tool, "strict")) function["strict"] = *strict;
   add_tool(request, std::move(function));
+}
+
+void read_named_tools(const Json& list, MessagesCall& call) {
+  for (size_t i = 0; i < list.size(); ++i) {
+    const std::string_view type = type_of(list[i]);
+    if (!type.empty() && type != "custom") {
+      leave_out_tool(list[i], i, type, call.request);
+    } else {
+      read_at(place_in_list(i), [&] { read_named_tool(list[i], call.request); });
+    }
+  }
 }
 
 void read_choice(const Json& value, MessagesCall& call) {
@@ -155,6 +177,9 @@ void read_thinking(const Json& value, MessagesCall& call) {
     throw Fault{.message = "must be \"enabled\", \"adaptive\" or \"disabled\"", .param = ".type"};
   }
   set_thinking(call.request, kind != "disabled");
+  if (member(value, "budget_tokens") != nullptr) {
+    ignore(call.request.ignored, {.field = "thinking.budget_tokens", .reason = "is not enforced"});
+  }
 }
 
 void read_format_at(const Json& format, std::string field, MessagesCall& call) {
@@ -165,33 +190,30 @@ void read_format_at(const Json& format, std::string field, MessagesCall& call) {
   });
 }
 
-void read_config_effort(const Json& value, MessagesCall& call) {
-  if (!is_text(value, "max")) read_effort(value, call.request);
-}
-
 void read_output_config(const Json& value, MessagesCall& call) {
   static constexpr Field<MessagesCall> kConfig[] = {
       {{"format", Shape::kObject},
        [](const Json& format, MessagesCall& c) { read_format_at(format, "output_config.format", c); }},
-      {{"effort", Shape::kText, "", 1, 16}, read_config_effort}};
+      {{"effort", Shape::kText, "", 1, 16}, of_request<read_effort>}};
   read_fields<MessagesCall>(value, kConfig, call, ".");
+  note_ignored(value, rules_of<MessagesCall>(kConfig), call.request.ignored, "output_config.");
 }
 
 // JSON schemas, for the OpenAPI description.
 constexpr std::string_view kAnthropicMessagesSchema =
     R"({"type":"array","minItems":1,"items":{"anyOf":[{"type":"object","required":["role","content"],"properties":)"
-    R"({"role":{"const":"user"},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":)"
-    R"("object","required":["type","text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}},{"type":)"
-    R"("object","required":["type","tool_use_id"],"properties":{"type":{"const":"tool_result"},"tool_use_id":{"type":)"
-    R"("string"},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type",)"
-    R"("text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}}}]}}}]}}]}}},)"
+    R"({"role":{"enum":["user","system"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":)"
+    R"([{"type":"object","required":["type","text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}},)"
+    R"({"type":"object","required":["type","tool_use_id"],"properties":{"type":{"const":"tool_result"},"tool_use_id":)"
+    R"({"type":"string"},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":)"
+    R"(["type","text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}}}]}}}]}}]}}},)"
     R"({"type":"object","required":["role","content"],"properties":{"role":{"const":"assistant"},"content":)"
     R"({"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"object","required":["type","text"],)"
     R"("properties":{"type":{"const":"text"},"text":{"type":"string"}}},{"type":"object","required":["type","id",)"
     R"("name","input"],"properties":{"type":{"const":"tool_use"},"id":{"type":"string"},"name":{"type":"string",)"
     R"("minLength":1},"input":{"type":"object"}}},{"type":"object","required":["type","thinking"],"properties":)"
     R"({"type":{"const":"thinking"},"thinking":{"type":"string"}}},{"type":"object","required":["type"],"properties":)"
-    R"({"type":{"const":"redacted_thinking"}}}]}}]}}}]}})";
+    R"({"type":{"enum":["redacted_thinking","server_tool_use","web_search_tool_result"]}}}]}}]}}}]}})";
 constexpr std::string_view kAnthropicToolChoiceSchema =
     R"({"type":"object","required":["type"],"properties":{"type":{"enum":["auto","any","tool","none"]},"name":)"
     R"({"type":"string"},"disable_parallel_tool_use":{"type":"boolean"}},"anyOf":[{"properties":{"type":{"enum":)"
@@ -210,25 +232,30 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
       "the whole conversation; content is a string, or blocks of type text, tool_use, tool_result, thinking", 1,
       kMaxMessages, Standing::kRead, kAnthropicMessagesSchema, true},
      [](const Json& list, MessagesCall& call) {
-       read_each(list, [&](const Json& message) { read_turn(message, call.conversation); });
+       const ReadPlace place{"messages", call.request.ignored};
+       for (size_t i = 0; i < list.size(); ++i) {
+         read_at(place_in_list(i), [&] { read_turn(list[i], place.at(i), call.conversation); });
+       }
      }},
-    {{"max_tokens", Shape::kInteger, "maximum number of tokens of the answer", 1, kMostMaxTokens},
+    {{"max_tokens", Shape::kInteger, "maximum number of tokens of the answer; 0: only prefill", 0, kMostMaxTokens},
      of_request<set_max_tokens>},
     {{"system", Shape::kAny, "the system message: a string, or blocks of type text", 0, 0, Standing::kRead,
       R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type","text"],)"
       R"("properties":{"type":{"const":"text"},"text":{"type":"string"}}}}]})"},
-     [](const Json& value, MessagesCall& call) { call.system = read_content(value); }},
+     [](const Json& value, MessagesCall& call) {
+       call.system = read_content(value, {"system", call.request.ignored});
+     }},
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&MessagesCall::stream>},
     {{"stop_sequences", Shape::kList, "strings that end the answer and are not part of it", 0, kMaxStopStrings,
-      Standing::kRead, R"({"type":"array","items":{"type":"string","minLength":1},"maxItems":16})"},
+      Standing::kRead, R"({"type":"array","items":{"type":"string"},"maxItems":16})"},
      of_request<read_stop>},
-    {{"tools", Shape::kList, "tools that the model may call", 0, 1024, Standing::kRead,
-      R"({"type":"array","items":{"type":"object","required":["name","input_schema"],"properties":{"name":)"
-      R"({"type":"string","minLength":1},"description":{"type":"string"},"input_schema":{"type":"object"},)"
-      R"("strict":{"type":"boolean"}}}})"},
-     [](const Json& list, MessagesCall& call) {
-       read_each(list, [&](const Json& tool) { read_named_tool(tool, call.request); });
-     }},
+    {{"tools", Shape::kList, "tools that the model may call; those of the provider's server are left out", 0, 1024,
+      Standing::kRead,
+      R"({"type":"array","items":{"anyOf":[{"type":"object","required":["name","input_schema"],"properties":{"type":)"
+      R"({"const":"custom"},"name":{"type":"string","minLength":1},"description":{"type":"string"},"input_schema":)"
+      R"({"type":"object"},"strict":{"type":"boolean"}}},{"type":"object","required":["type"],"properties":{"type":)"
+      R"({"type":"string","minLength":1,"not":{"const":"custom"}}}}]}})"},
+     read_named_tools},
     {{"tool_choice", Shape::kObject, "auto, any, tool with its name, none; disable_parallel_tool_use", 0, 0,
       Standing::kRead, kAnthropicToolChoiceSchema},
      read_choice},
@@ -244,31 +271,41 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
       kAnthropicFormatSchema},
      [](const Json& format, MessagesCall& call) { read_format_at(format, "output_format", call); }},
     refused_field<MessagesCall>("prompt_logprobs", "see /v1/completions"),
-    refused_field<MessagesCall>("mcp_servers", "tools are called by the client"),
-    refused_field<MessagesCall>("container", "the server runs no code"),
+    ignored_field<MessagesCall>("mcp_servers", "tools are called by the client"),
+    ignored_field<MessagesCall>("container", "the server runs no code"),
     ignored_field<MessagesCall>("context_management", "see truncate"),
-    ignored_field<MessagesCall>("inference_geo", ""),
+    ignored_field<MessagesCall>("inference_geo", "the server is in one place"),
 };
+
+bool has_key(const Json& value, std::string_view key) {
+  if (!value.is_structured()) return false;
+  if (member(value, key) != nullptr) return true;
+  return std::ranges::any_of(value, [&](const Json& part) { return has_key(part, key); });
+}
 
 MessagesCall read_messages_call(const Site& site, const http::Request& source, bool counts_only) {
   MessagesCall call;
   AnswerRequest& request = call.request;
-  Json body = begin_request(site, source, request);
+  static const std::vector<FieldRule> kRules = messages_rules();
+  Json body = begin_request(site, source, kRules, request);
   read_fields<MessagesCall>(body, kMessagesFields, call);
-  if (!counts_only && request.options.max_tokens == 0) throw missing_field("max_tokens");
+  if (!counts_only && member(body, "max_tokens") == nullptr) throw missing_field("max_tokens");
+  call.marks_cache = has_key(body, "cache_control");
   // kMessagesFields has read these fields in the form of this protocol.
   body.erase("tools");
   body.erase("tool_choice");
   read_answer_fields(body, request, true);
   if (call.system.is_string()) request.messages.push_back(make_message(Role::kSystem, call.system.get<std::string>()));
   for (Json& message : call.conversation) request.messages.push_back(std::move(message));
+  drop_client_lines(site, request);
   read_ending(request);
   return call;
 }
 
-Json usage_json(const TokenCounts& counts) {
-  return {{"input_tokens", saturating_sub(counts.n_prompt, counts.n_cached)},
-          {"cache_creation_input_tokens", 0},
+Json usage_json(const TokenCounts& counts, bool marks_cache) {
+  const size_t n_prefilled = saturating_sub(counts.n_prompt, counts.n_cached);
+  return {{"input_tokens", marks_cache ? 0 : n_prefilled},
+          {"cache_creation_input_tokens", marks_cache ? n_prefilled : 0},
           {"cache_read_input_tokens", counts.n_cached},
           {"output_tokens", counts.n_completion}};
 }
@@ -316,13 +353,14 @@ constexpr const char* kPing = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
 // message_delta and message_stop. An error is an event of its own.
 class MessageStream final : public StreamReply {
  public:
-  MessageStream(http::ExchangePtr exchange, std::string id)
-      : StreamReply(std::move(exchange), 1, kPing), id_(std::move(id)) {}
+  MessageStream(http::ExchangePtr exchange, std::string id, bool marks_cache)
+      : StreamReply(std::move(exchange), 1, kPing), id_(std::move(id)), marks_cache_(marks_cache) {}
 
  private:
   void opened() override {
     Json message = message_json(id_, heard_.model);
-    message["usage"] = usage_json({.n_prompt = heard_.n_prompt});  // message_delta reports the cached part
+    message["usage"] =
+        usage_json({.n_prompt = heard_.n_prompt}, marks_cache_);  // the cached part comes with message_delta
     emit_named({{"type", "message_start"}, {"message", std::move(message)}});
     send_bytes(kPing);
   }
@@ -346,8 +384,8 @@ class MessageStream final : public StreamReply {
     const Answer& answer = heard_.answers.front();
     emit_named({{"type", "message_delta"},
                 {"delta", {{"stop_reason", stop_reason(answer)}, {"stop_sequence", stop_sequence(answer)}}},
-                {"usage", usage_json(count_tokens(heard_.answers, nullptr))},
-                {"ibid", ibid_details(answer)}});
+                {"usage", usage_json(count_tokens(heard_.answers, nullptr), marks_cache_)},
+                {"ibid", ibid_details(answer, heard_.ignored)}});
     emit_named({{"type", "message_stop"}});
   }
   void failed(const Fault& fault) override { emit_named(fault_json(fault, style_)); }
@@ -369,6 +407,7 @@ class MessageStream final : public StreamReply {
   }
 
   const std::string id_;
+  const bool marks_cache_;
   std::string block_;    // kind of the open block; empty: no block is open
   size_t n_blocks_ = 0;  // number of blocks opened so far
 };
@@ -382,16 +421,16 @@ void post_messages(const Site& site, const http::ExchangePtr& exchange) {
   const std::string id = site.new_id("msg_");
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<MessageStream>(exchange, id);
+    listener = std::make_shared<MessageStream>(exchange, id, call.marks_cache);
   } else {
-    listener = std::make_shared<WholeReply>(exchange, 1, [id](const Heard& heard) {
+    listener = std::make_shared<WholeReply>(exchange, 1, [id, marks_cache = call.marks_cache](const Heard& heard) {
       const Answer& answer = heard.answers.front();
       Json json = message_json(id, heard.model);
       json["content"] = content_blocks(answer);
       json["stop_reason"] = stop_reason(answer);
       json["stop_sequence"] = stop_sequence(answer);
-      json["usage"] = usage_json(count_tokens(heard.answers, nullptr));
-      json["ibid"] = ibid_details(answer);
+      json["usage"] = usage_json(count_tokens(heard.answers, nullptr), marks_cache);
+      json["ibid"] = ibid_details(answer, heard.ignored);
       return json;
     });
   }
@@ -401,13 +440,7 @@ void post_messages(const Site& site, const http::ExchangePtr& exchange) {
 void post_count_tokens(const Site& site, const http::ExchangePtr& exchange) {
   check_text_body(exchange->request());
   MessagesCall call = read_messages_call(site, exchange->request(), true);
-  const auto then = [exchange](const Result<size_t>& n) {
-    answer_or_refuse(*exchange, [&] {
-      if (!n.ok()) throw fault_of(n.status());
-      respond_json(*exchange, {{"input_tokens", *n}});
-    });
-  };
-  site.backend->count_prompt(std::move(call.request), then, exchange->gone());
+  site.backend->count_prompt(std::move(call.request), respond_input_tokens(exchange), exchange->gone());
 }
 
 }  // namespace ibid::serve

@@ -6,12 +6,14 @@
 #include <iterator>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/text.h"
 #include "base/utf8.h"
 #include "server/http/exchange.h"
 #include "server/http/request_reader.h"
 #include "server/store/cache_namespace.h"
+#include "templates/message.h"
 
 namespace ibid::serve {
 
@@ -84,17 +86,85 @@ std::optional<double> seconds_of_duration(std::string_view text) {
 
 }  // namespace
 
-Json begin_request(const Site& site, const http::Request& source, AnswerRequest& request) {
+Json begin_request(const Site& site, const http::Request& source, std::span<const FieldRule> rules,
+                   AnswerRequest& request) {
   Json body = parse_body(source.body);
-  begin_parsed(site, source, body, request);
+  begin_parsed(site, source, body, rules, request);
   return body;
 }
 
-void begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request) {
+void begin_parsed(const Site& site, const http::Request& source, const Json& body, std::span<const FieldRule> rules,
+                  AnswerRequest& request) {
   static constexpr Field<AnswerRequest> kModel[] = {{model_field<AnswerRequest>().rule, set<&AnswerRequest::model>}};
   read_fields<AnswerRequest>(body, kModel, request);
   request.cache_namespace = read_namespace(site, source, body);
+  note_ignored(body, rules, request.ignored);
+  if (site.namespace_by_user) {
+    const std::string_view user = style_of_path(source.path) == ErrorStyle::kAnthropic ? "metadata" : "user";
+    std::erase_if(request.ignored, [&](const IgnoredPart& part) { return part.field == user; });
+  }
+  find_model(site, request.model, request.ignored);
   request.options = site.backend->default_options(request.model);
+}
+
+void find_model(const Site& site, std::string& model, IgnoredParts& ignored) {
+  if (site.checks_model_names || site.backend->resolve(model).ok()) return;
+  const std::vector<ModelCard> cards = site.backend->models();
+  if (cards.size() != 1) return;
+  ignore(ignored, {.field = "model", .reason = "no model has this name: " + cards.front().name + " answers"});
+  model.clear();
+}
+
+namespace {
+
+// A line such as "x-anthropic-billing-header: cc_version=2.1.177; cch=36ee5;": a header of HTTP with one of these
+// names, or a list of values that has one of these.
+constexpr std::string_view kClientHeaders[] = {
+    "x-anthropic-", "x-claude-",           "x-codex-",     "x-openai-",  "x-stainless-",
+    "x-request-id", "x-client-request-id", "x-session-id", "x-trace-id", "x-correlation-id"};
+constexpr std::string_view kClientValues[] = {"cch="};
+
+bool is_client_line(std::string_view line) {
+  line = trimmed(line, " \t\r");
+  const std::string_view name = line.substr(0, line.find(':'));
+  const bool is_header = name.size() < line.size() && name.find(' ') == name.npos;
+  if (is_header && std::ranges::any_of(kClientHeaders, [&](std::string_view prefix) {
+        return equals_ignoring_case(name.substr(0, prefix.size()), prefix);
+      })) {
+    return true;
+  }
+  return std::ranges::any_of(kClientValues, [&](std::string_view value) {
+    const std::string in_list = "; " + std::string(value);
+    return line.ends_with(';') && (line.starts_with(value) || line.find(in_list) != line.npos);
+  });
+}
+
+}  // namespace
+
+void drop_client_lines(const Site& site, AnswerRequest& request) {
+  if (site.keeps_client_lines || request.messages.empty()) return;
+  Json& first = request.messages.front();
+  const std::string* text = content_of(first);
+  if (!is_from(first, Role::kSystem) || text == nullptr) return;
+  size_t begin = 0;  // after the last of the lines
+  for (size_t at = 0; at < text->size();) {
+    const size_t end = std::min(text->find('\n', at), text->size());
+    const std::string_view line = std::string_view(*text).substr(at, end - at);
+    at = std::min(end + 1, text->size());
+    if (is_client_line(line)) {
+      begin = at;
+    } else if (!trimmed(line, " \t\r").empty()) {
+      break;
+    }
+  }
+  if (begin == 0) return;
+  ignore(request.ignored,
+         {.field = "system", .reason = "its first line is the client's own and changes with each request"});
+  if (begin == text->size()) {
+    request.messages.erase(0);
+  } else {
+    set_content(first, text->substr(begin));
+  }
 }
 
 std::string read_namespace(const Site& site, const http::Request& source, const Json& body) {

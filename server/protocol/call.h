@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "server/protocol/field.h"
@@ -18,10 +19,22 @@
 
 namespace ibid::serve {
 
-// Parses the body and initialises `request` from it. Faults: those of parse_body(); a model that is not a text.
-Json begin_request(const Site& site, const http::Request& source, AnswerRequest& request);
-// As begin_request(), for a body that was already parsed.
-void begin_parsed(const Site& site, const http::Request& source, const Json& body, AnswerRequest& request);
+// Parses the body and initialises `request` from it, with the fields that have no effect by the rules of its endpoint.
+// Faults: parse_body()'s; a model that is not a text.
+Json begin_request(const Site& site, const http::Request& source, std::span<const FieldRule> rules,
+                   AnswerRequest& request);
+// The same with a parsed body.
+void begin_parsed(const Site& site, const http::Request& source, const Json& body, std::span<const FieldRule> rules,
+                  AnswerRequest& request);
+
+// If the server has one model, another name means that model, and is reported, unless names are checked
+// (Site::checks_model_names): many clients send a fixed name.
+void find_model(const Site& site, std::string& model, IgnoredParts& ignored);
+
+// Removes lines at the beginning of the conversation's system message that clients add for their own service and change
+// with every request ("x-anthropic-billing-header: ..."): they would make every prompt differ from its start, so that
+// nothing after them could be reused. docs/serve.md lists them.
+void drop_client_lines(const Site& site, AnswerRequest& request);
 
 // Returns the namespace of a request. Faults: the user is not a short text; the request names several different users.
 std::string read_namespace(const Site& site, const http::Request& source, const Json& body);

@@ -13,25 +13,17 @@ namespace {
 constexpr size_t kMaxToolCalls = 256;
 constexpr size_t kMaxNameBytes = 256;
 
-Fault refused_part(const std::string& type) {
-  const bool is_medium = type.find("image") != std::string::npos || type.find("audio") != std::string::npos ||
-                         type.find("video") != std::string::npos || type.find("file") != std::string::npos ||
-                         type == "document";
-  return {.message = is_medium ? "only text is supported: no images, audio, video or files"
-                               : "is not a known content type; \"text\" is supported",
-          .param = ".type",
-          .code = is_medium ? "unsupported_content" : "invalid_value"};
-}
-
-void read_part(const Json& part, std::string& text) {
+void read_part(const Json& part, const ReadPlace& place, std::string& text) {
   const std::string* type = text_member(part, "type");
   if (type == nullptr) throw wrong_type("must be an object with a string \"type\"");
-  if (*type == "refusal") {
+  if (*type == "text" || *type == "input_text" || *type == "output_text") {
+    text += need_text(part, "text");
+  } else if (*type == "refusal") {
     if (const std::string* words = text_member(part, "refusal")) text += *words;
-    return;
+  } else {
+    check_is_no_medium(*type);
+    place.leave_out(*type);
   }
-  if (*type != "text" && *type != "input_text" && *type != "output_text") throw refused_part(*type);
-  text += need_text(part, "text");
 }
 
 // Copies an optional text field of a message.
@@ -43,42 +35,39 @@ void copy_text(const Json& message, std::string_view name, Json& copy) {
 }
 
 void read_tool_call(const Json& call, Json& calls) {
-  const std::string* type = text_member(call, "type");
-  if (type != nullptr && *type != "function") {
-    throw Fault{.message = "must be \"function\"", .param = ".type", .code = "unsupported_value"};
-  }
-  const Json* function = member(call, "function");
+  std::string_view type = type_of(call);
+  if (type.empty()) type = "function";
+  const Json* function = member(call, type);  // {"type": "custom", "custom": {"name", "input"}} likewise
   const std::string* name = function == nullptr ? nullptr : text_member(*function, "name");
   if (name == nullptr || name->empty() || name->size() > kMaxNameBytes) {
-    throw wrong_type("must be a string of 1 to 256 bytes", ".function.name");
+    throw wrong_type("must be a string of 1 to 256 bytes", "." + std::string(type) + ".name");
   }
   const Json* arguments = member(*function, "arguments");
   if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
-    throw wrong_type("must be a string that contains JSON", ".function.arguments");
+    throw wrong_type("must be a string that contains JSON", "." + std::string(type) + ".arguments");
   }
-  // The text is not reformatted, so that a message that a client sends back gives the same tokens. Ollama's clients
-  // send an object.
-  const std::string text = arguments == nullptr     ? "{}"
-                           : arguments->is_string() ? arguments->get<std::string>()
-                                                    : json_to_string(*arguments);
   const std::string* id = text_member(call, "id");
-  calls.push_back(tool_call_json(id == nullptr ? "" : *id, *name, text));
+  calls.push_back(tool_call_json(id == nullptr ? "" : *id, *name, arguments_text(*function)));
 }
 
 void read_tool_calls(const Json& message, Json& copy) {
-  const Json* list = member(message, "tool_calls");
-  if (list == nullptr) return;
   Json calls = Json::array();
-  read_at(".tool_calls", [&] {
-    check_shape({.shape = Shape::kList, .least = 0, .most = kMaxToolCalls}, *list);
-    read_each(*list, [&](const Json& call) { read_tool_call(call, calls); });
-  });
+  if (const Json* list = member(message, "tool_calls")) {
+    read_at(".tool_calls", [&] {
+      check_shape({.shape = Shape::kList, .least = 0, .most = kMaxToolCalls}, *list);
+      read_each(*list, [&](const Json& call) { read_tool_call(call, calls); });
+    });
+  } else if (const Json* call = member(message, "function_call")) {  // the older form: one call without an id
+    read_at(".function_call",
+            [&] { calls.push_back(tool_call_json("", need_text(*call, "name", 1), arguments_text(*call))); });
+  }
   if (!calls.empty()) copy["tool_calls"] = std::move(calls);
 }
 
 // Returns the template's role for a name; nullopt if it is unknown.
 std::optional<Role> role_from(std::string_view name) {
   if (name == "system" || name == "developer") return Role::kSystem;
+  if (name == "function") return Role::kTool;
   for (const Role role : {Role::kUser, Role::kAssistant, Role::kTool}) {
     if (name == role_name(role)) return role;
   }
@@ -87,7 +76,21 @@ std::optional<Role> role_from(std::string_view name) {
 
 }  // namespace
 
-void read_chat_message(const Json& message, Json& messages) {
+void ReadPlace::leave_out(std::string_view type) const {
+  constexpr size_t kMaxTypeBytes = 64;
+  ignore(ignored,
+         {.field = path, .reason = "the type \"" + std::string(type.substr(0, kMaxTypeBytes)) + "\" is not supported"});
+}
+
+void check_is_no_medium(std::string_view type) {
+  const auto has = [&](std::string_view word) { return type.find(word) != std::string_view::npos; };
+  if (!has("image") && !has("audio") && !has("video") && !has("file") && type != "document") return;
+  throw Fault{.message = "only text is supported: no images, audio, video or files",
+              .param = ".type",
+              .code = "unsupported_content"};
+}
+
+void read_chat_message(const Json& message, const ReadPlace& place, Json& messages) {
   if (!message.is_object()) throw wrong_type("must be an object");
   const std::optional<Role> role = role_from(role_of(message));
   if (!role) {
@@ -98,7 +101,7 @@ void read_chat_message(const Json& message, Json& messages) {
   copy_text(message, "name", copy);
   const Json* content = member(message, "content");
   std::string text;
-  if (content != nullptr) read_at(".content", [&] { text = read_content(*content); });
+  if (content != nullptr) read_at(".content", [&] { text = read_content(*content, place.at("content")); });
   set_content(copy, std::move(text));
   if (*role == Role::kTool) copy_text(message, "tool_call_id", copy);
   if (*role == Role::kAssistant) {
@@ -110,20 +113,29 @@ void read_chat_message(const Json& message, Json& messages) {
   messages.push_back(std::move(copy));
 }
 
-std::string read_content(const Json& content) {
+std::string read_content(const Json& content, const ReadPlace& place) {
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array()) throw wrong_type("must be a string or a list of parts");
   std::string text;
-  read_each(content, [&](const Json& part) {
-    if (&part != &content[0]) text += '\n';
-    read_part(part, text);
-  });
+  for (size_t i = 0; i < content.size(); ++i) {
+    if (i > 0) text += '\n';
+    read_at(place_in_list(i), [&] { read_part(content[i], place.at(i), text); });
+  }
   return text;
 }
 
-void read_chat_messages(const Json& list, Json& messages) {
+void read_chat_messages(const Json& list, const ReadPlace& place, Json& messages) {
   check_shape({.shape = Shape::kList, .least = 1, .most = kMaxMessages}, list);
-  read_each(list, [&](const Json& message) { read_chat_message(message, messages); });
+  for (size_t i = 0; i < list.size(); ++i) {
+    read_at(place_in_list(i), [&] { read_chat_message(list[i], place.at(i), messages); });
+  }
+}
+
+std::string arguments_text(const Json& call) {
+  const Json* arguments = member(call, "arguments");
+  if (arguments != nullptr) return arguments->is_string() ? arguments->get<std::string>() : json_to_string(*arguments);
+  const Json* input = member(call, "input");
+  return input == nullptr ? "{}" : json_to_string(Json{{"input", *input}});
 }
 
 Json tool_call_json(std::string_view id, std::string_view name, std::string_view arguments) {

@@ -14,19 +14,35 @@ namespace ibid::serve {
 
 inline constexpr size_t kMaxMessages = 65536;
 
-// Appends the messages of `list`, any JSON, to `messages`. The param of a fault is the path in the list:
-// "[3].content[0].type".
-void read_chat_messages(const Json& list, Json& messages);
+// The part of a body that a reader is in, "messages[1]", and where it reports what it leaves out.
+struct ReadPlace {
+  std::string path;
+  IgnoredParts& ignored;
+
+  ReadPlace at(size_t i) const { return {path + place_in_list(i), ignored}; }
+  ReadPlace at(std::string_view key) const { return {path + "." + std::string(key), ignored}; }
+  // Reports a part of this type as left out.
+  void leave_out(std::string_view type) const;
+};
+
+// Appends the messages of `list` to `messages`. The param of a fault: "[3].content[0].type". `list`: any JSON. The
+// older role "function" and field "function_call" become those of tools.
+void read_chat_messages(const Json& list, const ReadPlace& place, Json& messages);
 // Appends one message.
-void read_chat_message(const Json& message, Json& messages);
+void read_chat_message(const Json& message, const ReadPlace& place, Json& messages);
 
 // Returns the text of a content: a text, or a list of parts {"type": "text", "text"} (also "input_text",
-// "output_text"), joined by line breaks. Images, audio, videos and files are refused with a message that names them. A
-// fault's param is relative to the content.
-std::string read_content(const Json& content);
+// "output_text"), joined by line breaks. Images, audio, videos and files are refused with a message that names them;
+// parts of other types are left out. A fault's param is relative to the content.
+std::string read_content(const Json& content, const ReadPlace& place);
+// Fault: a part of this type is an image, audio, a video or a file.
+void check_is_no_medium(std::string_view type);
 
 // Returns {"id", "type": "function", "function": {"name", "arguments": a text}}.
 Json tool_call_json(std::string_view id, std::string_view name, std::string_view arguments);
+// The arguments of a call as text: "arguments", unchanged if it is a text, so that a message that a client sends back
+// has the same tokens; {"input": ...} for calls of tools with an unstructured "input".
+std::string arguments_text(const Json& call);
 // Returns {"role": "tool", "tool_call_id", "content"}.
 Json tool_message(std::string_view call_id, std::string content);
 
@@ -40,8 +56,10 @@ void read_ending(AnswerRequest& request);
 // JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.
 inline constexpr std::string_view kChatMessageSchema =
     R"({"type":"object","required":["role"],"properties":{"role":{"enum":["system","developer","user","assistant",)"
-    R"("tool"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":["type",)"
-    R"("text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}}},{"type":"null"}]},)"
+    R"("tool","function"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"object",)"
+    R"("required":["type","text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}},{"type":"object",)"
+    R"("required":["type"],"properties":{"type":{"type":"string","not":{"anyOf":[{"enum":["text","input_text",)"
+    R"("output_text","document"]},{"pattern":"image|audio|video|file"}]}}}}]}},{"type":"null"}]},)"
     R"("name":{"type":"string"},"reasoning_content":{"type":"string"},"tool_call_id":{"type":"string"},)"
     R"("tool_calls":{"type":"array","items":{"type":"object","required":["function"],"properties":{"id":)"
     R"({"type":"string"},"type":{"const":"function"},"function":{"type":"object","required":["name","arguments"],)"

@@ -17,6 +17,7 @@
 #include "server/protocol/call.h"
 #include "server/protocol/handlers.h"
 #include "server/protocol/prompts.h"
+#include "server/protocol/reply.h"
 #include "server/service/request.h"
 
 namespace ibid::serve {
@@ -28,6 +29,7 @@ constexpr double kMostDims = 65536;  // for any model; each model has its own ma
 
 struct EmbeddingCall {
   EmbeddingRequest request;
+  IgnoredParts ignored = {};
   bool as_base64 = false;
 };
 
@@ -149,22 +151,33 @@ class EmbeddingWriter final : public EmbeddingListener {
  public:
   // Makes the body of a response as text, because the vectors as Json values would take many times the memory.
   using Write = std::function<std::string(const EmbeddingReply& reply)>;
-  EmbeddingWriter(http::ExchangePtr exchange, Write write) : exchange_(std::move(exchange)), write_(std::move(write)) {}
+  EmbeddingWriter(http::ExchangePtr exchange, Write write, IgnoredParts ignored)
+      : exchange_(std::move(exchange)), write_(std::move(write)), ignored_(std::move(ignored)) {}
 
   void reply(EmbeddingReply reply) override {
-    exchange_->set_figures({.model = reply.model,
-                            .n_prompt = reply.n_prompt,
-                            .n_prefilled = reply.n_prompt,
-                            .queue_ms = ms_of(reply.queued),
-                            .prefill_ms = ms_of(reply.computed)});
-    exchange_->respond({.body = write_(reply)});
+    http::AnswerFigures figures{.model = reply.model,
+                                .n_prompt = reply.n_prompt,
+                                .n_prefilled = reply.n_prompt,
+                                .queue_ms = ms_of(reply.queued),
+                                .prefill_ms = ms_of(reply.computed)};
+    add_ignored(figures, ignored_);
+    exchange_->set_figures(std::move(figures));
+    std::string body = write_(reply);
+    if (!ignored_.empty()) {
+      body.back() = ',';  // the end of the object
+      body += R"("ibid":)" + json_to_string(Json{{"ignored", ignored_json(ignored_)}}) + "}";
+    }
+    exchange_->respond({.body = std::move(body)});
     exchange_.reset();
   }
 
   void fail(const Status& status, std::chrono::seconds retry_after) override {
     Fault fault = fault_of(status);
     // Unlike a conversation, a text has no parts that could be dropped.
-    if (status.code() == ErrorCode::kContextFull) fault.message = status.message() + "; send a shorter text";
+    if (status.code() == ErrorCode::kContextFull) {
+      fault.message = "This model's maximum context length is " + std::to_string(fault.n_context) +
+                      " tokens: " + status.message() + "; send a shorter text";
+    }
     fault.retry_after = retry_after;
     exchange_->respond(fault_response(fault, style_of_path(exchange_->request().path)));
     exchange_.reset();
@@ -173,6 +186,7 @@ class EmbeddingWriter final : public EmbeddingListener {
  private:
   http::ExchangePtr exchange_;
   const Write write_;
+  const IgnoredParts ignored_;
 };
 
 EmbeddingCall read_embedding(const Site& site, const http::Request& source,
@@ -181,12 +195,15 @@ EmbeddingCall read_embedding(const Site& site, const http::Request& source,
   const Json body = parse_body(source.body);
   read_fields(body, fields, call);
   call.request.cache_namespace = read_namespace(site, source, body);
+  note_ignored(body, rules_of(fields), call.ignored);
+  if (site.namespace_by_user) std::erase_if(call.ignored, [](const IgnoredPart& one) { return one.field == "user"; });
+  find_model(site, call.request.model, call.ignored);
   return call;
 }
 
 void start_embedding(const Site& site, const http::ExchangePtr& exchange, EmbeddingCall call,
                      EmbeddingWriter::Write write) {
-  auto listener = std::make_shared<EmbeddingWriter>(exchange, std::move(write));
+  auto listener = std::make_shared<EmbeddingWriter>(exchange, std::move(write), std::move(call.ignored));
   site.backend->embed(std::move(call.request), std::move(listener), exchange->gone());
 }
 

@@ -41,14 +41,22 @@ void change(const Site& site, const http::ExchangePtr& exchange, const http::Pat
   site.backend->write_behind([=] { answer_or_refuse(*exchange, [&] { Handle(site, exchange, parts); }); });
 }
 
+void refuse_ollama_blob(const Site& site, const http::ExchangePtr& exchange, const http::PathParts&) {
+  refuse_ollama_change(site, exchange);
+}
+
 constexpr Endpoint kEndpoints[] = {
     {"OpenAI", "GET", "/v1/models", "Lists the models.", nullptr, plain<get_models>},
     {"OpenAI", "GET", "/v1/models/{id}", "Describes a model.", nullptr, with_id<get_model>},
     {"OpenAI", "POST", "/v1/chat/completions", "Answers a conversation; each request contains the whole conversation.",
      chat_rules, plain<post_chat_completions>},
+    {"OpenAI", "POST", "/v1/chat/completions/input_tokens",
+     "Counts the tokens of such a request without computing an answer.", chat_rules, plain<post_chat_input_tokens>},
     {"OpenAI", "POST", "/v1/completions", "Continues a text.", completion_rules, plain<post_completions>},
     {"OpenAI", "POST", "/v1/responses", "Answers items; later requests can continue the response by its id.",
      response_rules, plain<post_responses>},
+    {"OpenAI", "POST", "/v1/responses/input_tokens", "Counts the tokens of such a request without computing an answer.",
+     response_rules, plain<post_response_input_tokens>},
     {"OpenAI", "GET", "/v1/responses/{id}", "Returns a stored response.", nullptr, stored_with_id<get_response>},
     {"OpenAI", "DELETE", "/v1/responses/{id}", "Deletes a stored response.", nullptr,
      change<stored_with_id<delete_response>>},
@@ -88,7 +96,20 @@ constexpr Endpoint kEndpoints[] = {
     {"Ollama", "POST", "/api/show", "Describes a model.", ollama_show_rules, plain<post_ollama_show>},
     {"Ollama", "GET", "/api/tags", "Lists the models.", nullptr, plain<get_ollama_tags>},
     {"Ollama", "GET", "/api/ps", "Lists the loaded models.", nullptr, plain<get_ollama_ps>},
-    {"Ollama", "GET", "/api/version", "Returns the version of the server.", nullptr, plain<get_ollama_version>},
+    {"Ollama", "GET", "/api/version", "Returns the version of Ollama whose protocol the server speaks.", nullptr,
+     plain<get_ollama_version>},
+    {"Ollama", "POST", "/api/pull", "Confirms a model that is served; others are not pulled: 501.", ollama_pull_rules,
+     plain<post_ollama_pull>},
+    {"Ollama", "POST", "/api/push", "Always 501: models are files of the server.", nullptr,
+     plain<refuse_ollama_change>},
+    {"Ollama", "POST", "/api/create", "Always 501: models are files of the server.", nullptr,
+     plain<refuse_ollama_change>},
+    {"Ollama", "POST", "/api/copy", "Always 501: models are files of the server.", nullptr,
+     plain<refuse_ollama_change>},
+    {"Ollama", "DELETE", "/api/delete", "Always 501: models are files of the server.", nullptr,
+     plain<refuse_ollama_change>},
+    {"Ollama", "POST", "/api/blobs/{digest}", "Always 501: models are files of the server.", nullptr,
+     refuse_ollama_blob},
     {"Ollama", "POST", "/api/embed",
      "Returns a unit-length embedding of each text; needs a model that makes embeddings.", ollama_embed_rules,
      plain<post_ollama_embed>},
@@ -96,11 +117,19 @@ constexpr Endpoint kEndpoints[] = {
      ollama_embeddings_rules, plain<post_ollama_embeddings>},
 
     {"llama.cpp", "POST", "/completion", "Continues a text.", llama_completion_rules, plain<post_llama_completion>},
+    {"llama.cpp", "POST", "/infill", "Fills in the text between two others.", infill_rules, plain<post_infill>},
     {"llama.cpp", "POST", "/tokenize", "Converts a text to token ids.", tokenize_rules, plain<post_tokenize>},
     {"llama.cpp", "POST", "/detokenize", "Converts token ids to text.", detokenize_rules, plain<post_detokenize>},
     {"llama.cpp", "POST", "/apply-template", "Returns the prompt of a chat completion without answering it.",
      chat_rules, plain<post_apply_template>},
     {"llama.cpp", "GET", "/props", "Describes the first model and the server.", nullptr, plain<get_props>},
+    {"llama.cpp", "GET", "/slots", "Lists the places for answers that are computed at a time, without texts.", nullptr,
+     plain<get_slots>},
+    {"llama.cpp", "GET", "/lora-adapters", "Always an empty list: adapters are not supported.", nullptr,
+     plain<get_lora_adapters>},
+    {"llama.cpp", "POST", "/lora-adapters", "Always 501: adapters are not supported.", nullptr, plain<refuse_lora>},
+    {"llama.cpp", "POST", "/rerank", "Always 501: reranking is not supported.", nullptr, plain<refuse_rerank>},
+    {"llama.cpp", "POST", "/v1/rerank", "Always 501: reranking is not supported.", nullptr, plain<refuse_rerank>},
 
     {"ibid", "GET", "/openapi.json", "This OpenAPI description.", nullptr, plain<get_openapi>},
 };
@@ -110,11 +139,15 @@ constexpr Endpoint kEndpoints[] = {
 std::span<const Endpoint> endpoints() { return kEndpoints; }
 
 void add_endpoints(http::Router& router, const Site& site) {
+  constexpr std::string_view kPrefix = "/v1";
   for (const Endpoint& endpoint : endpoints()) {
-    router.add(endpoint.method, endpoint.pattern,
-               [site, handle = endpoint.handle](const http::ExchangePtr& exchange, const http::PathParts& parts) {
-                 answer_or_refuse(*exchange, [&] { handle(site, exchange, parts); });
-               });
+    const http::Handler handler = [site, handle = endpoint.handle](const http::ExchangePtr& exchange,
+                                                                   const http::PathParts& parts) {
+      answer_or_refuse(*exchange, [&] { handle(site, exchange, parts); });
+    };
+    router.add(endpoint.method, endpoint.pattern, handler);
+    if (endpoint.protocol != "OpenAI") continue;
+    router.add(endpoint.method, endpoint.pattern.substr(kPrefix.size()), handler);
   }
 }
 

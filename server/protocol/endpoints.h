@@ -26,11 +26,13 @@ struct Endpoint {
 
 std::span<const Endpoint> endpoints();
 
-// Adds a route for each endpoint. Copies the site; the copy uses the same backend.
+// Adds a route for each of them; OpenAI's paths work without "/v1" as well, as in llama.cpp's server. Copies the site,
+// which shares its backend.
 void add_endpoints(http::Router& router, const Site& site);
 
-// Returns the OpenAPI 3.1 description of all endpoints, served at /openapi.json and generated from the parser's own
-// rules. Refused fields are listed in "x-refused" and not as properties. An optional field may also be null.
+// The OpenAPI 3.1 description of all endpoints, served at /openapi.json and generated from the parser's own rules.
+// Refused fields are listed in "x-refused", with the values that are accepted, and not as properties. An optional field
+// may also be null.
 Json openapi_document();
 
 }  // namespace ibid::serve

@@ -1,5 +1,6 @@
 #include "server/protocol/fault.h"
 
+#include <charconv>
 #include <utility>
 
 namespace ibid::serve {
@@ -43,11 +44,28 @@ std::string code_of_status(int status) {
   }
 }
 
-// Replaces the text after the numbers, which is the runtime's advice for programs, by advice for HTTP clients.
-std::string for_clients(const std::string& context_full) {
-  return context_full.substr(0, context_full.find("; ")) +
-         "; send fewer or shorter messages, or \"truncate\": \"oldest\" (drops the oldest turns) or \"middle\" "
-         "(truncates the newest message)";
+// The number that begins at text[at]; 0: none.
+size_t number_at(std::string_view text, size_t at) {
+  size_t number = 0;
+  std::from_chars(text.data() + at, text.data() + text.size(), number);
+  return number;
+}
+
+// Reads both numbers of the runtime's "... N tokens, the context has room for M ...", and replaces the message by one
+// with the words by which clients recognise this error. Its advice is for HTTP clients.
+void describe_full_context(Fault& fault) {
+  constexpr std::string_view kRoom = " tokens, the context has room for ";
+  const std::string_view message = fault.message;
+  const size_t at = message.find(kRoom);
+  if (at == message.npos) return;
+  size_t begin = at;
+  while (begin > 0 && message[begin - 1] >= '0' && message[begin - 1] <= '9') --begin;
+  fault.n_prompt = number_at(message, begin);
+  fault.n_context = number_at(message, at + kRoom.size());
+  fault.message = "This model's maximum context length is " + std::to_string(fault.n_context) +
+                  " tokens, but the prompt has " + std::to_string(fault.n_prompt) +
+                  " tokens; send fewer or shorter messages, or \"truncate\": \"oldest\" (drops the oldest turns) or "
+                  "\"middle\" (truncates the newest message) (context_length_exceeded)";
 }
 
 // Errors of options begin with the option's name, which becomes the param: "logit_bias: token id 90000 ...". Errors of
@@ -57,6 +75,7 @@ Fault fault_of_field(const Status& status) {
                                                  "n",
                                                  "tool_choice",
                                                  "tools",
+                                                 "suffix",
                                                  "grammar",
                                                  "json_schema",
                                                  "guided_json",
@@ -90,7 +109,7 @@ Fault fault_of(const Status& status) {
   switch (status.code()) {
     case ErrorCode::kContextFull:
       fault.code = "context_length_exceeded";
-      fault.message = for_clients(fault.message);
+      describe_full_context(fault);
       return fault;
     case ErrorCode::kNotFound: fault.status = 404, fault.code = "model_not_found"; return fault;
     case ErrorCode::kBusy: fault.status = 429, fault.code = "server_busy"; return fault;
@@ -114,15 +133,26 @@ Fault fault_of(const Status& status) {
 Json fault_json(const Fault& fault, ErrorStyle style) {
   switch (style) {
     case ErrorStyle::kOllama: return {{"error", fault.text()}};
-    case ErrorStyle::kAnthropic:
-      return {{"type", "error"}, {"error", {{"type", anthropic_type(fault.status)}, {"message", fault.text()}}}};
-    case ErrorStyle::kOpenAi: break;
+    case ErrorStyle::kAnthropic: {
+      const std::string too_long = "prompt is too long: " + std::to_string(fault.n_prompt) + " tokens > " +
+                                   std::to_string(fault.n_context) + " maximum";
+      return {{"type", "error"},
+              {"error",
+               {{"type", anthropic_type(fault.status)}, {"message", fault.n_context > 0 ? too_long : fault.text()}}}};
+    }
+    case ErrorStyle::kOpenAi:
+    case ErrorStyle::kLlama: break;
   }
-  return {{"error",
-           {{"message", fault.text()},
-            {"type", openai_type(fault.status)},
-            {"param", fault.param.empty() ? Json() : Json(fault.param)},
-            {"code", fault.code}}}};
+  Json error = {{"message", fault.text()},
+                {"type", openai_type(fault.status)},
+                {"param", fault.param.empty() ? Json() : Json(fault.param)},
+                {"code", fault.code}};
+  if (fault.n_context > 0) {
+    if (style == ErrorStyle::kLlama) error["type"] = "exceed_context_size_error";
+    error["n_prompt_tokens"] = fault.n_prompt;
+    error["n_ctx"] = fault.n_context;
+  }
+  return {{"error", std::move(error)}};
 }
 
 http::Response fault_response(const Fault& fault, ErrorStyle style) {
@@ -136,7 +166,8 @@ http::Response fault_response(const Fault& fault, ErrorStyle style) {
 
 ErrorStyle style_of_path(std::string_view path) {
   if (path.starts_with("/v1/messages")) return ErrorStyle::kAnthropic;
-  return path.starts_with("/api/") ? ErrorStyle::kOllama : ErrorStyle::kOpenAi;
+  if (path.starts_with("/api/")) return ErrorStyle::kOllama;
+  return path.starts_with("/v1/") ? ErrorStyle::kOpenAi : ErrorStyle::kLlama;
 }
 
 std::string error_body(int status, std::string_view message, std::string_view path) {

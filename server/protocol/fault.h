@@ -23,6 +23,7 @@ struct Fault {
   std::string param = {};               // path of the field: "messages[2].content"; empty: no particular field
   std::string code = "invalid_value";   // name of the reason, for programs
   std::chrono::seconds retry_after{1};  // sent with 429 and 503
+  size_t n_prompt = 0, n_context = 0;   // tokens, if the prompt exceeds the context
 
   std::string text() const { return param.empty() ? message : param + ": " + message; }
 };
@@ -68,7 +69,8 @@ Fault fault_of(const Status& status);
 
 // The form of errors in a group of protocols.
 enum class ErrorStyle {
-  kOpenAi,     // {"error": {"message", "type", "param", "code"}}, also for llama.cpp
+  kOpenAi,     // {"error": {"message", "type", "param", "code"}}
+  kLlama,      // the same, with llama.cpp's type of a prompt that exceeds the context; also for paths without /v1
   kAnthropic,  // {"type": "error", "error": {"type", "message"}}
   kOllama,     // {"error": "..."}
 };

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/check.h"
 #include "base/text.h"
 #include "templates/message.h"
 
@@ -131,11 +132,45 @@ Json parse_body(std::string_view text) {
   return std::move(*parsed);
 }
 
-void refuse(const Json& value) {
-  const bool is_nothing = (value.is_boolean() && !value.get<bool>()) ||
-                          (value.is_number() && value.get<double>() == 0) || is_text(value, "") ||
-                          (value.is_structured() && value.empty());
-  if (!is_nothing) throw Fault{.message = "is not supported", .code = "unsupported_parameter"};
+bool is_neutral(const FieldRule& rule, const Json& value) {
+  if (rule.neutral.empty()) return false;
+  for (const Json& neutral : neutral_values(rule)) {
+    const Json* least = member(neutral, "minimum");
+    const Json* most = member(neutral, "maximum");
+    if (least == nullptr && most == nullptr) {
+      if (neutral == value) return true;
+    } else if (value.is_number()) {
+      const double number = value.get<double>();
+      if ((least == nullptr || number >= least->get<double>()) && (most == nullptr || number <= most->get<double>())) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+Json neutral_values(const FieldRule& rule) {
+  if (rule.neutral.empty()) return Json::array();
+  Result<Json> list = parse_json(rule.neutral, rule.name);
+  CHECK(list.ok() && list->is_array()) << rule.name;
+  return *std::move(list);
+}
+
+Fault unsupported_field() { return {.message = "is not supported", .code = "unsupported_parameter"}; }
+
+void note_ignored(const Json& object, std::span<const FieldRule> rules, IgnoredParts& ignored, std::string_view path) {
+  constexpr size_t kMaxNameBytes = 64;
+  if (!object.is_object()) return;
+  for (const auto& [name, value] : object.get_ref<const Json::object_t&>()) {
+    if (value.is_null()) continue;
+    const auto rule = std::ranges::find(rules, std::string_view(name), &FieldRule::name);
+    const std::string field = std::string(path) + name.substr(0, kMaxNameBytes);
+    if (rule == rules.end()) {
+      ignore(ignored, {.field = field, .reason = "is not a known field", .is_clients_own = true});
+    } else if (rule->standing == Standing::kIgnored && !is_neutral(*rule, value)) {
+      ignore(ignored, {.field = field, .reason = std::string(rule->about.empty() ? "has no effect" : rule->about)});
+    }
+  }
 }
 
 }  // namespace ibid::serve

@@ -1,9 +1,10 @@
 // Fields of request bodies. The parser, its errors and the description of the endpoints (openapi.cc) use the same
 // table, so that they cannot differ.
 //
-// A row has the name, the type and range of the value, and a function that reads the value. A field that is absent or
-// null is not read. Fields that are in no table are ignored. A field that would change the answer but is not supported
-// has a row that refuses all values except the one without effect. Pure functions, which throw Fault.
+// A row has the name, the type and range of the value, its neutral values, and its reader. A field that is absent, null
+// or neutral is not read. A field that would change the answer but is not supported has a row that refuses all values
+// except the neutral ones. Fields that have no effect, or are in no table, are reported (note_ignored()). Pure
+// functions, which throw Fault.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 
 #include "base/json_limits.h"
 #include "server/protocol/fault.h"
+#include "server/service/request.h"
 
 namespace ibid::serve {
 
@@ -25,7 +27,7 @@ enum class Shape { kBoolean, kInteger, kNumber, kText, kList, kObject, kAny };
 enum class Standing {
   kRead,
   kIgnored,  // any value is allowed, and has no effect on the answer
-  kRefused,  // values are refused, except the one that has no effect
+  kRefused,  // values are refused, except neutral ones
 };
 
 struct FieldRule {
@@ -38,6 +40,8 @@ struct FieldRule {
   Standing standing = Standing::kRead;
   std::string_view schema = {};  // JSON schema, if shape and range do not describe the value
   bool required = false;
+  // Values that mean the same as no field: a JSON list of values, and of ranges of numbers such as {"maximum": 0}.
+  std::string_view neutral = {};
 };
 
 template <typename Target>
@@ -63,8 +67,14 @@ bool is_text(const Json& value, std::string_view text);
 // Fault, with an empty param, if the value does not have the rule's shape and range.
 void check_shape(const FieldRule& rule, const Json& value);
 
+// The rule's neutral values as JSON; whether the value is one of them.
+Json neutral_values(const FieldRule& rule);
+bool is_neutral(const FieldRule& rule, const Json& value);
+
 // REQUIRES: check_shape() accepted `value` as an integer.
 int64_t integer_of(const Json& value);
+
+Fault unsupported_field();
 
 // Parses a body, which must be a JSON object. Faults: truncated, nested deeper than 64, duplicate keys, invalid UTF-8,
 // a byte order mark, more than 2 million values or kMaxBodyKeys keys, not an object.
@@ -77,7 +87,8 @@ void read_fields(const Json& body, std::span<const Field<Target>> fields, Target
     try {
       const Json* value = member(body, field.rule.name);
       if (value == nullptr && field.rule.required) throw missing_field();
-      if (value == nullptr) continue;
+      if (value == nullptr || is_neutral(field.rule, *value)) continue;
+      if (field.rule.standing == Standing::kRefused && field.read == nullptr) throw unsupported_field();
       if (field.rule.standing != Standing::kIgnored) check_shape(field.rule, *value);
       if (field.read != nullptr) field.read(*value, target);
     } catch (Fault& fault) {
@@ -114,20 +125,34 @@ void of_request(const Json& value, Call& call) {
   Read(value, call.request);
 }
 
-// Refuses all values except false, 0, an empty text, an empty list and an empty object.
-void refuse(const Json& value);
+// The neutral values of most fields.
+inline constexpr std::string_view kNothing = R"([false,0,"",[],{}])";
 
-// A row for a field that is refused. about: the alternative, or the reason.
+// A row that refuses all values but the neutral ones. about: the alternative, or the reason.
 template <typename Target>
-constexpr Field<Target> refused_field(std::string_view name, std::string_view about) {
-  return {{name, Shape::kAny, about, 0, 0, Standing::kRefused}, [](const Json& value, Target&) { refuse(value); }};
+constexpr Field<Target> refused_field(std::string_view name, std::string_view about,
+                                      std::string_view neutral = kNothing) {
+  return {{name, Shape::kAny, about, 0, 0, Standing::kRefused, "", false, neutral}};
 }
 
-// A row for a field whose value is ignored.
+// A row for a field whose value is ignored; values that are not neutral are reported.
 template <typename Target>
-constexpr Field<Target> ignored_field(std::string_view name, std::string_view about) {
-  return {{name, Shape::kAny, about, 0, 0, Standing::kIgnored}};
+constexpr Field<Target> ignored_field(std::string_view name, std::string_view about,
+                                      std::string_view neutral = kNothing) {
+  return {{name, Shape::kAny, about, 0, 0, Standing::kIgnored, "", false, neutral}};
 }
+
+// The row with these neutral values.
+template <typename Target>
+constexpr Field<Target> with_neutral(Field<Target> field, std::string_view neutral) {
+  field.rule.neutral = neutral;
+  return field;
+}
+
+// Adds the fields of an object that have no effect: those of kIgnored rules, and those without a rule. `path` is a
+// prefix of their names: "options.".
+void note_ignored(const Json& object, std::span<const FieldRule> rules, IgnoredParts& ignored,
+                  std::string_view path = "");
 
 // Adds the rules of a table to those of a body. A rule that the body already has replaces the table's rule of the same
 // name.

@@ -16,10 +16,12 @@ void get_models(const Site& site, const http::ExchangePtr& exchange);
 void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name);
 std::vector<FieldRule> chat_rules();
 void post_chat_completions(const Site& site, const http::ExchangePtr& exchange);
+void post_chat_input_tokens(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> completion_rules();
 void post_completions(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> response_rules();
 void post_responses(const Site& site, const http::ExchangePtr& exchange);
+void post_response_input_tokens(const Site& site, const http::ExchangePtr& exchange);
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                   const std::string& id);
 void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
@@ -53,17 +55,26 @@ void post_ollama_show(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_tags(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_version(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> ollama_pull_rules();
+void post_ollama_pull(const Site& site, const http::ExchangePtr& exchange);
+void refuse_ollama_change(const Site& site, const http::ExchangePtr& exchange);
 
 // In llama.cc: the endpoints of llama.cpp's server that OpenAI does not have. /apply-template takes a chat completions
 // request and returns its prompt.
 std::vector<FieldRule> llama_completion_rules();
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> infill_rules();
+void post_infill(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> tokenize_rules();
 void post_tokenize(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> detokenize_rules();
 void post_detokenize(const Site& site, const http::ExchangePtr& exchange);
 void post_apply_template(const Site& site, const http::ExchangePtr& exchange);
 void get_props(const Site& site, const http::ExchangePtr& exchange);
+void get_slots(const Site& site, const http::ExchangePtr& exchange);
+void get_lora_adapters(const Site& site, const http::ExchangePtr& exchange);
+void refuse_lora(const Site& site, const http::ExchangePtr& exchange);
+void refuse_rerank(const Site& site, const http::ExchangePtr& exchange);
 
 // In openapi.cc.
 void get_openapi(const Site& site, const http::ExchangePtr& exchange);

@@ -1,6 +1,11 @@
-// The endpoints of llama.cpp's server that OpenAI does not have: /completion, /tokenize, /detokenize, /apply-template,
-// /props. Source: llama.cpp tools/server/README.md. The service runs all work that needs a model, as a task, so that
-// handler threads wait neither for models nor for long texts.
+// The endpoints of llama.cpp's server besides OpenAI's: /completion, /infill, /tokenize, /detokenize, /apply-template,
+// /props, /slots, /lora-adapters, /rerank.
+// Source: llama.cpp tools/server/README.md.
+//
+// The service runs all work that needs a model, as a task: handler threads wait neither for models nor for long texts.
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,11 +15,13 @@
 
 #include "base/utf8.h"
 #include "runtime/generate/logprobs_json.h"
+#include "server/http/request_reader.h"
 #include "server/protocol/answer_fields.h"
 #include "server/protocol/handlers.h"
 #include "server/protocol/openai_chat.h"
 #include "server/protocol/prompts.h"
 #include "server/protocol/reply.h"
+#include "templates/message.h"
 
 namespace ibid::serve {
 
@@ -22,36 +29,82 @@ namespace {
 
 struct LlamaCall {
   AnswerRequest request;
+  std::vector<Prompt> prompts = {};
+  Infill infill = {};  // of /infill
   bool stream = false;
+  bool probabilities = false;            // n_probs
+  bool tokens = false;                   // return_tokens
+  std::vector<std::string> fields = {};  // response_fields; empty: all
 };
 
-// Reads n_predict. Negative: the answer may fill the context; 0: only prefills the prompt.
-void read_n_predict(const Json& value, LlamaCall& call) {
-  const int64_t n = integer_of(value);
-  call.request.n = n == 0 ? 0 : 1;
-  call.request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
+void read_response_fields(const Json& value, LlamaCall& call) {
+  read_each(value, [&](const Json& field) {
+    if (!field.is_string()) throw wrong_type("must be a string");
+    call.fields.push_back(field.get<std::string>());
+  });
 }
+
+// [{"filename": ..., "text": ...}, ...]
+void read_input_extra(const Json& value, LlamaCall& call) {
+  read_each(value, [&](const Json& file) {
+    const std::string* name = text_member(file, "filename");
+    call.infill.files.push_back({name == nullptr ? "tmp" : *name, need_text(file, "text")});
+  });
+}
+
+constexpr Field<LlamaCall> kPromptField[] = {
+    {{"prompt", Shape::kAny,
+      "the text to continue: a string, token ids, a list of both, an object with prompt_string; or a list of these, "
+      "whose "
+      "answers are a list",
+      0, 0, Standing::kRead, kPromptsSchema, true},
+     [](const Json& value, LlamaCall& call) { read_prompts(value, call.prompts); }},
+};
+
+constexpr Field<LlamaCall> kInfillFields[] = {
+    {{"input_prefix", Shape::kText, "the text before the gap", 0, 1 << 30}, set<&LlamaCall::infill, &Infill::prefix>},
+    {{"input_suffix", Shape::kText, "the text after the gap", 0, 1 << 30}, set<&LlamaCall::infill, &Infill::suffix>},
+    {{"prompt", Shape::kText, "appended to input_prefix", 0, 1 << 30},
+     [](const Json& value, LlamaCall& call) { call.infill.prefix += value.get_ref<const std::string&>(); }},
+    {{"input_extra", Shape::kList, "other files as context, each with filename and text", 0, 256, Standing::kRead,
+      R"({"type":"array","items":{"type":"object","required":["text"],"properties":{"filename":{"type":"string"},)"
+      R"("text":{"type":"string"}}}})"},
+     read_input_extra},
+};
 
 constexpr Field<LlamaCall> kLlamaFields[] = {
     model_field<LlamaCall>(),
     one_answer_field<LlamaCall>(),
-    {{"prompt", Shape::kAny, "the text to continue: a string, or token ids", 0, 0, Standing::kRead, kPromptSchema,
-      true},
-     of_request<read_prompt>},
     {{"n_predict", Shape::kInteger,
       "maximum number of tokens of the answer; 0: only prefill the prompt; negative: no limit", -2, kMostMaxTokens},
-     read_n_predict},
-    {{"max_tokens", Shape::kInteger, "the same as n_predict", 1, kMostMaxTokens}, read_n_predict},
+     of_request<set_max_tokens>},
+    {{"max_tokens", Shape::kInteger, "the same as n_predict", -2, kMostMaxTokens}, of_request<set_max_tokens>},
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&LlamaCall::stream>},
     {{"n_probs", Shape::kInteger, "number of most likely alternatives per token", 0, 20},
      [](const Json& value, LlamaCall& call) {
-       if (integer_of(value) > 0) store(value, call.request.options.n_logprobs);
+       call.probabilities = integer_of(value) > 0;
+       if (call.probabilities) store(value, call.request.options.n_logprobs);
      }},
-    ignored_field<LlamaCall>("id_slot", "the server has no slots"),
+    {{"return_tokens", Shape::kBoolean, "return the ids of the answer's tokens"}, set<&LlamaCall::tokens>},
+    {{"response_fields", Shape::kList, "the fields of a whole answer to return, as paths: \"timings/prompt_n\"", 0, 128,
+      Standing::kRead, R"({"type":"array","items":{"type":"string"},"maxItems":128})"},
+     read_response_fields},
+    ignored_field<LlamaCall>("id_slot", "every request may use the cache of all", R"([{"maximum":-1}])"),
     ignored_field<LlamaCall>("n_keep", "see truncate"),
     refused_field<LlamaCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<LlamaCall>("lora", "adapters are not supported"),
+    ignored_field<LlamaCall>("n_discard", "see truncate"),
+    ignored_field<LlamaCall>("n_cache_reuse", "prefixes are reused"),
+    ignored_field<LlamaCall>("n_indent", "see grammar"),
+    refused_field<LlamaCall>("image_data", "only text is supported"),
 };
+
+// The rows of /completion and /infill, and their rules.
+std::vector<FieldRule> llama_rules(std::span<const Field<LlamaCall>> own) {
+  std::vector<FieldRule> rules = rules_of(own);
+  append_rules<LlamaCall>(rules, kLlamaFields);
+  return prompt_rules(std::move(rules));
+}
 
 const char* stop_type(FinishReason reason) {
   switch (reason) {
@@ -62,8 +115,16 @@ const char* stop_type(FinishReason reason) {
 }
 
 // Makes a part of an answer; `stop` is true only in the last one.
-Json llama_part(std::string_view text, bool stop) {
-  return {{"index", 0}, {"content", text}, {"tokens", Json::array()}, {"stop", stop}, {"id_slot", -1}};
+Json llama_part(size_t i, std::string_view text, bool stop) {
+  return {{"index", i}, {"content", text}, {"tokens", Json::array()}, {"stop", stop}, {"id_slot", -1}};
+}
+
+// [[token, bias], ...] of a request as llama.cpp's server prints it; null is a ban.
+Json biases_json(const std::map<TokenId, double>& biases) {
+  Json list = Json::array();
+  for (const auto& [id, bias] : biases)
+    list.push_back({{"token", id}, {"bias", std::isfinite(bias) ? Json(bias) : Json()}});
+  return list;
 }
 
 // Returns -1 for no limit, as llama.cpp does.
@@ -94,6 +155,7 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
           {"dry_allowed_length", sampler.dry_allowed_length},
           {"dry_penalty_last_n", or_none(sampler.dry_window)},
           {"mirostat", 0},
+          {"logit_bias", biases_json(sampler.logit_bias)},
           {"stop", options.stop_strings},
           {"ignore_eos", false},
           {"n_probs", options.n_logprobs.value_or(0)},
@@ -101,38 +163,101 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
           {"stream", stream}};
 }
 
-// Makes the end of an answer. `settings` are those of the request; the seed is replaced by the answer's.
-Json llama_end(const Heard& heard, const std::string& text, Json settings) {
-  const Answer& turn = heard.answers.front();
-  Json json = llama_part(text, true);
+// The optional parts of answers.
+struct LlamaOutput {
+  Json settings;  // generation_settings
+  bool probabilities = false, tokens = false;
+  std::vector<std::string> fields;
+};
+
+// The fields of a whole answer with these paths, each under its path, as llama.cpp's server does.
+Json selected(const Json& json, const std::vector<std::string>& paths) {
+  Json out = Json::object();
+  for (const std::string& path : paths) {
+    const Json* at = &json;
+    for (size_t begin = 0; at != nullptr && begin <= path.size();) {
+      const size_t end = std::min(path.find('/', begin), path.size());
+      at = at->is_object() && at->contains(path.substr(begin, end - begin)) ? &at->at(path.substr(begin, end - begin))
+                                                                            : nullptr;
+      begin = end + 1;
+    }
+    if (at != nullptr) out[path] = *at;
+  }
+  return out;
+}
+
+// The end of answer `i`. text: of a whole answer; else it was sent before.
+Json llama_end(const Heard& heard, size_t i, bool is_whole, const LlamaOutput& output) {
+  const Answer& turn = heard.answers[i];
+  const std::string text = turn.reasoning + turn.content;
+  Json json = llama_part(i, is_whole ? text : "", true);
+  if (output.tokens && is_whole) json["tokens"] = ids_of(turn.logprobs);
   json.update({{"model", heard.model},
                {"tokens_predicted", turn.usage.n_decoded},
                {"tokens_evaluated", turn.usage.n_prompt},
                {"tokens_cached", turn.usage.n_cached},
                {"truncated", turn.left_out.any()},
+               {"has_new_line", text.find('\n') != std::string::npos},
                {"stop_type", stop_type(turn.finish_reason)},
                {"stopping_word", turn.stop_string}});
-  if (!turn.logprobs.empty() && heard.tokenizer != nullptr) {
+  if (output.probabilities && !turn.logprobs.empty() && heard.tokenizer != nullptr) {
     json["completion_probabilities"] = logprobs_json(turn.logprobs, *heard.tokenizer)["content"];
   }
-  settings["seed"] = turn.seed;
-  json["generation_settings"] = std::move(settings);
+  json["generation_settings"] = output.settings;
+  json["generation_settings"]["seed"] = turn.seed;
   json["timings"] = llama_timings(turn);
-  json["ibid"] = ibid_details(turn);
-  return json;
+  json["ibid"] = ibid_details(turn, heard.ignored);
+  return output.fields.empty() || !is_whole ? json : selected(json, output.fields);
 }
 
 class LlamaStream final : public StreamReply {
  public:
-  LlamaStream(http::ExchangePtr exchange, Json settings)
-      : StreamReply(std::move(exchange), 1), settings_(std::move(settings)) {}
+  LlamaStream(http::ExchangePtr exchange, size_t n, LlamaOutput output)
+      : StreamReply(std::move(exchange), n), output_(std::move(output)) {}
 
  private:
-  void said(size_t, std::string_view text) override { emit(llama_part(text, false)); }
-  void finished() override { emit(llama_end(heard_, "", settings_)); }
+  void said(size_t i, std::string_view text) override {
+    Json json = llama_part(i, text, false);
+    const std::vector<TokenLogprobs> tokens = take_logprobs(i);
+    if (output_.tokens) json["tokens"] = ids_of(tokens);
+    emit(json);
+  }
+  void finished() override {
+    for (size_t i = 0; i < heard_.answers.size(); ++i) emit(llama_end(heard_, i, false, output_));
+  }
 
-  const Json settings_;
+  const LlamaOutput output_;
 };
+
+void start_llama(const Site& site, const http::ExchangePtr& exchange, LlamaCall call) {
+  AnswerRequest& request = call.request;
+  if (call.tokens && !request.options.n_logprobs) request.options.n_logprobs = 0;  // they come with the ids
+  const LlamaOutput output{.settings = generation_settings(request, call.stream),
+                           .probabilities = call.probabilities,
+                           .tokens = call.tokens,
+                           .fields = std::move(call.fields)};
+  const size_t n = call.prompts.size();
+  std::shared_ptr<AnswerListener> listener;
+  if (call.stream) {
+    listener = std::make_shared<LlamaStream>(exchange, n, output);
+  } else {
+    listener = std::make_shared<WholeReply>(exchange, n, [output](const Heard& heard) {
+      Json all = Json::array();
+      for (size_t i = 0; i < heard.answers.size(); ++i) all.push_back(llama_end(heard, i, true, output));
+      return all.size() == 1 ? all[0] : all;
+    });
+  }
+  start_prompts(*site.backend, request, std::move(call.prompts), std::move(listener), exchange->gone());
+}
+
+LlamaCall read_llama(const Site& site, const http::Request& source, std::span<const Field<LlamaCall>> own) {
+  LlamaCall call;
+  const Json body = begin_request(site, source, llama_rules(own), call.request);
+  read_fields(body, own, call);
+  read_fields<LlamaCall>(body, kLlamaFields, call);
+  read_answer_fields(body, call.request, false);
+  return call;
+}
 
 // A request of /tokenize or /detokenize.
 struct TokenCall {
@@ -200,6 +325,8 @@ void start_tokens(const Site& site, const http::ExchangePtr& exchange, std::span
   ModelCall model{.cache_namespace = read_namespace(site, source, body), .n_bytes = source.body.size()};
   TokenCall call;
   read_fields(body, fields, call);
+  IgnoredParts ignored;  // the answer has no place for them
+  find_model(site, call.model, ignored);
   model.model = call.model;
   const auto then = [exchange, call = std::move(call), use](const Result<std::shared_ptr<const Tokenizer>>& loaded) {
     answer_or_refuse(*exchange, [&] {
@@ -212,26 +339,19 @@ void start_tokens(const Site& site, const http::ExchangePtr& exchange, std::span
 
 }  // namespace
 
-std::vector<FieldRule> llama_completion_rules() { return prompt_rules(rules_of<LlamaCall>(kLlamaFields)); }
+std::vector<FieldRule> llama_completion_rules() { return llama_rules(kPromptField); }
+std::vector<FieldRule> infill_rules() { return llama_rules(kInfillFields); }
 std::vector<FieldRule> tokenize_rules() { return rules_of<TokenCall>(kTokenizeFields); }
 std::vector<FieldRule> detokenize_rules() { return rules_of<TokenCall>(kDetokenizeFields); }
 
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange) {
-  LlamaCall call;
-  const Json body = begin_request(site, exchange->request(), call.request);
-  read_fields<LlamaCall>(body, kLlamaFields, call);
-  read_answer_fields(body, call.request, false);
-  Json settings = generation_settings(call.request, call.stream);
-  std::shared_ptr<AnswerListener> listener;
-  if (call.stream) {
-    listener = std::make_shared<LlamaStream>(exchange, std::move(settings));
-  } else {
-    listener = std::make_shared<WholeReply>(exchange, 1, [settings = std::move(settings)](const Heard& heard) {
-      const Answer& answer = heard.answers.front();
-      return llama_end(heard, answer.reasoning + answer.content, settings);
-    });
-  }
-  site.backend->start(std::move(call.request), std::move(listener), exchange->gone());
+  start_llama(site, exchange, read_llama(site, exchange->request(), kPromptField));
+}
+
+void post_infill(const Site& site, const http::ExchangePtr& exchange) {
+  LlamaCall call = read_llama(site, exchange->request(), kInfillFields);
+  call.prompts.emplace_back(std::move(call.infill));
+  start_llama(site, exchange, std::move(call));
 }
 
 void post_tokenize(const Site& site, const http::ExchangePtr& exchange) {
@@ -263,11 +383,44 @@ void get_props(const Site& site, const http::ExchangePtr& exchange) {
   settings["n_ctx"] = card.max_seq_len;
   settings["params"] = std::move(params);
   respond_json(*exchange, {{"default_generation_settings", std::move(settings)},
-                           {"total_slots", 1},
+                           {"total_slots", site.n_parallel},
                            {"model_alias", card.name},
+                           {"model_path", card.path},
                            {"chat_template", card.chat_template},
                            {"modalities", {{"vision", false}, {"audio", false}}},
                            {"build_info", "ibid " + site.version}});
+}
+
+// Requests share all memory, so a slot is only a place among the answers that are computed at a time.
+void get_slots(const Site& site, const http::ExchangePtr& exchange) {
+  const std::vector<ModelCard> cards = site.backend->models();
+  const ModelCard card = cards.empty() ? ModelCard() : cards.front();
+  const size_t n_busy = std::min(site.backend->n_running(), site.n_parallel);
+  if (n_busy == site.n_parallel && !http::query_values(exchange->request().query, "fail_on_no_slot").empty()) {
+    throw Fault{.status = 503, .message = "no slot is free", .code = "server_busy"};
+  }
+  const Json settings = generation_settings({.options = site.backend->default_options(card.name)}, true);
+  Json slots = Json::array();
+  for (size_t i = 0; i < site.n_parallel; ++i) {
+    slots.push_back({{"id", i},
+                     {"n_ctx", card.max_seq_len},
+                     {"speculative", true},
+                     {"is_processing", i < n_busy},
+                     {"params", settings}});
+  }
+  respond_json(*exchange, slots);
+}
+
+void get_lora_adapters(const Site&, const http::ExchangePtr& exchange) { respond_json(*exchange, Json::array()); }
+
+void refuse_lora(const Site&, const http::ExchangePtr&) {
+  throw Fault{.status = 501, .message = "LoRA adapters are not supported", .code = "not_supported"};
+}
+
+void refuse_rerank(const Site&, const http::ExchangePtr&) {
+  throw Fault{.status = 501,
+              .message = "reranking is not supported; /v1/embeddings returns vectors of texts",
+              .code = "not_supported"};
 }
 
 }  // namespace ibid::serve

@@ -3,8 +3,10 @@
 //
 // Sampling options are in "options", with the names of sampler_fields.cc. Options for the machine's memory (num_ctx,
 // num_gpu ...) are ignored, because the server sets them once for all requests.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -24,12 +26,17 @@ namespace ibid::serve {
 
 namespace {
 
+// The version of Ollama whose protocol is spoken here: log-probabilities came with it. Clients refuse versions below
+// the one that they need (GitHub Copilot: 0.6.4).
+constexpr const char* kOllamaVersion = "0.12.11";
+
 struct OllamaCall {
   AnswerRequest request;
   bool stream = true;
   bool raw = false;         // /api/generate: the prompt is not rendered by the template
   std::string prompt = {};  // of /api/generate
   std::string system = {};  // of /api/generate
+  std::string suffix = {};  // generate
   std::optional<size_t> top_logprobs = {};
 };
 
@@ -50,7 +57,7 @@ void read_ollama_messages(const Json& value, OllamaCall& call) {
     if (const Json* name = member(message, "tool_name")) message["name"] = *name;
     if (member(message, "content") == nullptr) message["content"] = "";
   }
-  read_chat_messages(list, call.request.messages);
+  read_chat_messages(list, {"messages", call.request.ignored}, call.request.messages);
 }
 
 void read_ollama_format(const Json& value, OllamaCall& call) {
@@ -63,7 +70,7 @@ void read_ollama_format(const Json& value, OllamaCall& call) {
 void read_think(const Json& value, OllamaCall& call) {
   if (value.is_boolean()) return set_thinking(call.request, value.get<bool>());
   if (value.is_string()) return read_effort(value, call.request);
-  throw wrong_type("must be true, false, \"low\", \"medium\" or \"high\"");
+  throw wrong_type("must be true, false, \"low\", \"medium\", \"high\" or \"max\"");
 }
 
 // Reads num_predict. -1 (no end), -2 (until the context is full) and 0 set no limit, so only the context limits the
@@ -73,10 +80,7 @@ void read_num_predict(const Json& value, AnswerRequest& request) {
   request.options.max_tokens = n < 0 ? 0 : static_cast<size_t>(n);
 }
 
-void read_images(const Json& value, OllamaCall&) {
-  if (value.is_array() && value.empty()) return;
-  throw Fault{.message = "only text is supported", .code = "unsupported_content"};
-}
+constexpr std::string_view kOfServer = "the server decides it for all requests";
 
 constexpr Field<AnswerRequest> kOptionFields[] = {
     {{"num_predict", Shape::kInteger,
@@ -84,19 +88,25 @@ constexpr Field<AnswerRequest> kOptionFields[] = {
      read_num_predict},
     ignored_field<AnswerRequest>("num_ctx", "the server sets the context size"),
     ignored_field<AnswerRequest>("num_keep", "see truncate"),
-    ignored_field<AnswerRequest>("num_batch", ""),
-    ignored_field<AnswerRequest>("num_gpu", ""),
-    ignored_field<AnswerRequest>("num_thread", ""),
-    ignored_field<AnswerRequest>("main_gpu", ""),
-    ignored_field<AnswerRequest>("use_mmap", ""),
-    ignored_field<AnswerRequest>("penalize_newline", ""),
-    refused_field<AnswerRequest>("tfs_z", "this sampler is not supported"),
+    ignored_field<AnswerRequest>("num_batch", kOfServer),
+    ignored_field<AnswerRequest>("num_gpu", kOfServer),
+    ignored_field<AnswerRequest>("num_thread", kOfServer),
+    ignored_field<AnswerRequest>("main_gpu", kOfServer),
+    ignored_field<AnswerRequest>("low_vram", kOfServer),
+    ignored_field<AnswerRequest>("f16_kv", kOfServer),
+    ignored_field<AnswerRequest>("vocab_only", kOfServer),
+    ignored_field<AnswerRequest>("use_mmap", kOfServer),
+    ignored_field<AnswerRequest>("use_mlock", kOfServer),
+    ignored_field<AnswerRequest>("numa", kOfServer),
+    ignored_field<AnswerRequest>("penalize_newline", "penalties treat all tokens the same"),
 };
 
 void read_ollama_options(const Json& value, OllamaCall& call) {
   note_chosen_length(value, call.request);
   read_fields(value, sampler_fields(), call.request, ".");
   read_fields<AnswerRequest>(value, kOptionFields, call.request, ".");
+  static const std::vector<FieldRule> kRules = ollama_option_rules();
+  note_ignored(value, kRules, call.request.ignored, "options.");
 }
 
 constexpr Field<OllamaCall> kOllamaFields[] = {
@@ -108,7 +118,7 @@ constexpr Field<OllamaCall> kOllamaFields[] = {
      read_ollama_format},
     {{"options", Shape::kObject, "sampling parameters, num_predict, stop"}, read_ollama_options},
     {{"think", Shape::kAny, "whether, or how much, the model thinks before it answers: passed to the template", 0, 0,
-      Standing::kRead, R"({"enum":[true,false,"low","medium","high"]})"},
+      Standing::kRead, R"({"enum":[true,false,"low","medium","high","max"]})", false, R"([""])"},
      read_think},
     {{"keep_alive", Shape::kAny,
       "how long the model stays loaded after the answer: seconds, or \"5m\"; 0: unload at once; negative: forever", 0,
@@ -134,11 +144,24 @@ constexpr Field<OllamaCall> kOllamaGenerateFields[] = {
     {{"prompt", Shape::kText, "the user's message; empty: only load the model", 0, 1 << 30}, set<&OllamaCall::prompt>},
     {{"system", Shape::kText, "the system message", 0, 1 << 30}, set<&OllamaCall::system>},
     {{"raw", Shape::kBoolean, "use the prompt as it is, without a template"}, set<&OllamaCall::raw>},
-    {{"images", Shape::kAny, "only text is supported", 0, 0, Standing::kRefused}, read_images},
+    refused_field<OllamaCall>("images", "only text is supported"),
     refused_field<OllamaCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<OllamaCall>("template", "the model's own template is always used"),
-    refused_field<OllamaCall>("suffix", "text that follows the answer"),
+    {{"suffix", Shape::kText,
+      "text that follows the answer: for models whose vocabulary has tokens for it (fill in the middle)", 0, 1 << 30},
+     set<&OllamaCall::suffix>},
     refused_field<OllamaCall>("context", "see /api/chat: messages"),
+    ignored_field<OllamaCall>("width", "no images are made"),
+    ignored_field<OllamaCall>("height", "no images are made"),
+    ignored_field<OllamaCall>("steps", "no images are made"),
+};
+
+constexpr Field<OllamaCall> kOllamaPullFields[] = {
+    {{"model", Shape::kText, "a model name listed by /api/tags", 0, 512},
+     set<&OllamaCall::request, &AnswerRequest::model>},
+    {{"name", Shape::kText, "the same, an older name", 0, 512}, set<&OllamaCall::prompt>},
+    {{"stream", Shape::kBoolean, "stream the progress as lines of JSON; default true"}, set<&OllamaCall::stream>},
+    ignored_field<OllamaCall>("insecure", "nothing is fetched"),
 };
 
 constexpr Field<OllamaCall> kOllamaShowFields[] = {
@@ -146,10 +169,16 @@ constexpr Field<OllamaCall> kOllamaShowFields[] = {
      set<&OllamaCall::request, &AnswerRequest::model>},
 };
 
+std::vector<FieldRule> ollama_rules(std::span<const Field<OllamaCall>> own) {
+  std::vector<FieldRule> rules = rules_of(own);
+  append_rules<OllamaCall>(rules, kOllamaFields);
+  return message_rules(std::move(rules));
+}
+
 OllamaCall read_ollama(const Site& site, const http::Request& source, std::span<const Field<OllamaCall>> own) {
   OllamaCall call;
   AnswerRequest& request = call.request;
-  Json body = begin_request(site, source, request);
+  Json body = begin_request(site, source, ollama_rules(own), request);
   read_fields<OllamaCall>(body, kOllamaFields, call);
   read_fields(body, own, call);
   body.erase("logprobs");
@@ -193,13 +222,13 @@ void add_ollama_calls(Json& json, const Answer& answer) {
   }
 }
 
-void add_ollama_end(Json& json, const Answer& answer, const Tokenizer* tokenizer) {
-  const Turn& turn = answer;
+void add_ollama_end(Json& json, const Answer& turn, const Heard& heard) {
+  const Tokenizer* tokenizer = heard.tokenizer.get();
   if (!turn.logprobs.empty() && tokenizer != nullptr) {
     json["logprobs"] = logprobs_json(turn.logprobs, *tokenizer)["content"];
   }
   json.update({{"done", true},
-               {"done_reason", is_cut(answer) ? "length" : "stop"},
+               {"done_reason", is_cut(turn) ? "length" : "stop"},
                {"total_duration", ns_of(turn.timings.total_ms)},
                {"load_duration", 0},
                {"prompt_eval_count", turn.usage.n_prompt},
@@ -207,7 +236,7 @@ void add_ollama_end(Json& json, const Answer& answer, const Tokenizer* tokenizer
                {"prompt_eval_duration", ns_of(turn.timings.prefill_ms)},
                {"eval_count", turn.usage.n_decoded},
                {"eval_duration", ns_of(turn.timings.decode_ms + turn.timings.sample_ms)},
-               {"ibid", ibid_details(answer)}});
+               {"ibid", ibid_details(turn, heard.ignored)}});
 }
 
 class OllamaStream final : public StreamReply {
@@ -227,7 +256,7 @@ class OllamaStream final : public StreamReply {
   }
   void finished() override {
     Json json = ollama_part(form_, heard_.model);
-    add_ollama_end(json, heard_.answers.front(), heard_.tokenizer.get());
+    add_ollama_end(json, heard_.answers.front(), heard_);
     emit(json);
   }
 
@@ -269,7 +298,7 @@ void start_ollama(OllamaForm form, OllamaCall call, const http::ExchangePtr& exc
       const Answer& answer = heard.answers.front();
       Json json = ollama_part(form, heard.model, answer.content, answer.reasoning);
       if (form.is_chat) add_ollama_calls(json, answer);
-      add_ollama_end(json, answer, heard.tokenizer.get());
+      add_ollama_end(json, answer, heard);
       return json;
     });
   }
@@ -322,6 +351,12 @@ Json listed_model(const Site& site, const ModelCard& card) {
           {"size", card.file_bytes}, {"digest", ""},       {"details", model_details(site.backend->header(card.name))}};
 }
 
+// A guess for models that are not loaded: the template names reasoning, or the switch for it.
+bool shows_thinking(const std::string& chat_template) {
+  return std::ranges::any_of(std::initializer_list<std::string_view>{"<think>", "enable_thinking", "reasoning_content"},
+                             [&](std::string_view word) { return chat_template.find(word) != std::string::npos; });
+}
+
 Json shown_model(const Site& site, const ModelCard& card) {
   const ModelHeader header = site.backend->header(card.name);
   const std::string& chat_template = card.is_loaded ? card.chat_template : header.chat_template;
@@ -329,6 +364,9 @@ Json shown_model(const Site& site, const ModelCard& card) {
   if (card.answers) capabilities.push_back("completion");
   if (card.embedding_dim > 0) capabilities.push_back("embedding");
   if (chat_template.find("tools") != std::string::npos) capabilities.push_back("tools");
+  const bool thinks = card.is_loaded ? card.thinks : shows_thinking(chat_template);
+  if (thinks) capabilities.push_back("thinking");
+  if (card.infills) capabilities.push_back("insert");
   return {{"modelfile", ""},
           {"parameters", ""},
           {"template", chat_template},
@@ -338,17 +376,12 @@ Json shown_model(const Site& site, const ModelCard& card) {
           {"modified_at", modified_at(card)}};
 }
 
-std::vector<FieldRule> ollama_rules(std::span<const Field<OllamaCall>> own) {
-  std::vector<FieldRule> rules = rules_of(own);
-  append_rules<OllamaCall>(rules, kOllamaFields);
-  return message_rules(std::move(rules));
-}
-
 }  // namespace
 
 std::vector<FieldRule> ollama_chat_rules() { return ollama_rules(kOllamaChatFields); }
 std::vector<FieldRule> ollama_generate_rules() { return ollama_rules(kOllamaGenerateFields); }
 std::vector<FieldRule> ollama_show_rules() { return rules_of<OllamaCall>(kOllamaShowFields); }
+std::vector<FieldRule> ollama_pull_rules() { return rules_of<OllamaCall>(kOllamaPullFields); }
 std::vector<FieldRule> ollama_option_rules() {
   std::vector<FieldRule> rules = rules_of(sampler_fields());
   append_rules<AnswerRequest>(rules, kOptionFields);
@@ -357,6 +390,7 @@ std::vector<FieldRule> ollama_option_rules() {
 
 void post_ollama_chat(const Site& site, const http::ExchangePtr& exchange) {
   OllamaCall call = read_ollama(site, exchange->request(), kOllamaChatFields);
+  drop_client_lines(site, call.request);
   if (!call.request.messages.empty()) read_ending(call.request);
   start_ollama({.is_chat = true, .site = site}, std::move(call), exchange);
 }
@@ -364,12 +398,15 @@ void post_ollama_chat(const Site& site, const http::ExchangePtr& exchange) {
 void post_ollama_generate(const Site& site, const http::ExchangePtr& exchange) {
   OllamaCall call = read_ollama(site, exchange->request(), kOllamaGenerateFields);
   AnswerRequest& request = call.request;
-  if (call.raw && !call.prompt.empty()) {
+  if (!call.suffix.empty()) {
+    request.prompt = Infill{.prefix = std::move(call.prompt), .suffix = std::move(call.suffix)};
+  } else if (call.raw && !call.prompt.empty()) {
     request.prompt = call.prompt;
   } else if (!call.prompt.empty()) {
     if (!call.system.empty()) request.messages.push_back(make_message(Role::kSystem, call.system));
     request.messages.push_back(make_message(Role::kUser, call.prompt));
   }
+  drop_client_lines(site, request);
   start_ollama({.is_chat = false, .site = site}, std::move(call), exchange);
 }
 
@@ -379,6 +416,7 @@ void post_ollama_show(const Site& site, const http::ExchangePtr& exchange) {
   if (!body.contains("model") && body.contains("name")) body["model"] = body["name"];
   OllamaCall call;
   read_fields<OllamaCall>(body, kOllamaShowFields, call);
+  find_model(site, call.request.model, call.request.ignored);
   const Result<std::string> wanted = site.backend->resolve(call.request.model);
   for (const ModelCard& card : site.backend->models()) {
     if (wanted.ok() && card.name == *wanted) return respond_json(*exchange, shown_model(site, card));
@@ -404,8 +442,30 @@ void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange) {
   respond_json(*exchange, {{"models", std::move(models)}});
 }
 
-void get_ollama_version(const Site& site, const http::ExchangePtr& exchange) {
-  respond_json(*exchange, {{"version", site.version}});
+// Clients pull a model before they use it: one that is served is there.
+void post_ollama_pull(const Site& site, const http::ExchangePtr& exchange) {
+  OllamaCall call;
+  const Json body = parse_body(exchange->request().body);
+  read_fields<OllamaCall>(body, kOllamaPullFields, call);
+  const Result<std::string> name = site.backend->resolve(call.request.model.empty() ? call.prompt : call.request.model);
+  if (!name.ok()) return refuse_ollama_change(site, exchange);
+  if (!call.stream) return respond_json(*exchange, {{"status", "success"}});
+  exchange->begin_stream(200, "application/x-ndjson");
+  (void)exchange->send("{\"status\":\"pulling manifest\"}\n{\"status\":\"success\"}\n");
+  exchange->end_stream();
+}
+
+void refuse_ollama_change(const Site&, const http::ExchangePtr&) {
+  throw Fault{.status = 501,
+              .message =
+                  "is not supported: the models are files of the server, which `ibid pull` fetches and the "
+                  "command line of `ibid serve` names",
+              .param = "model",
+              .code = "not_supported"};
+}
+
+void get_ollama_version(const Site&, const http::ExchangePtr& exchange) {
+  respond_json(*exchange, {{"version", kOllamaVersion}});
 }
 
 }  // namespace ibid::serve

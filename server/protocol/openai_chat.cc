@@ -8,6 +8,7 @@
 #include "server/protocol/answer_fields.h"
 #include "server/protocol/chat_messages.h"
 #include "server/protocol/handlers.h"
+#include "server/protocol/prompts.h"
 #include "server/protocol/reply.h"
 #include "templates/message.h"
 
@@ -16,8 +17,12 @@ namespace ibid::serve {
 namespace {
 
 void read_stream_options(const Json& value, ChatCall& call) {
-  static constexpr Field<ChatCall> kOptions[] = {{{"include_usage", Shape::kBoolean}, set<&ChatCall::include_usage>}};
+  static constexpr Field<ChatCall> kOptions[] = {
+      {{"include_usage", Shape::kBoolean}, set<&ChatCall::output, &ChatOutput::include_usage>},
+      {{"continuous_usage_stats", Shape::kBoolean}, set<&ChatCall::output, &ChatOutput::continuous_usage>},
+      ignored_field<ChatCall>("include_obfuscation", "chunks have no padding")};
   read_fields<ChatCall>(value, kOptions, call, ".");
+  note_ignored(value, rules_of<ChatCall>(kOptions), call.request.ignored, "stream_options.");
 }
 
 void read_modalities(const Json& value, ChatCall&) {
@@ -34,18 +39,26 @@ constexpr Field<ChatCall> kChatFields[] = {
     model_field<ChatCall>(),
     {{"messages", Shape::kList, "the whole conversation; its last message is answered", 1, kMaxMessages,
       Standing::kRead, kMessagesSchema, true},
-     [](const Json& value, ChatCall& call) { read_chat_messages(value, call.request.messages); }},
+     [](const Json& value, ChatCall& call) {
+       read_chat_messages(value, {"messages", call.request.ignored}, call.request.messages);
+     }},
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&ChatCall::stream>},
-    {{"stream_options", Shape::kObject, "include_usage: send a last chunk with the usage", 0, 0, Standing::kRead,
-      R"({"type":"object","properties":{"include_usage":{"type":"boolean"}}})"},
+    {{"stream_options", Shape::kObject,
+      "include_usage: send a last chunk with the usage; continuous_usage_stats: the usage so far in each chunk", 0, 0,
+      Standing::kRead, kStreamOptionsSchema},
      read_stream_options},
     {{"max_tokens", Shape::kInteger,
-      "maximum number of tokens of an answer; default: as many as the context has room for", 1, kMostMaxTokens},
+      "maximum number of tokens of an answer; default and -1: as many as the context has room for; 0: only prefill", -1,
+      kMostMaxTokens},
      of_request<set_max_tokens>},
-    {{"max_completion_tokens", Shape::kInteger, "the same as max_tokens, and takes precedence", 1, kMostMaxTokens},
+    {{"max_completion_tokens", Shape::kInteger, "the same as max_tokens, and takes precedence", -1, kMostMaxTokens},
      of_request<set_max_tokens>},
-    {{"logprobs", Shape::kBoolean, "return the log-probability of each token of the answer"}, set<&ChatCall::logprobs>},
-    {{"top_logprobs", Shape::kInteger, "number of most likely alternatives per token; needs logprobs", 0, 20},
+    {{"n_predict", Shape::kInteger, "the same as max_tokens, and takes precedence", -1, kMostMaxTokens},
+     of_request<set_max_tokens>},
+    {{"logprobs", Shape::kBoolean, "return the log-probability of each token of the answer"},
+     set<&ChatCall::output, &ChatOutput::logprobs>},
+    {{"top_logprobs", Shape::kInteger, "number of most likely alternatives per token; needs logprobs", 0, 20,
+      Standing::kRead, "", false, "[0]"},
      set<&ChatCall::top_logprobs>},
     {{"continue_final_message", Shape::kBoolean,
       "whether the last message, the assistant's, is continued; default: true if it is the assistant's. The answer has "
@@ -57,35 +70,51 @@ constexpr Field<ChatCall> kChatFields[] = {
      set<&ChatCall::add_generation_prompt>},
     prompt_logprobs_field<ChatCall>(),
     {{"return_progress", Shape::kBoolean, "send chunks with prompt_progress during prefill; needs stream"},
-     set<&ChatCall::return_progress>},
+     set<&ChatCall::output, &ChatOutput::return_progress>},
+    {{"return_token_ids", Shape::kBoolean,
+      "return prompt_token_ids, and token_ids of each choice; in streams those of the prompt come in the last chunk"},
+     set<&ChatCall::output, &ChatOutput::token_ids>},
     {{"modalities", Shape::kList, "text", 1, 8, Standing::kRead,
       R"({"type":"array","items":{"const":"text"},"minItems":1,"maxItems":8})"},
      read_modalities},
     refused_field<ChatCall>("audio", "only text output is supported"),
-    {{"web_search_options", Shape::kAny, "the server does not search the web", 0, 0, Standing::kRefused},
-     [](const Json&, ChatCall&) { throw Fault{.message = "is not supported", .code = "unsupported_parameter"}; }},
+    {{"web_search_options", Shape::kAny, "the server does not search the web", 0, 0, Standing::kIgnored}},
     ignored_field<ChatCall>("prediction", "drafts come from the conversation"),
     ignored_field<ChatCall>("store", "see /v1/responses"),
-    ignored_field<ChatCall>("verbosity", ""),
+    ignored_field<ChatCall>("verbosity", "ask for it in a message"),
+    refused_field<ChatCall>("echo", "see /v1/completions"),
 };
 
-// The fields by which a client identifies a completion.
+// The fields that every chunk or whole answer has.
 struct ChatNames {
   std::string id;
   int64_t created = 0;
+  std::string fingerprint;
+
+  Json json(const char* object, const std::string& model, Json choices) const {
+    return {{"id", id},
+            {"object", object},
+            {"created", created},
+            {"model", model},
+            {"system_fingerprint", fingerprint},
+            {"choices", std::move(choices)}};
+  }
 };
 
-Json chat_choice(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
+Json chat_choice(size_t i, const Heard& heard, const ChatOutput& output) {
+  const Answer& answer = heard.answers[i];
   const bool only_calls = answer.content.empty() && !answer.tool_calls.empty();
   Json message = {{"role", "assistant"}, {"content", only_calls ? Json() : Json(answer.content)}, {"refusal", Json()}};
   if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
   for (const ToolCall& call : answer.tool_calls) {
     message["tool_calls"].push_back(tool_call_json(call.id, call.name, call.arguments));
   }
-  return {{"index", i},
-          {"message", std::move(message)},
-          {"logprobs", logprobs_of(answer.logprobs, tokenizer)},
-          {"finish_reason", openai_finish_reason(answer)}};
+  Json choice = {{"index", i},
+                 {"message", std::move(message)},
+                 {"logprobs", output.logprobs ? logprobs_of(answer.logprobs, heard.tokenizer.get()) : Json()},
+                 {"finish_reason", openai_finish_reason(answer)}};
+  if (output.token_ids) choice["token_ids"] = ids_of(answer.logprobs);
+  return choice;
 }
 
 // Writes an answer as chunks. The first chunk of each choice has the role, the last the finish_reason; with
@@ -95,16 +124,15 @@ Json chat_choice(size_t i, const Answer& answer, const Tokenizer* tokenizer) {
 class ChatStream final : public StreamReply {
  public:
   ChatStream(http::ExchangePtr exchange, const Site& site, ChatNames names, const ChatCall& call)
-      : StreamReply(std::move(exchange), call.request.n),
+      : StreamReply(std::move(exchange), call.request.n_answers()),
         clock_(site.clock),
         names_(std::move(names)),
-        include_usage_(call.include_usage),
-        return_progress_(call.return_progress),
+        output_(call.output),
         begin_ns_(clock_.steady_ns()) {}
 
   void prefill(size_t n_done, size_t n_total) override {
     if (!n_reused_) n_reused_ = n_done;
-    if (!return_progress_) return;
+    if (!output_.return_progress) return;
     Json json = chunk();
     json["prompt_progress"] = {{"total", n_total},
                                {"cache", *n_reused_},
@@ -115,7 +143,7 @@ class ChatStream final : public StreamReply {
 
  private:
   void opened() override {
-    for (size_t i = 0; i < heard_.answers.size(); ++i) emit_delta(i, {{"role", "assistant"}, {"content", ""}});
+    for (size_t i = 0; i < heard_.answers.size(); ++i) emit_delta(i, {{"role", "assistant"}, {"content", Json()}});
   }
   void said(size_t i, std::string_view text) override { emit_delta(i, {{"content", text}}); }
   void thought(size_t i, std::string_view text) override { emit_delta(i, {{"reasoning_content", text}}); }
@@ -127,15 +155,18 @@ class ChatStream final : public StreamReply {
     emit_call(i, {{"index", call}, {"function", {{"arguments", part}}}});
   }
   void answered(size_t i, const Answer& answer) override {
+    const std::vector<TokenLogprobs> tokens = take_last_logprobs(i, answer);
+    n_completion_ += tokens.size();
     Json json = chunk();
-    json["choices"].push_back(choice(i, Json::object(), take_last_logprobs(i, answer), openai_finish_reason(answer)));
+    json["choices"].push_back(choice(i, Json::object(), tokens, openai_finish_reason(answer)));
     // The timings are in the last chunk of the answer, as in llama.cpp.
     json["timings"] = llama_timings(answer);
-    json["ibid"] = ibid_details(answer);
+    json["ibid"] = ibid_details(answer, heard_.ignored);
+    if (output_.token_ids) json["prompt_token_ids"] = heard_.prompt_ids.front();
     emit(json);
   }
   void finished() override {
-    if (include_usage_) {
+    if (output_.include_usage) {
       Json json = chunk();
       add_costs(json, heard_);
       emit(json);
@@ -144,32 +175,37 @@ class ChatStream final : public StreamReply {
   }
 
   Json chunk() const {
-    Json json = {{"id", names_.id},
-                 {"object", "chat.completion.chunk"},
-                 {"created", names_.created},
-                 {"model", heard_.model},
-                 {"choices", Json::array()}};
-    if (include_usage_) json["usage"] = Json();
+    Json json = names_.json("chat.completion.chunk", heard_.model, Json::array());
+    if (output_.include_usage) json["usage"] = Json();
+    if (output_.continuous_usage) {
+      json["usage"] =
+          openai_usage({.n_prompt = heard_.n_prompt, .n_cached = n_reused_.value_or(0), .n_completion = n_completion_});
+    }
     return json;
   }
   Json choice(size_t i, Json delta, const std::vector<TokenLogprobs>& tokens, Json reason) const {
-    return {{"index", i},
-            {"delta", std::move(delta)},
-            {"logprobs", logprobs_of(tokens, heard_.tokenizer.get())},
-            {"finish_reason", std::move(reason)}};
+    Json json = {{"index", i},
+                 {"delta", std::move(delta)},
+                 {"logprobs", output_.logprobs ? logprobs_of(tokens, heard_.tokenizer.get()) : Json()},
+                 {"finish_reason", std::move(reason)}};
+    if (output_.token_ids) json["token_ids"] = ids_of(tokens);
+    return json;
   }
   void emit_delta(size_t i, Json delta) {
+    const std::vector<TokenLogprobs> tokens = take_logprobs(i);
+    n_completion_ += tokens.size();
     Json json = chunk();
-    json["choices"].push_back(choice(i, std::move(delta), take_logprobs(i), Json()));
+    json["choices"].push_back(choice(i, std::move(delta), tokens, Json()));
     emit(json);
   }
   void emit_call(size_t i, Json call) { emit_delta(i, {{"tool_calls", Json::array({std::move(call)})}}); }
 
   Clock& clock_;
   const ChatNames names_;
-  const bool include_usage_, return_progress_;
+  const ChatOutput output_;
   const int64_t begin_ns_;
   std::optional<size_t> n_reused_;  // cached tokens of the prompt; set by the first progress report
+  size_t n_completion_ = 0;         // tokens of all answers so far, if they are counted
 };
 
 }  // namespace
@@ -207,40 +243,47 @@ ChatCall read_chat(const Site& site, const http::Request& source, bool is_answer
 
 ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body, bool is_answered) {
   ChatCall call;
-  begin_parsed(site, source, body, call.request);
+  static const std::vector<FieldRule> kRules = chat_rules();
+  begin_parsed(site, source, body, kRules, call.request);
   read_fields<ChatCall>(body, kChatFields, call);
   read_answer_fields(body, call.request, true);
-  if (call.top_logprobs && !call.logprobs) {
+  ChatOutput& output = call.output;
+  if (call.top_logprobs && !output.logprobs) {
     throw Fault{.message = "needs logprobs to be true", .param = "top_logprobs"};
   }
-  if (call.logprobs) call.request.options.n_logprobs = call.top_logprobs.value_or(0);
+  // Log-probabilities come with the ids of their tokens.
+  const bool needs_ids = output.logprobs || output.token_ids || output.continuous_usage;
+  if (needs_ids) call.request.options.n_logprobs = call.top_logprobs.value_or(0);
+  call.request.returns_prompt_ids = output.token_ids;
   score_prompt(call.prompt_logprobs, call.stream, call.request);
+  drop_client_lines(site, call.request);
   read_chat_ending(call, is_answered);
   return call;
 }
 
 std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,
                                                    const ChatCall& call) {
-  const ChatNames names{site.new_id("chatcmpl-"), site.now_s()};
+  const ChatNames names{site.new_id("chatcmpl-"), site.now_s(), site.fingerprint()};
   if (call.stream) return std::make_shared<ChatStream>(exchange, site, names, call);
-  const std::optional<size_t> prompt_logprobs = call.prompt_logprobs;
-  return std::make_shared<WholeReply>(exchange, call.request.n, [names, prompt_logprobs](const Heard& heard) {
+  const auto whole = [names, output = call.output, prompt_logprobs = call.prompt_logprobs](const Heard& heard) {
     Json choices = Json::array();
-    for (size_t i = 0; i < heard.answers.size(); ++i) {
-      choices.push_back(chat_choice(i, heard.answers[i], heard.tokenizer.get()));
-    }
-    Json json = {{"id", names.id},
-                 {"object", "chat.completion"},
-                 {"created", names.created},
-                 {"model", heard.model},
-                 {"choices", std::move(choices)}};
+    for (size_t i = 0; i < heard.answers.size(); ++i) choices.push_back(chat_choice(i, heard, output));
+    Json json = names.json("chat.completion", heard.model, std::move(choices));
+    if (output.token_ids) json["prompt_token_ids"] = heard.prompt_ids.front();
     if (prompt_logprobs) {
       const Tokenizer* tokenizer = heard.tokenizer.get();
       json["prompt_logprobs"] = prompt_logprobs_json(heard.prompt_scores[0].get(), *prompt_logprobs, tokenizer);
     }
     add_costs(json, heard);
     return json;
-  });
+  };
+  return std::make_shared<WholeReply>(exchange, call.request.n_answers(), whole);
+}
+
+void post_chat_input_tokens(const Site& site, const http::ExchangePtr& exchange) {
+  check_text_body(exchange->request());
+  ChatCall call = read_chat(site, exchange->request());
+  site.backend->count_prompt(std::move(call.request), respond_input_tokens(exchange), exchange->gone());
 }
 
 void post_chat_completions(const Site& site, const http::ExchangePtr& exchange) {

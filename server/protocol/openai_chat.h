@@ -12,12 +12,19 @@
 
 namespace ibid::serve {
 
+// The optional parts of answers.
+struct ChatOutput {
+  bool include_usage = false;     // a last chunk with the usage
+  bool continuous_usage = false;  // the usage so far in each chunk
+  bool return_progress = false;   // chunks during prefill
+  bool logprobs = false;
+  bool token_ids = false;  // of the prompt and of each answer
+};
+
 struct ChatCall {
   AnswerRequest request;
   bool stream = false;
-  bool include_usage = false;    // adds a chunk with the usage
-  bool return_progress = false;  // sends chunks during prefill
-  bool logprobs = false;
+  ChatOutput output = {};
   std::optional<size_t> top_logprobs = {};
   std::optional<size_t> prompt_logprobs = {};
   // vLLM's fields; unset: an assistant's message at the end is continued.

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/checked.h"
@@ -26,9 +25,21 @@ struct CompletionCall {
   std::vector<Prompt> prompts = {};  // request.n answers each
   bool stream = false;
   bool include_usage = false;
+  bool continuous_usage = false;
+  bool logprobs = false;
+  bool token_ids = false;
+  std::string suffix = {};
   bool echo = false;  // the response repeats the prompt before the answer
   std::optional<size_t> prompt_logprobs = {};
 };
+
+void read_stream_options(const Json& value, CompletionCall& call) {
+  static constexpr Field<CompletionCall> kOptions[] = {
+      {{"include_usage", Shape::kBoolean}, set<&CompletionCall::include_usage>},
+      {{"continuous_usage_stats", Shape::kBoolean}, set<&CompletionCall::continuous_usage>}};
+  read_fields<CompletionCall>(value, kOptions, call, ".");
+  note_ignored(value, rules_of<CompletionCall>(kOptions), call.request.ignored, "stream_options.");
+}
 
 constexpr Field<CompletionCall> kCompletionFields[] = {
     model_field<CompletionCall>(),
@@ -38,23 +49,32 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
       0, 0, Standing::kRead, kPromptsSchema, true},
      [](const Json& value, CompletionCall& call) { read_prompts(value, call.prompts); }},
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&CompletionCall::stream>},
-    {{"stream_options", Shape::kObject, "include_usage: send a last chunk with the usage", 0, 0, Standing::kRead,
-      R"({"type":"object","properties":{"include_usage":{"type":"boolean"}}})"},
-     [](const Json& value, CompletionCall& call) {
-       const Json* wanted = member(value, "include_usage");
-       call.include_usage = wanted != nullptr && *wanted == Json(true);
-     }},
+    {{"stream_options", Shape::kObject,
+      "include_usage: send a last chunk with the usage; continuous_usage_stats: the usage so far in each chunk", 0, 0,
+      Standing::kRead, kStreamOptionsSchema},
+     read_stream_options},
+    {{"return_token_ids", Shape::kBoolean, "return prompt_token_ids and token_ids of each choice"},
+     set<&CompletionCall::token_ids>},
     {{"max_tokens", Shape::kInteger,
-      "maximum number of tokens of an answer; default: as many as the context has room for; 0: only the prompt", 0,
+      "maximum number of tokens of an answer; default and -1: as many as the context has room for; 0: only prefill", -1,
       kMostMaxTokens},
+     of_request<set_max_tokens>},
+    {{"n_predict", Shape::kInteger, "the same as max_tokens, and takes precedence", -1, kMostMaxTokens},
      of_request<set_max_tokens>},
     {{"echo", Shape::kBoolean, "return the prompt before the answer; with logprobs, those of its tokens, too"},
      set<&CompletionCall::echo>},
     prompt_logprobs_field<CompletionCall>(),
     {{"logprobs", Shape::kInteger,
-      "return the log-probability of each token, and of this many most likely alternatives", 0, 20},
-     [](const Json& value, CompletionCall& call) { store(value, call.request.options.n_logprobs); }},
-    refused_field<CompletionCall>("suffix", "text that follows the answer"),
+      "return the log-probability of each token, and of this many most likely alternatives", 0, 20, Standing::kRead, "",
+      false, "[false]"},
+     [](const Json& value, CompletionCall& call) {
+       call.logprobs = true;
+       store(value, call.request.options.n_logprobs);
+     }},
+    {{"suffix", Shape::kText,
+      "text that follows the answer: for models whose vocabulary has tokens for it (fill in the middle)", 0, 1 << 30,
+      Standing::kRead, "", false, R"([""])"},
+     set<&CompletionCall::suffix>},
 };
 
 // Returns a token as a key of an object. A token that is not valid UTF-8 by itself is written as its bytes
@@ -84,7 +104,8 @@ class FlatLogprobs {
 
   void add(std::span<const TokenLogprobs> tokens) {
     for (const TokenLogprobs& token : tokens) {
-      Json top = Json::object();
+      // The token itself is always among them, as with OpenAI.
+      Json top = {{token_name(tokenizer_.token_bytes(token.id)), token.logprob}};
       for (const auto& [id, logprob] : token.top) top[token_name(tokenizer_.token_bytes(id))] = logprob;
       add(token.id, token.logprob, std::move(top));
     }
@@ -135,23 +156,24 @@ Json text_choice(size_t i, std::string text, Json logprobs, Json reason) {
 struct Completion {
   std::string id;
   int64_t created = 0;
-  size_t n = 1;                                // answers for each prompt
-  std::vector<Prompt> echoed = {};             // prompts that are repeated before their answers; empty: no echo
-  bool include_usage = false;                  // only used for streams
-  std::optional<size_t> n_top = {};            // logprobs of the request
-  std::optional<size_t> prompt_logprobs = {};  // prompt_logprobs of the request
+  size_t n = 1;                     // answers for each prompt
+  std::vector<Prompt> echoed = {};  // prompts that are repeated before their answers; empty: no echo
+  std::string fingerprint = {};
+  bool include_usage = false, continuous_usage = false;  // only used for streams
+  std::optional<size_t> n_top = {};                      // logprobs of the request
+  std::optional<size_t> prompt_logprobs = {};            // prompt_logprobs of the request
+  bool token_ids = false;
 
   Json json(const std::string& model) const {
-    return {
-        {"id", id}, {"object", "text_completion"}, {"created", created}, {"model", model}, {"choices", Json::array()}};
+    return {{"id", id},       {"object", "text_completion"},       {"created", created},
+            {"model", model}, {"system_fingerprint", fingerprint}, {"choices", Json::array()}};
   }
 
   // Returns the prompt to repeat before an answer; empty if there is no echo.
   std::string echo(size_t answer, const Tokenizer* tokenizer) const {
     if (echoed.empty()) return {};
     const Prompt& prompt = echoed.at(answer / n);
-    if (const std::string* text = std::get_if<std::string>(&prompt)) return *text;
-    return tokenizer == nullptr ? std::string() : tokenizer->decode(std::get<Tokens>(prompt));
+    return text_of_prompt(prompt, tokenizer);
   }
 
   // "logprobs" of an answer's first tokens, with those of its echoed prompt.
@@ -189,12 +211,17 @@ Json whole_completion(const Completion& completion, const Heard& heard) {
   for (size_t i = 0; i < heard.answers.size(); ++i) {
     const Answer& answer = heard.answers[i];
     size_t offset = 0;
-    Json choice =
-        text_choice(i, completion.echo(i, tokenizer) + answer.reasoning + answer.content,
-                    completion.first_logprobs(i, heard, answer.logprobs, offset), openai_finish_reason(answer));
+    const std::span<const TokenLogprobs> tokens =
+        completion.n_top ? std::span<const TokenLogprobs>(answer.logprobs) : std::span<const TokenLogprobs>();
+    Json choice = text_choice(i, completion.echo(i, tokenizer) + answer.reasoning + answer.content,
+                              completion.first_logprobs(i, heard, tokens, offset), openai_finish_reason(answer));
     if (completion.prompt_logprobs) {
       const PromptScores* scores = heard.prompt_scores[i / completion.n * completion.n].get();
       choice["prompt_logprobs"] = prompt_logprobs_json(scores, *completion.prompt_logprobs, tokenizer);
+    }
+    if (completion.token_ids) {
+      choice["token_ids"] = ids_of(answer.logprobs);
+      choice["prompt_token_ids"] = heard.prompt_ids[i];
     }
     json["choices"].push_back(std::move(choice));
   }
@@ -217,15 +244,20 @@ class CompletionStream final : public StreamReply {
     for (size_t i = first; i < first + completion_.n; ++i) emit_echo(i);
   }
   void said(size_t i, std::string_view text) override {
+    const std::vector<TokenLogprobs> tokens = take_logprobs(i);
+    n_completion_ += tokens.size();
     Json json = chunk();
-    json["choices"].push_back(text_choice(i, std::string(text), flat(i, take_logprobs(i)), Json()));
+    json["choices"].push_back(choice(i, std::string(text), tokens, Json()));
     emit(json);
   }
   void answered(size_t i, const Answer& answer) override {
+    const std::vector<TokenLogprobs> tokens = take_last_logprobs(i, answer);
+    n_completion_ += tokens.size();
     Json json = chunk();
-    json["choices"].push_back(text_choice(i, "", flat(i, take_last_logprobs(i, answer)), openai_finish_reason(answer)));
+    json["choices"].push_back(choice(i, "", tokens, openai_finish_reason(answer)));
+    if (completion_.token_ids) json["choices"][0]["prompt_token_ids"] = heard_.prompt_ids.at(i);
     json["timings"] = llama_timings(answer);
-    json["ibid"] = ibid_details(answer);
+    json["ibid"] = ibid_details(answer, heard_.ignored);
     emit(json);
   }
   void finished() override {
@@ -246,19 +278,28 @@ class CompletionStream final : public StreamReply {
     emit(json);
   }
   Json flat(size_t i, const std::vector<TokenLogprobs>& tokens) {
-    if (tokens.empty() || heard_.tokenizer == nullptr) return {};
+    if (tokens.empty() || heard_.tokenizer == nullptr || !completion_.n_top) return {};
     FlatLogprobs flat(*heard_.tokenizer, offsets_.at(i));
     flat.add(tokens);
     offsets_[i] = flat.offset();
     return std::move(flat).json();
   }
+  Json choice(size_t i, std::string text, const std::vector<TokenLogprobs>& tokens, Json reason) {
+    Json json = text_choice(i, std::move(text), flat(i, tokens), std::move(reason));
+    if (completion_.token_ids) json["token_ids"] = ids_of(tokens);
+    return json;
+  }
   Json chunk() const {
     Json json = completion_.json(heard_.model);
     if (completion_.include_usage) json["usage"] = Json();
+    if (completion_.continuous_usage) {
+      json["usage"] = openai_usage({.n_prompt = heard_.n_prompt, .n_completion = n_completion_});
+    }
     return json;
   }
 
   const Completion completion_;
+  size_t n_completion_ = 0;      // tokens of all answers so far, if they are counted
   std::vector<size_t> offsets_;  // for each answer: position in its text of the next token with log-probabilities
 };
 
@@ -269,20 +310,28 @@ std::vector<FieldRule> completion_rules() { return prompt_rules(rules_of<Complet
 void post_completions(const Site& site, const http::ExchangePtr& exchange) {
   CompletionCall call;
   AnswerRequest& request = call.request;
-  const Json body = begin_request(site, exchange->request(), request);
+  static const std::vector<FieldRule> kRules = completion_rules();
+  const Json body = begin_request(site, exchange->request(), kRules, request);
   read_fields<CompletionCall>(body, kCompletionFields, call);
   read_answer_fields(body, request, false);
   if (call.echo) request.n_prompt_logprobs = request.options.n_logprobs;
   score_prompt(call.prompt_logprobs, call.stream, request);
   Completion completion{.id = site.new_id("cmpl-"),
                         .created = site.now_s(),
-                        .n = request.n,
+                        .n = request.n_answers(),
+                        .fingerprint = site.fingerprint(),
                         .include_usage = call.include_usage,
+                        .continuous_usage = call.continuous_usage,
                         .n_top = request.options.n_logprobs,
-                        .prompt_logprobs = call.prompt_logprobs};
-  const Json* limit = member(body, "max_tokens");
-  if (limit != nullptr && *limit == Json(0)) request.n = 0;
+                        .prompt_logprobs = call.prompt_logprobs,
+                        .token_ids = call.token_ids};
+  // Log-probabilities come with the ids of their tokens.
+  if ((call.token_ids || call.continuous_usage) && !request.options.n_logprobs) request.options.n_logprobs = 0;
+  request.returns_prompt_ids = call.token_ids;
   if (call.echo) completion.echoed = call.prompts;
+  if (!call.suffix.empty()) {
+    for (Prompt& prompt : call.prompts) prompt = infill_of(std::move(prompt), call.suffix);
+  }
   const size_t n_answers = call.prompts.size() * completion.n;
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {

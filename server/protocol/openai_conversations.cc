@@ -22,7 +22,8 @@ constexpr std::string_view kAddedSchema = R"({"type":"array","minItems":1,)" IBI
 void keep_items(const Json& value, ConversationCall& call) {
   Json messages = Json::array();
   call.items = value;
-  read_input(value, messages);
+  IgnoredParts ignored;  // items that no answer shows are stored as well
+  read_input(value, messages, ignored);
 }
 void keep_metadata(const Json& value, ConversationCall& call) { call.metadata = value; }
 

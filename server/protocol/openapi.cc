@@ -27,7 +27,8 @@ constexpr std::string_view kModels =
     R"({"const":"model"}}}}}})";
 constexpr std::string_view kChatCompletion =
     R"({"type":"object","required":["id","object","created","model","choices","usage","timings","ibid"],"properties":)"
-    R"({"id":{"type":"string"},"object":{"const":"chat.completion"},"created":{"type":"integer"},"model":)"
+    R"({"id":{"type":"string"},"system_fingerprint":{"type":"string"},"object":{"const":"chat.completion"},)"
+    R"("created":{"type":"integer"},"model":)"
     R"({"type":"string"},"choices":{"type":"array","minItems":1,"items":{"type":"object","required":["index",)"
     R"("message","logprobs","finish_reason"],"properties":{"index":{"type":"integer"},"message":{"type":"object",)"
     R"("required":["role","content"],"properties":{"role":{"const":"assistant"},"content":{"type":["string",)"
@@ -105,9 +106,15 @@ constexpr std::string_view kOllamaShow =
     R"({"type":"array","items":{"type":"string"}}}})";
 constexpr std::string_view kVersion =
     R"({"type":"object","required":["version"],"properties":{"version":{"type":"string"}}})";
+constexpr std::string_view kStatus =
+    R"({"type":"object","required":["status"],"properties":{"status":{"type":"string"}}})";
+constexpr std::string_view kSlots =
+    R"({"type":"array","items":{"type":"object","required":["id","n_ctx","is_processing"],"properties":{"id":)"
+    R"({"type":"integer"},"n_ctx":{"type":"integer"},"is_processing":{"type":"boolean"}}}})";
+constexpr std::string_view kEmptyList = R"({"type":"array","maxItems":0})";
+// With response_fields it has only these; with several prompts it is a list.
 constexpr std::string_view kLlamaCompletion =
-    R"({"type":"object","required":["content","stop","model","tokens_predicted","tokens_evaluated","tokens_cached",)"
-    R"("stop_type","timings","generation_settings"],"properties":{"content":{"type":"string"},"stop":)"
+    R"({"type":["object","array"],"properties":{"content":{"type":"string"},"stop":)"
     R"({"const":true},"model":{"type":"string"},"tokens_predicted":{"type":"integer"},"tokens_evaluated":{"type":)"
     R"("integer"},"tokens_cached":{"type":"integer","minimum":0},"stop_type":{"enum":["eos","word","limit"]},)"
     R"("timings":{"$ref":"#/components/schemas/timings"},"generation_settings":{"type":"object"}}})";
@@ -146,17 +153,23 @@ constexpr AnswerSchema kAnswers[] = {
     {"POST", "/v1/embeddings", kEmbeddings},
     {"POST", "/v1/messages", kMessage},
     {"POST", "/v1/messages/count_tokens", kInputTokens},
+    {"POST", "/v1/chat/completions/input_tokens", kInputTokens},
+    {"POST", "/v1/responses/input_tokens", kInputTokens},
     {"POST", "/api/chat", kOllamaChat},
     {"POST", "/api/generate", kOllamaGenerate},
     {"POST", "/api/show", kOllamaShow},
     {"GET", "/api/tags", kOllamaModels},
     {"GET", "/api/ps", kOllamaModels},
     {"GET", "/api/version", kVersion},
+    {"POST", "/api/pull", kStatus},
     {"POST", "/completion", kLlamaCompletion},
+    {"POST", "/infill", kLlamaCompletion},
     {"POST", "/tokenize", kTokens},
     {"POST", "/detokenize", kContent},
     {"POST", "/apply-template", kPrompt},
     {"GET", "/props", kProps},
+    {"GET", "/slots", kSlots},
+    {"GET", "/lora-adapters", kEmptyList},
 };
 
 // Returns the schema of an endpoint's response; empty: any object.
@@ -211,10 +224,24 @@ Json schema_of(const FieldRule& rule) {
   return schema;
 }
 
+// Adds the schemas of a rule's neutral values, which may lie outside of the range of others.
+void add_neutral(const FieldRule& rule, Json& kinds) {
+  if (rule.neutral.empty()) return;
+  Json values = Json::array();
+  for (Json& neutral : neutral_values(rule)) {
+    const bool is_range = neutral.is_object() && !neutral.empty();
+    if (is_range) neutral["type"] = "number";
+    (is_range ? kinds : values).push_back(std::move(neutral));
+  }
+  if (!values.empty()) kinds.push_back({{"enum", std::move(values)}});
+}
+
 Json property_of(const FieldRule& rule) {
   Json schema = schema_of(rule);
   if (!rule.required && !schema.empty()) {
-    schema = {{"anyOf", Json::array({std::move(schema), {{"type", "null"}}})}};
+    Json kinds = Json::array({std::move(schema), {{"type", "null"}}});
+    add_neutral(rule, kinds);
+    schema = {{"anyOf", std::move(kinds)}};
   }
   if (!rule.about.empty()) schema["description"] = rule.about;
   if (rule.standing == Standing::kIgnored) schema["x-ignored"] = true;
@@ -240,13 +267,13 @@ class Components {
   std::map<std::string, Json> schemas_;
 };
 
-// Makes the schema of a body. A refused field is not a property, because its only accepted value has no effect.
+// A refused field is not a property: its accepted values have no effect.
 Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
   Json properties = Json::object(), required = Json::array(), refused = Json::object();
   for (const FieldRule& rule : rules) {
     const std::string name(rule.name);
     if (rule.standing == Standing::kRefused) {
-      refused[name] = rule.about;
+      refused[name] = {{"reason", rule.about}, {"except", neutral_values(rule)}};
       continue;
     }
     properties[name] = components.place(name, property_of(rule));
@@ -313,7 +340,8 @@ bool does_answer(const Endpoint& endpoint, Answers answers) {
 // Returns the prefix for the names of a style's errors, which are "anthropic_error", "anthropic_400".
 const char* prefix_of(ErrorStyle style) {
   switch (style) {
-    case ErrorStyle::kOpenAi: return "";
+    case ErrorStyle::kOpenAi:
+    case ErrorStyle::kLlama: return "";
     case ErrorStyle::kAnthropic: return "anthropic_";
     case ErrorStyle::kOllama: return "ollama_";
   }
@@ -322,7 +350,8 @@ const char* prefix_of(ErrorStyle style) {
 
 std::string_view error_schema(ErrorStyle style) {
   switch (style) {
-    case ErrorStyle::kOpenAi: break;
+    case ErrorStyle::kOpenAi:
+    case ErrorStyle::kLlama: break;
     case ErrorStyle::kAnthropic:
       return R"({"type":"object","required":["type","error"],"properties":{"type":{"const":"error"},"error":)"
              R"({"type":"object","required":["type","message"],"properties":{"type":{"type":"string"},"message":)"
@@ -443,7 +472,9 @@ constexpr std::pair<const char*, std::string_view> kAnswerSchemas[] = {
                      R"("cached":{"type":"integer","minimum":0},"from_disk":{"type":"integer","minimum":0},)"
                      R"("read_again":)"
                      R"({"type":"integer","minimum":0},"seed":{"type":"integer"},"finish_reason":{"type":"string"},)"
-                     R"("lost_prefix":{"type":"object","required":["tokens","cause"]}}})"},
+                     R"("lost_prefix":{"type":"object","required":["tokens","cause"]},"ignored":{"type":"array",)"
+                     R"("items":{"type":"object","required":["field","reason"],"properties":{"field":)"
+                     R"({"type":"string"},"reason":{"type":"string"},"name":{"type":"string"}}}}}})"},
     {"output_item", R"({"type":"object","required":["id","type","status"],"properties":{"id":{"type":"string"},)"
                     R"("type":{"enum":["message","reasoning","function_call"]},"status":)"
                     R"({"enum":["completed","incomplete"]}}})"},
@@ -505,7 +536,9 @@ Json openapi_document() {
       {"info",
        {{"title", "ibid serve"},
         {"version", "1"},
-        {"description", "The HTTP endpoints of ibid. Fields that are not named are ignored."}}},
+        {"description",
+         "The HTTP endpoints of ibid. Fields that are not named have no effect; ibid.ignored of the answer names them. "
+         "OpenAI's paths also work without /v1."}}},
       {"paths", std::move(paths)},
       {"security", Json::array({Json::object(), {{"bearer", Json::array()}}, {{"key", Json::array()}}})},
       {"components",

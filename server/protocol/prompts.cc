@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "server/protocol/field.h"
+#include "server/protocol/site.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid::serve {
 
@@ -16,6 +18,18 @@ void check_text_body(const http::Request& request) {
               .message = "the body has " + std::to_string(request.body.size()) + " bytes, at most " +
                          std::to_string(kMaxTextBodyBytes) + " are allowed",
               .code = "request_too_large"};
+}
+
+Backend::Then<size_t> respond_input_tokens(const http::ExchangePtr& exchange) {
+  return [exchange](const Result<size_t>& n) {
+    answer_or_refuse(*exchange, [&] {
+      if (!n.ok()) throw fault_of(n.status());
+      Json json = Json::object();
+      if (style_of_path(exchange->request().path) != ErrorStyle::kAnthropic) json["object"] = "response.input_tokens";
+      json["input_tokens"] = *n;
+      respond_json(*exchange, json);
+    });
+  };
 }
 
 void read_token_ids(const Json& list, Tokens& ids) {
@@ -33,20 +47,64 @@ void read_token_ids(const Json& list, Tokens& ids) {
 
 namespace {
 
+void read_object(const Json& value, Prompt& prompt) {
+  const Json* media = member(value, "multimodal_data");
+  if (media != nullptr && !(media->is_array() && media->empty())) {
+    throw Fault{.message = "only text is supported", .param = ".multimodal_data", .code = "unsupported_content"};
+  }
+  prompt = need_text(value, "prompt_string", 1);
+}
+
+// Texts and tokens in one list.
+void read_pieces(const Json& list, Prompt& prompt) {
+  PromptPieces pieces;
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (list[i].is_string()) {
+      pieces.emplace_back(list[i].get<std::string>());
+      continue;
+    }
+    Json ids = Json::array();
+    const size_t first = i;
+    for (; i < list.size() && !list[i].is_string(); ++i) ids.push_back(list[i]);
+    Tokens tokens;
+    try {
+      read_token_ids(ids, tokens);
+    } catch (Fault& fault) {  // its place counts from the first of them
+      fault.param = place_in_list(first);
+      throw;
+    }
+    pieces.emplace_back(std::move(tokens));
+    --i;
+  }
+  prompt = std::move(pieces);
+}
+
 void read_one(const Json& value, Prompt& prompt) {
+  if (value.is_object()) return read_object(value, prompt);
   // A list of lists or objects is no list of tokens, so it is not one prompt.
   const bool is_list = value.is_array() && (value.empty() || !value[0].is_structured());
   if (!is_list && !value.is_string()) throw wrong_type("must be a string or a list of token ids");
   if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
-  if (is_list) return read_token_ids(value, prompt.emplace<Tokens>());
-  prompt = value.get<std::string>();
+  if (value.is_string()) {
+    prompt = value.get<std::string>();
+  } else if (std::ranges::any_of(value, [](const Json& one) { return one.is_string(); })) {
+    read_pieces(value, prompt);
+  } else {
+    read_token_ids(value, prompt.emplace<Tokens>());
+  }
+}
+
+// True if the list is several prompts, not one of tokens, or of tokens and texts.
+bool is_several(const Json& value) {
+  if (!value.is_array() || value.empty()) return false;
+  if (std::ranges::any_of(value, [](const Json& one) { return one.is_structured(); })) return true;
+  return std::ranges::all_of(value, [](const Json& one) { return one.is_string(); });
 }
 
 }  // namespace
 
 void read_prompts(const Json& value, std::vector<Prompt>& prompts) {
-  const bool is_list = value.is_array() && !value.empty() && (value[0].is_string() || value[0].is_array());
-  if (!is_list) return read_one(value, prompts.emplace_back());
+  if (!is_several(value)) return read_one(value, prompts.emplace_back());
   if (value.size() > kMaxPrompts) {
     throw Fault{.message = "has " + std::to_string(value.size()) + " prompts, at most " + std::to_string(kMaxPrompts) +
                            " are allowed in one request"};
@@ -54,14 +112,23 @@ void read_prompts(const Json& value, std::vector<Prompt>& prompts) {
   read_each(value, [&](const Json& one) { read_one(one, prompts.emplace_back()); });
 }
 
-void read_prompt(const Json& value, AnswerRequest& request) {
-  std::vector<Prompt> prompts;
-  read_prompts(value, prompts);
-  if (prompts.size() > 1) {
-    throw Fault{.message = "must be one prompt: several in one request are not supported here",
-                .code = "unsupported_value"};
+std::string text_of_prompt(const Prompt& prompt, const Tokenizer* tokenizer) {
+  const auto text_of_ids = [&](const Tokens& ids) { return tokenizer == nullptr ? "" : tokenizer->decode(ids); };
+  if (const auto* text = std::get_if<std::string>(&prompt)) return *text;
+  if (const auto* infill = std::get_if<Infill>(&prompt)) return infill->prefix;
+  if (const auto* ids = std::get_if<Tokens>(&prompt)) return text_of_ids(*ids);
+  std::string all;
+  for (const auto& piece : std::get<PromptPieces>(prompt)) {
+    const auto* text = std::get_if<std::string>(&piece);
+    all += text != nullptr ? *text : text_of_ids(std::get<Tokens>(piece));
   }
-  request.prompt = std::move(prompts.front());
+  return all;
+}
+
+Infill infill_of(Prompt prefix, const std::string& suffix) {
+  auto* text = std::get_if<std::string>(&prefix);
+  if (text == nullptr) throw Fault{.message = "needs a prompt that is a string", .param = "suffix"};
+  return {.prefix = std::move(*text), .suffix = suffix};
 }
 
 namespace {
@@ -101,7 +168,7 @@ class PromptList {
     if (is_first_error) stop_.request_stop();
   }
 
-  bool has_begun = false, was_queued = false;
+  bool has_begun = false, was_queued = false, was_told_ignored = false;
 
  private:
   std::mutex mutex_;  // guards the next two members, and all calls of reply_ except end()
@@ -125,6 +192,12 @@ class PromptListener final : public AnswerListener {
   }
   void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) override {
     list_->tell([&](AnswerListener& reply) { reply.prompt_scores(first_ + i, std::move(scores)); });
+  }
+  void ignored(const IgnoredParts& parts) override {
+    list_->tell_once(&PromptList::was_told_ignored, [&](AnswerListener& reply) { reply.ignored(parts); });
+  }
+  void prompt_tokens(size_t i, TokenSpan ids) override {
+    list_->tell([&](AnswerListener& reply) { reply.prompt_tokens(first_ + i, ids); });
   }
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
     list_->tell([&](AnswerListener& reply) { reply.logprobs(first_ + i, tokens); });
@@ -159,11 +232,10 @@ class PromptListener final : public AnswerListener {
 void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone) {
   const auto list = std::make_shared<PromptList>(std::move(reply), prompts.size(), std::move(gone));
-  const size_t n_each = std::max<size_t>(request.n, 1);
   for (size_t p = 0; p < prompts.size(); ++p) {
     AnswerRequest one = request;
     one.prompt = std::move(prompts[p]);
-    backend.start(std::move(one), std::make_shared<PromptListener>(list, p * n_each), list->stop_token());
+    backend.start(std::move(one), std::make_shared<PromptListener>(list, p * request.n_answers()), list->stop_token());
   }
 }
 

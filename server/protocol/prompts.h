@@ -7,7 +7,6 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "server/http/exchange.h"
@@ -17,8 +16,6 @@
 
 namespace ibid::serve {
 
-using Prompt = std::variant<std::string, Tokens>;
-
 inline constexpr size_t kMaxPromptIds = 4u << 20;
 inline constexpr size_t kMaxPrompts = 128;  // maximum number of prompts in a request
 
@@ -27,27 +24,32 @@ inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
 // Fault 413 if the body is larger. Call before parsing the body.
 void check_text_body(const http::Request& request);
 
-// Reads prompts: a text, a list of tokens, or a list of texts or of lists of tokens.
+// Responds with the number of tokens of a prompt: {"object", "input_tokens"}.
+Backend::Then<size_t> respond_input_tokens(const http::ExchangePtr& exchange);
+
+// A prompt is a text, a list of tokens, a list of texts and tokens, or llama.cpp's {"prompt_string": text}. Reads one
+// or a list of them; a list of texts alone is several.
 void read_prompts(const Json& value, std::vector<Prompt>& prompts);
-// Reads a prompt field for a request that has exactly one prompt.
-void read_prompt(const Json& value, AnswerRequest& request);
+
+// The text of a prompt, as far as it is known without a tokenizer (nullptr).
+std::string text_of_prompt(const Prompt& prompt, const Tokenizer* tokenizer);
+// Fault: the prompt is not a text.
+Infill infill_of(Prompt prefix, const std::string& suffix);
 
 // Reads a list of tokens, each from 0 to 2147483647.
 void read_token_ids(const Json& list, Tokens& ids);
 
-// Starts one request of the service for each prompt. `reply` receives answer i of prompt p as answer p * n + i; n:
-// request.n, at least 1. Its calls come one at a time; it begins with the first prompt and ends with the last one. An
-// error of one prompt cancels the others and becomes the result. gone: requested when the client has left.
+// Starts one request of the service for each prompt. `reply` receives answer i of prompt p as answer p * n_answers + i.
+// Its calls come one at a time; it begins with the first prompt and ends with the last one. An error of one prompt
+// cancels the others and becomes the result. gone: requested when the client has left.
 void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone);
 
-inline constexpr std::string_view kPromptSchema =
-    R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"
-    R"("maximum":2147483647}}]})";
 inline constexpr std::string_view kPromptsSchema =
-    R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"
+    R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"
     R"("maximum":2147483647}},{"type":"array","minItems":1,"maxItems":128,"items":{"type":"string","minLength":1}},)"
     R"({"type":"array","minItems":1,"maxItems":128,"items":{"type":"array","minItems":1,"items":{"type":"integer",)"
-    R"("minimum":0,"maximum":2147483647}}}]})";
+    R"("minimum":0,"maximum":2147483647}}},{"type":"object","required":["prompt_string"],"properties":)"
+    R"({"prompt_string":{"type":"string","minLength":1},"multimodal_data":{"type":"array","maxItems":0}}}]})";
 
 }  // namespace ibid::serve

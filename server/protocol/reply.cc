@@ -16,6 +16,7 @@ http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   http::AnswerFigures figures{.model = heard.model,
                               .n_prompt = heard.n_prompt,
                               .queue_ms = std::chrono::duration<double, std::milli>(heard.queued).count()};
+  add_ignored(figures, heard.ignored);
   size_t n_gaps = 0;
   for (const Answer& answer : heard.answers) {
     const size_t n = answer.usage.n_decoded;
@@ -54,6 +55,7 @@ ExchangeReply::ExchangeReply(http::ExchangePtr exchange, size_t n)
     : exchange_(std::move(exchange)), style_(style_of_path(exchange_->request().path)) {
   heard_.answers.resize(n);
   heard_.prompt_scores.resize(n);
+  heard_.prompt_ids.resize(n);
 }
 
 void ExchangeReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
@@ -236,7 +238,7 @@ Json llama_timings(const Turn& turn) {
   return json;
 }
 
-Json ibid_details(const Answer& turn) {
+Json ibid_details(const Answer& turn, const IgnoredParts& ignored) {
   Json json = {{"prefilled", turn.usage.n_prefilled},
                {"cached", turn.usage.n_cached},
                {"from_disk", turn.usage.n_from_disk},
@@ -258,13 +260,40 @@ Json ibid_details(const Answer& turn) {
   if (turn.left_out.any()) {
     json["left_out"] = {{"messages", turn.left_out.n_messages}, {"bytes", turn.left_out.n_bytes}};
   }
+  if (!ignored.empty()) json["ignored"] = ignored_json(ignored);
   return json;
+}
+
+void add_ignored(http::AnswerFigures& figures, const IgnoredParts& ignored) {
+  for (const IgnoredPart& part : ignored) {
+    if (part.is_clients_own) {
+      ++figures.n_unknown_fields;
+    } else {
+      figures.ignored.push_back(part.field);
+    }
+  }
+}
+
+Json ignored_json(const IgnoredParts& ignored) {
+  Json list = Json::array();
+  for (const IgnoredPart& part : ignored) {
+    Json one = {{"field", part.field}, {"reason", part.reason}};
+    if (!part.name.empty()) one["name"] = part.name;
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+Json ids_of(std::span<const TokenLogprobs> tokens) {
+  Json ids = Json::array();
+  for (const TokenLogprobs& token : tokens) ids.push_back(token.id);
+  return ids;
 }
 
 void add_costs(Json& json, const Heard& heard) {
   json["usage"] = openai_usage(count_tokens(heard.answers, heard.tokenizer.get()));
   json["timings"] = llama_timings(heard.answers.front());
-  json["ibid"] = ibid_details(heard.answers.front());
+  json["ibid"] = ibid_details(heard.answers.front(), heard.ignored);
 }
 
 std::string openai_finish_reason(const Answer& answer) {

@@ -36,6 +36,8 @@ struct Heard {
   // For whole replies, if requested: log-probabilities of the first answer's content, without those of reasoning and
   // calls. The log-probabilities of markers, which have no text, are added to those of the next text.
   std::vector<TokenLogprobs> content_logprobs;
+  IgnoredParts ignored = {};            // of the request
+  std::vector<Tokens> prompt_ids = {};  // by answer, if requested
 };
 
 // Runs `work` later, on another thread.
@@ -49,6 +51,8 @@ class ExchangeReply : public AnswerListener, public std::enable_shared_from_this
   void set_later(Later later) { later_ = std::move(later); }
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
+  void ignored(const IgnoredParts& parts) final { heard_.ignored = parts; }
+  void prompt_tokens(size_t i, TokenSpan ids) final { heard_.prompt_ids.at(i).assign(ids.begin(), ids.end()); }
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override;
   void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) override {
     heard_.prompt_scores.at(i) = std::move(scores);
@@ -170,9 +174,14 @@ Json openai_usage(const TokenCounts& counts);
 Json llama_timings(const Turn& turn);
 // Returns the members of this object that apply: {"prefilled", "cached", "from_disk", "read_again", "ttft_ms",
 // "total_ms", "seed", "finish_reason", "ended_by", "stop_string", "lost_prefix": {"tokens", "message", "byte", "token",
-// "cause"}, "left_out": {"messages", "bytes"}}. It has no text of the prompt, because a lost prefix may belong to
-// another client's conversation.
-Json ibid_details(const Answer& turn);
+// "cause"}, "left_out": {"messages", "bytes"}, "ignored": [{"field", "reason", "name"}]}. It has no text of the prompt,
+// because a lost prefix may belong to another client's conversation.
+Json ibid_details(const Answer& turn, const IgnoredParts& ignored);
+// [{"field", "reason", "name"}]; and the same for the log, without names that clients chose.
+Json ignored_json(const IgnoredParts& ignored);
+void add_ignored(http::AnswerFigures& figures, const IgnoredParts& ignored);
+// The ids of tokens whose log-probabilities were requested.
+Json ids_of(std::span<const TokenLogprobs> tokens);
 // Adds the results of openai_usage(), llama_timings() and ibid_details() as "usage", "timings" and "ibid".
 void add_costs(Json& json, const Heard& heard);
 

@@ -9,6 +9,7 @@
 #include "runtime/generate/logprobs_json.h"
 #include "server/protocol/handlers.h"
 #include "server/protocol/openai_conversations.h"
+#include "server/protocol/prompts.h"
 #include "server/protocol/reply.h"
 #include "server/protocol/responses_items.h"
 
@@ -117,7 +118,7 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
   if (is_cut(answer)) json["incomplete_details"] = {{"reason", "max_output_tokens"}};
   json["usage"] = response_usage(count_tokens(heard.answers, tokenizer));
   json["timings"] = llama_timings(answer);
-  json["ibid"] = ibid_details(answer);
+  json["ibid"] = ibid_details(answer, heard.ignored);
   try {
     keep(context, json);
   } catch (const Fault& fault) {
@@ -269,6 +270,13 @@ void post_responses(const Site& site, const http::ExchangePtr& exchange) {
   }
   listener->set_later(std::move(later));
   site.backend->start(std::move(request), std::move(listener), exchange->gone());
+}
+
+void post_response_input_tokens(const Site& site, const http::ExchangePtr& exchange) {
+  check_text_body(exchange->request());
+  ResponseContext context{.site = site};
+  read_response(site, exchange->request(), context);
+  site.backend->count_prompt(std::move(context.call.request), respond_input_tokens(exchange), exchange->gone());
 }
 
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,

@@ -17,12 +17,15 @@ namespace {
 void read_bare_tools(const Json& list, ResponseCall& call) {
   Json wrapped = Json::array();
   for (const Json& bare : list) {
+    if (!type_of(bare).empty() && type_of(bare) != "function") {  // it is left out
+      wrapped.push_back(bare);
+      continue;
+    }
     Json function = Json::object();
     for (const char* name : {"name", "description", "parameters", "strict"}) {
       if (const Json* value = member(bare, name)) function[name] = *value;
     }
-    const std::string* type = text_member(bare, "type");
-    wrapped.push_back({{"type", type == nullptr ? Json() : Json(*type)}, {"function", std::move(function)}});
+    wrapped.push_back({{"function", std::move(function)}});
   }
   call.echo["tools"] = list;
   try {
@@ -38,6 +41,10 @@ void read_bare_tools(const Json& list, ResponseCall& call) {
 
 void read_text(const Json& value, ResponseCall& call) {
   call.echo["text"] = value;
+  static constexpr Field<ResponseCall> kText[] = {{{"format", Shape::kObject}},
+                                                  ignored_field<ResponseCall>("verbosity", "ask for it in a message")};
+  read_fields<ResponseCall>(value, kText, call, ".");
+  note_ignored(value, rules_of<ResponseCall>(kText), call.request.ignored, "text.");
   const Json* format = member(value, "format");
   if (format == nullptr || type_of(*format) == "text") return;
   if (type_of(*format) == "json_object") {
@@ -55,13 +62,21 @@ void read_text(const Json& value, ResponseCall& call) {
 
 void read_reasoning(const Json& value, ResponseCall& call) {
   call.echo["reasoning"] = value;
-  static constexpr Field<AnswerRequest> kEffort[] = {{{"effort", Shape::kText, "", 1, 16}, read_effort}};
-  read_fields<AnswerRequest>(value, kEffort, call.request, ".");
+  static constexpr Field<AnswerRequest> kReasoning[] = {
+      {{"effort", Shape::kText, "", 1, 16}, read_effort},
+      ignored_field<AnswerRequest>("summary", "reasoning is returned whole"),
+      ignored_field<AnswerRequest>("generate_summary", "reasoning is returned whole")};
+  read_fields<AnswerRequest>(value, kReasoning, call.request, ".");
+  note_ignored(value, rules_of<AnswerRequest>(kReasoning), call.request.ignored, "reasoning.");
 }
 
 void read_include(const Json& value, ResponseCall& call) {
-  for (const Json& wanted : value) {
-    if (is_text(wanted, "message.output_text.logprobs")) call.wants_logprobs = true;
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (is_text(value[i], "message.output_text.logprobs")) {
+      call.wants_logprobs = true;
+    } else {
+      ignore(call.request.ignored, {.field = "include" + place_in_list(i), .reason = "answers have no such part"});
+    }
   }
 }
 
@@ -96,7 +111,7 @@ constexpr std::string_view kResponseTextSchema =
     R"({"enum":["text","json_object"]}}},{"type":"object","required":["type","schema"],"properties":{"type":)"
     R"({"const":"json_schema"},"name":{"type":"string"},"schema":{"type":"object"},"strict":{"type":"boolean"}}}]}}})";
 constexpr std::string_view kReasoningSchema =
-    R"({"type":"object","properties":{"effort":{"enum":["none","minimal","low","medium","high","xhigh"]}}})";
+    R"({"type":"object","properties":{"effort":{"enum":["none","minimal","low","medium","high","xhigh","max"]}}})";
 
 constexpr Field<ResponseCall> kResponseFields[] = {
     model_field<ResponseCall>(),
@@ -116,15 +131,17 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&ResponseCall::stream>},
     {{"store", Shape::kBoolean, "store the response so that it can be continued; default true"},
      set<&ResponseCall::store>},
-    {{"max_output_tokens", Shape::kInteger, "maximum number of tokens of the answer", 1, kMostMaxTokens},
+    {{"max_output_tokens", Shape::kInteger, "maximum number of tokens of the answer; -1: no limit; 0: only prefill", -1,
+      kMostMaxTokens},
      [](const Json& value, ResponseCall& call) {
        call.echo["max_output_tokens"] = value;
        set_max_tokens(value, call.request);
      }},
-    {{"tools", Shape::kList, "functions that the model may call", 0, 1024, Standing::kRead,
-      R"({"type":"array","items":{"type":"object","required":["type","name"],"properties":{"type":)"
+    {{"tools", Shape::kList, "functions that the model may call; other tools are left out", 0, 1024, Standing::kRead,
+      R"({"type":"array","items":{"anyOf":[{"type":"object","required":["type","name"],"properties":{"type":)"
       R"({"const":"function"},"name":{"type":"string","minLength":1,"maxLength":64},"parameters":)"
-      R"({"type":"object"},"strict":{"type":"boolean"}}}})"},
+      R"({"type":"object"},"strict":{"type":"boolean"}}},{"type":"object","required":["type"],"properties":{"type":)"
+      R"({"type":"string","minLength":1,"not":{"const":"function"}}}}]}})"},
      read_bare_tools},
     {{"text", Shape::kObject, "format: text, json_object, json_schema", 0, 0, Standing::kRead, kResponseTextSchema},
      read_text},
@@ -142,6 +159,8 @@ constexpr Field<ResponseCall> kResponseFields[] = {
     refused_field<ResponseCall>("background", "background responses are not supported"),
     refused_field<ResponseCall>("prompt", "stored prompts are not supported"),
     ignored_field<ResponseCall>("max_tool_calls", "tools are called by the client"),
+    ignored_field<ResponseCall>("client_metadata", "an annotation"),
+    ignored_field<ResponseCall>("context_management", "see truncation"),
 };
 
 // Finds the response or the conversation that the request continues, if it names one.
@@ -202,7 +221,8 @@ Json read_items(const Site& site, ResponseContext& context) {
   read_at("input", [&] {
     resolve_references(site, context.cache_namespace, context.in_front, call.input);
     Json own = Json::array();
-    read_input(call.input, own);
+    IgnoredParts ignored;  // reported when all items are read
+    read_input(call.input, own, ignored);
   });
   call.input = stored_items(call.input, site.new_id);
   Json messages = Json::array();
@@ -214,7 +234,7 @@ Json read_items(const Site& site, ResponseContext& context) {
   Json items = context.in_front;
   items.insert(items.end(), call.input.begin(), call.input.end());
   try {
-    read_input(items, messages);
+    read_input(items, messages, call.request.ignored, context.in_front.size());
     check_awaits_answer(messages);
   } catch (Fault& fault) {
     fault.param = "input";
@@ -260,7 +280,8 @@ Json items_of(const Site& site, const std::string& cache_namespace, const Stored
 void read_response(const Site& site, const http::Request& source, ResponseContext& context) {
   ResponseCall& call = context.call;
   std::optional<size_t>& n_logprobs = call.request.options.n_logprobs;
-  Json body = begin_request(site, source, call.request);
+  static const std::vector<FieldRule> kRules = response_rules();
+  Json body = begin_request(site, source, kRules, call.request);
   // The namespace without the salt, which may change between requests.
   context.cache_namespace = call.request.cache_namespace;
   read_fields<ResponseCall>(body, kResponseFields, call);
@@ -272,6 +293,7 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
   }
   n_logprobs = call.wants_logprobs ? std::optional(n_logprobs.value_or(0)) : std::nullopt;
   call.request.messages = read_items(site, context);
+  drop_client_lines(site, call.request);
   call.request.store = call.store;
 }
 

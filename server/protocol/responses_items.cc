@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <set>
 #include <utility>
 
 #include "server/protocol/chat_messages.h"
@@ -14,38 +15,52 @@ namespace ibid::serve {
 
 namespace {
 
+constexpr std::string_view kCallEnd = "_call", kOutputEnd = "_output";
+
 // Reads items in order. Reasoning is kept until the text or the call to which it belongs is read.
 class ItemReader {
  public:
   explicit ItemReader(Json& messages) : messages_(messages) {}
 
-  void read(const Json& item) {
+  void read(const Json& item, const ReadPlace& place) {
     if (!item.is_object()) throw wrong_type("must be an object");
-    const std::string* type = text_member(item, "type");
-    if (type == nullptr || *type == "message") return read_message(item);
-    if (*type == "function_call") return read_call(item);
-    if (*type == "function_call_output") return read_output(item);
-    if (*type == "reasoning") return read_reasoning(item);
-    throw Fault{.message =
-                    "must be \"message\", \"function_call\", \"function_call_output\" or \"reasoning\": other "
-                    "items are not supported",
-                .param = ".type",
-                .code = "unsupported_value"};
+    const Json* type_value = member(item, "type");
+    if (type_value != nullptr && !type_value->is_string()) throw wrong_type("must be a string", ".type");
+    const std::string_view type = type_of(item);
+    if (type.empty() || type == "message") return read_message(item, place);
+    if (type == "reasoning") return read_reasoning(item);
+    if (type == "function_call") return read_call(item, need_text(item, "name", 1), need_text(item, "arguments"));
+    if (type == "function_call_output") return read_output(item, place);
+    const std::string* call_id = text_member(item, "call_id");
+    if (call_id != nullptr && type.ends_with(kCallEnd)) return read_other_call(item, type);
+    if (call_id != nullptr && type.ends_with(kOutputEnd) && shown_calls_.contains(*call_id)) {
+      return read_output(item, place);
+    }
+    place.leave_out(type);
   }
 
  private:
-  void read_message(const Json& item) {
+  void read_message(const Json& item, const ReadPlace& place) {
     // Roles and contents are those of chat completions, except in assistant messages.
-    read_chat_message(item, messages_);
+    read_chat_message(item, place, messages_);
     Json& message = messages_.back();
     goes_on_ = is_from(message, Role::kAssistant);
     if (goes_on_) take_reasoning(message);
   }
 
-  void read_call(const Json& item) {
+  // A call of a tool that is not a function: {"name", "input": text}, or {"action" or "operation": object}.
+  void read_other_call(const Json& item, std::string_view type) {
+    const std::string* name = text_member(item, "name");
+    std::string arguments = arguments_text(item);
+    for (const char* key : {"action", "operation"}) {
+      if (const Json* action = member(item, key)) arguments = json_to_string(*action);
+    }
+    type.remove_suffix(kCallEnd.size());
+    read_call(item, name == nullptr || name->empty() ? std::string(type) : *name, arguments);
+  }
+
+  void read_call(const Json& item, const std::string& name, const std::string& arguments) {
     const std::string& id = need_text(item, "call_id");
-    const std::string& name = need_text(item, "name", 1);
-    const std::string& arguments = need_text(item, "arguments");
     if (!goes_on_ || !reasoning_.empty()) {
       Json message = make_message(Role::kAssistant, "");
       take_reasoning(message);
@@ -53,14 +68,22 @@ class ItemReader {
       goes_on_ = true;
     }
     messages_.back()["tool_calls"].push_back(tool_call_json(id, name, arguments));
+    shown_calls_.insert(id);
   }
 
-  void read_output(const Json& item) {
+  void read_output(const Json& item, const ReadPlace& place) {
     const std::string& id = need_text(item, "call_id");
     const Json* output = member(item, "output");
     if (output == nullptr) throw wrong_type("must be a string", ".output");
     std::string text;
-    read_at(".output", [&] { text = read_content(*output); });
+    const bool has_parts = output->is_array() && !output->empty() && !type_of(output->front()).empty();
+    if (type_of(*output).find("screenshot") != std::string_view::npos) {
+      place.leave_out(type_of(*output));
+    } else if (output->is_string() || has_parts || type_of(item) == "function_call_output") {
+      read_at(".output", [&] { text = read_content(*output, place.at("output")); });
+    } else {
+      text = json_to_string(*output);
+    }
     messages_.push_back(tool_message(id, std::move(text)));
     goes_on_ = false;
   }
@@ -79,6 +102,7 @@ class ItemReader {
   }
 
   Json& messages_;
+  std::set<std::string> shown_calls_;  // their ids
   std::string reasoning_;
   bool goes_on_ = false;  // the last message belongs to the answer that is being read
 };
@@ -87,7 +111,8 @@ class ItemReader {
 const char* prefix_of_item(const std::string& type) {
   if (type == "function_call") return "fc_";
   if (type == "function_call_output") return "fco_";
-  return type == "reasoning" ? "rs_" : "msg_";
+  if (type == "reasoning") return "rs_";
+  return type == "message" ? "msg_" : "it_";
 }
 
 Json stored_part(const std::string& role, const std::string& text) {
@@ -97,15 +122,20 @@ Json stored_part(const std::string& role, const std::string& text) {
 
 }  // namespace
 
-void read_input(const Json& input, Json& messages) {
+void read_input(const Json& input, Json& messages, IgnoredParts& ignored, size_t n_before) {
   if (input.is_string()) {
     messages.push_back(make_message(Role::kUser, input.get<std::string>()));
     return;
   }
   if (!input.is_array()) throw wrong_type("must be a string or a list of items");
   check_shape({.shape = Shape::kList, .least = 0, .most = kMaxMessages}, input);
+  IgnoredParts of_earlier;
   ItemReader reader(messages);
-  read_each(input, [&](const Json& item) { reader.read(item); });
+  for (size_t i = 0; i < input.size(); ++i) {
+    const ReadPlace place =
+        i < n_before ? ReadPlace{"", of_earlier} : ReadPlace{"input" + place_in_list(i - n_before), ignored};
+    read_at(place_in_list(i), [&] { reader.read(input[i], place); });
+  }
 }
 
 Json stored_items(const Json& input, const std::function<std::string(std::string_view prefix)>& new_id) {

@@ -65,9 +65,9 @@ void set_ignore_eos(const Json& value, AnswerRequest& request) {
   request.chooses_length = true;
 }
 
-constexpr FieldRule kStopText{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes};
+constexpr FieldRule kStopText{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes, .neutral = R"([""])"};
 
-// Returns a list of texts, checked against limits. The param of a fault is the index of the entry.
+// A list of texts within limits, without empty ones; a fault's param is the entry's.
 std::vector<std::string> read_texts(const Json& list, size_t max_entries) {
   if (list.size() > max_entries) {
     throw Fault{.message = "must have at most " + std::to_string(max_entries) + " entries, not " +
@@ -75,14 +75,22 @@ std::vector<std::string> read_texts(const Json& list, size_t max_entries) {
   }
   std::vector<std::string> texts;
   read_each(list, [&](const Json& entry) {
+    if (is_neutral(kStopText, entry)) return;
     check_shape(kStopText, entry);
     texts.push_back(entry.get<std::string>());
   });
   return texts;
 }
 
+// A list, also as a text of JSON, as some clients send it.
 void read_breakers(const Json& value, AnswerRequest& request) {
-  request.options.dry_sequence_breakers = read_texts(value, kMaxBreakers);
+  Json list = value;
+  if (value.is_string()) {
+    Result<Json> parsed = parse_json(value.get_ref<const std::string&>(), "the list");
+    if (parsed.ok()) list = *std::move(parsed);
+  }
+  if (!list.is_array()) throw wrong_type("must be a list of strings");
+  request.options.dry_sequence_breakers = read_texts(list, kMaxBreakers);
 }
 
 void add_bias(const std::string& id_text, const Json& value, AnswerRequest& request) {
@@ -121,12 +129,71 @@ void read_logit_bias(const Json& value, AnswerRequest& request) {
 }
 
 constexpr std::string_view kStopSchema =
-    R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","items":{"type":"string","minLength":1},)"
-    R"("maxItems":16}]})";
+    R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"string"},"maxItems":16}]})";
 constexpr std::string_view kBiasSchema = R"({"type":"object","additionalProperties":{"type":"number","minimum":-100,)"
                                          R"("maximum":100},"propertyNames":{"pattern":"^[0-9]{1,9}$"}})";
-constexpr std::string_view kBreakersSchema =
-    R"({"type":"array","items":{"type":"string","minLength":1},"maxItems":64})";
+constexpr std::string_view kBreakersSchema = R"({"type":"array","items":{"type":"string"},"maxItems":64})";
+
+// The samplers of llama.cpp's field "samplers", in its default order; off: turns it off.
+struct NamedSampler {
+  std::string_view name, other_name;
+  char letter;
+  void (*off)(S& sampler);
+};
+constexpr NamedSampler kSamplers[] = {
+    {"penalties", "penalties", 'e',
+     [](S& s) { s.repetition_penalty = 1, s.frequency_penalty = s.presence_penalty = 0; }},
+    {"dry", "dry", 'd', [](S& s) { s.dry_multiplier = 0; }},
+    {"top_n_sigma", "top_n_sigma", 's', [](S&) {}},
+    {"top_k", "top_k", 'k', [](S& s) { s.top_k = 0; }},
+    {"tfs_z", "tail_free", 'f', [](S&) {}},
+    {"typ_p", "typical_p", 'y', [](S& s) { s.typical_p = 1; }},
+    {"top_p", "nucleus", 'p', [](S& s) { s.top_p = 1; }},
+    {"min_p", "min_p", 'm', [](S& s) { s.min_p = 0; }},
+    {"xtc", "xtc", 'x', [](S& s) { s.xtc_probability = 0; }},
+    {"temperature", "temp", 't', [](S& s) { s.temperature = 1; }},
+};
+constexpr const char* kOrderOfSamplers =
+    "must name samplers in the order penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature: "
+    "another "
+    "order is not supported";
+
+// Adds the index of a sampler's name or letter. Others have fields of their own, which refuse them unless they are off.
+void add_sampler(std::string_view name, std::vector<size_t>& named) {
+  for (size_t i = 0; i < std::size(kSamplers); ++i) {
+    const NamedSampler& one = kSamplers[i];
+    const bool is_it = name == one.name || name == one.other_name || name == std::string_view(&one.letter, 1);
+    if (is_it) named.push_back(i);
+  }
+}
+
+// A list of names, or a string of letters. Samplers that it does not name are off.
+void read_samplers(const Json& value, AnswerRequest& request) {
+  std::vector<size_t> named;
+  if (value.is_array()) {
+    for (const Json& name : value) {
+      if (!name.is_string()) throw wrong_type("must be a list of names or a string of letters");
+      add_sampler(name.get_ref<const std::string&>(), named);
+    }
+  } else if (value.is_string()) {
+    for (const char& letter : value.get_ref<const std::string&>()) {
+      add_sampler(std::string_view(&letter, 1), named);
+    }
+  } else {
+    throw wrong_type("must be a list of names or a string of letters");
+  }
+  if (!std::ranges::is_sorted(named)) throw Fault{.message = kOrderOfSamplers, .code = "unsupported_value"};
+  for (size_t i = 0; i < std::size(kSamplers); ++i) {
+    if (!std::ranges::binary_search(named, i)) kSamplers[i].off(request.options.sampler);
+  }
+  ignore(request.ignored, {.field = "samplers",
+                           .reason = "only switches samplers off: temperature is always applied "
+                                     "before top_k, top_p, min_p, typ_p and xtc"});
+}
+
+constexpr std::string_view kSamplersSchema =
+    R"({"oneOf":[{"enum":[["penalties","dry","top_n_sigma","top_k","typ_p","top_p","min_p","xtc","temperature"]]},)"
+    R"({"enum":["edskypmxt","kpmt"]}]})";
 
 template <double S::*Member>
 constexpr Field<AnswerRequest> real(std::string_view name, double least, double most, std::string_view about) {
@@ -143,6 +210,14 @@ constexpr Field<AnswerRequest> window(std::string_view name, std::string_view ab
   return {{name, Shape::kInteger, about, -1, kMostTokens}, set_window<Member>};
 }
 
+void set_stop_repetition(const Json& value, AnswerRequest& request) {
+  store(value, request.options.stop_repetition);
+  request.chooses_repetition = true;
+}
+
+constexpr std::string_view kNoSampler = "this sampler is not supported";
+constexpr std::string_view kOfOtherSampler = "belongs to a sampler that is not supported";
+
 // If two rows set the same option, the later one wins.
 constexpr Field<AnswerRequest> kSamplerFields[] = {
     real<&S::temperature>("temperature", 0, 100, "0: always the most likely token"),
@@ -154,22 +229,26 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     {{"seed", Shape::kInteger, "the same seed gives the same answer; -1: random", kLeast64, kMost64, Standing::kRead,
       R"({"type":"integer","minimum":-9223372036854775808,"maximum":18446744073709551615})"},
      set_seed},
-    real<&S::repetition_penalty>("repetition_penalty", 0.001, 100,
-                                 "penalty on tokens that occur in the prompt or the answer; 1: off"),
-    real<&S::repetition_penalty>("repeat_penalty", 0.001, 100, "the same as repetition_penalty"),
+    with_neutral(real<&S::repetition_penalty>("repetition_penalty", 0.001, 100,
+                                              "penalty on tokens that occur in the prompt or the answer; 1: off"),
+                 "[0]"),
+    with_neutral(real<&S::repetition_penalty>("repeat_penalty", 0.001, 100, "the same as repetition_penalty"), "[0]"),
     window<&S::repetition_window>("repeat_last_n", "number of last tokens that repetition_penalty counts; -1: all"),
     real<&S::frequency_penalty>("frequency_penalty", -2, 2,
                                 "subtracted from a token's logit for each occurrence in the answer"),
     real<&S::presence_penalty>("presence_penalty", -2, 2,
                                "subtracted from the logits of tokens that occur in the answer"),
     real<&S::dry_multiplier>("dry_multiplier", 0, 1000, "DRY: penalty on continuing a repetition; 0: off"),
-    real<&S::dry_base>("dry_base", 1, 100, "DRY: factor by which the penalty grows with each repeated token"),
-    {{"dry_allowed_length", Shape::kInteger, "DRY: shorter repetitions are not penalized", 1, 50},
+    with_neutral(
+        real<&S::dry_base>("dry_base", 1, 100, "DRY: factor by which the penalty grows with each repeated token"),
+        "[0]"),
+    {{"dry_allowed_length", Shape::kInteger, "DRY: shorter repetitions are not penalized", 1, 50, Standing::kRead, "",
+      false, "[0]"},
      set_sampler<&S::dry_allowed_length>},
     window<&S::dry_window>("dry_penalty_last_n", "DRY: number of last tokens searched for repetitions; -1: all"),
-    {{"dry_sequence_breakers", Shape::kList,
-      "DRY: repetitions do not extend across a token that contains one of these strings", 0, kMaxBreakers,
-      Standing::kRead, kBreakersSchema},
+    {{"dry_sequence_breakers", Shape::kAny,
+      "DRY: repetitions do not extend across a token that contains one of these strings", 0, 0, Standing::kRead,
+      kBreakersSchema, false, R"([""])"},
      read_breakers},
     real<&S::xtc_probability>("xtc_probability", 0, 1, "XTC: probability of excluding the top choices; 0: never"),
     real<&S::xtc_threshold>("xtc_threshold", 0, 1,
@@ -185,10 +264,7 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     {{"ignore_eos", Shape::kBoolean, "the model cannot end its answer: only max_tokens, the context or stop ends it"},
      set_ignore_eos},
     {{"stop_repetition", Shape::kBoolean, "end an answer that repeats itself; default: see answer_guard"},
-     [](const Json& value, AnswerRequest& request) {
-       store(value, request.options.stop_repetition);
-       request.chooses_repetition = true;
-     }},
+     set_stop_repetition},
     {{"answer_guard", Shape::kBoolean,
       "end an answer that repeats itself, and after a quarter of the context if the request names no maximum length; "
       "default: only for requests without a maximum length and for answers in JSON, unless the server runs with "
@@ -196,16 +272,44 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
      set<&AnswerRequest::guard>},
     {{"speculate", Shape::kBoolean, "speculative decoding with drafts from the conversation: the same answer, sooner"},
      set_option<&TurnOptions::speculate>},
-    refused_field<AnswerRequest>("mirostat", "this sampler is not supported"),
-    refused_field<AnswerRequest>("dynatemp_range", "this sampler is not supported"),
-    refused_field<AnswerRequest>("top_a", "this sampler is not supported"),
-    refused_field<AnswerRequest>("samplers", "the order of the samplers is fixed"),
+    refused_field<AnswerRequest>("mirostat", kNoSampler),
+    refused_field<AnswerRequest>("mirostat_mode", kNoSampler),
+    refused_field<AnswerRequest>("dynatemp_range", kNoSampler),
+    refused_field<AnswerRequest>("dynamic_temperature", kNoSampler),
+    refused_field<AnswerRequest>("top_a", kNoSampler),
+    refused_field<AnswerRequest>("tfs_z", kNoSampler, "[0,1]"),
+    refused_field<AnswerRequest>("tfs", kNoSampler, "[0,1]"),
+    refused_field<AnswerRequest>("epsilon_cutoff", kNoSampler),
+    refused_field<AnswerRequest>("eta_cutoff", kNoSampler),
+    refused_field<AnswerRequest>("smoothing_factor", kNoSampler),
+    refused_field<AnswerRequest>("adaptive_target", kNoSampler, R"([{"maximum":0}])"),
+    refused_field<AnswerRequest>("penalty_alpha", "contrastive search is not supported"),
+    refused_field<AnswerRequest>("guidance_scale", "a second prompt is not supported", "[0,1]"),
+    refused_field<AnswerRequest>("no_repeat_ngram_size", "see dry_multiplier"),
+    refused_field<AnswerRequest>("encoder_repetition_penalty", "see repetition_penalty", "[0,1]"),
+    refused_field<AnswerRequest>("length_penalty", "beam search is not supported", "[0,1]"),
+    refused_field<AnswerRequest>("early_stopping", "beam search is not supported"),
+    {{"samplers", Shape::kAny, "the samplers that are on, in llama.cpp's default order; others are off", 0, 0,
+      Standing::kRead, kSamplersSchema, false, R"([[],""])"},
+     read_samplers},
+    refused_field<AnswerRequest>("sampler_priority", "the order of the samplers is fixed"),
+    refused_field<AnswerRequest>("sampler_order", "the order of the samplers is fixed"),
+    refused_field<AnswerRequest>("skip_special_tokens", "special tokens are never part of the text", "[true]"),
     refused_field<AnswerRequest>("stop_token_ids", "see stop"),
     refused_field<AnswerRequest>("bad_words", "see logit_bias"),
     refused_field<AnswerRequest>("allowed_token_ids", "see grammar"),
-    refused_field<AnswerRequest>("top_n_sigma", "this sampler is not supported"),
+    refused_field<AnswerRequest>("top_n_sigma", kNoSampler, R"([{"maximum":0}])"),
     refused_field<AnswerRequest>("post_sampling_probs", "log-probabilities are always those before sampling"),
     refused_field<AnswerRequest>("use_beam_search", "beam search is not supported"),
+    ignored_field<AnswerRequest>("mirostat_tau", kOfOtherSampler),
+    ignored_field<AnswerRequest>("mirostat_eta", kOfOtherSampler),
+    ignored_field<AnswerRequest>("dynatemp_exponent", kOfOtherSampler, "[0,1]"),
+    ignored_field<AnswerRequest>("smoothing_curve", kOfOtherSampler, "[0,1]"),
+    ignored_field<AnswerRequest>("adaptive_decay", kOfOtherSampler),
+    ignored_field<AnswerRequest>("temperature_last", "temperature is always applied first"),
+    ignored_field<AnswerRequest>("min_keep", "at least one token is always kept", "[0,1]"),
+    ignored_field<AnswerRequest>("spaces_between_special_tokens", "special tokens are never part of the text",
+                                 "[false,true]"),
 };
 
 }  // namespace
@@ -223,6 +327,7 @@ void read_stop(const Json& value, AnswerRequest& request) {
   if (value.is_array()) {
     stops = read_texts(value, kMaxStopStrings);
   } else if (value.is_string()) {
+    if (is_neutral(kStopText, value)) return;
     check_shape(kStopText, value);
     stops = {value.get<std::string>()};
   } else {

@@ -13,7 +13,9 @@
 #include "runtime/session/turn_reply.h"
 #include "server/service/conversations.h"
 #include "server/service/jobs.h"
+#include "server/service/prompt_tokens.h"
 #include "server/service/response_format.h"
+#include "server/service/system_messages.h"
 #include "server/store/cache_namespace.h"
 #include "templates/message.h"
 
@@ -97,6 +99,7 @@ class AnswerJob final : public Job {
   Status find_out(const Place& place);
   void guard(size_t max_seq_len);
   TurnStart start() const { return request_.continues ? TurnStart::continuing() : TurnStart::answer(); }
+  Status find_prompt(const Place& place);
   Status begin(const Place& place);
   Status begin_scoring(const Place& place);
   Status begin_reading(const Place& place);
@@ -194,7 +197,14 @@ Status AnswerJob::find_out(const Place& place) {
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
   guard(place.engine()->max_seq_len());
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
+  TRY(tokenize_prompt(*place.engine(), request_.prompt));
+  TRY(place_system_messages(*place.engine(), request_));
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
+  const Status status = find_prompt(place);
+  return is_refusal(status.code()) && join_system_to_user(request_) ? find_prompt(place) : status;
+}
+
+Status AnswerJob::find_prompt(const Place& place) {
   TRY_ASSIGN(asked_, find_conversation(place.engine(), place.conversations));
   SessionState& session = asked_->session().state();
   if (request_.continues) {
@@ -262,7 +272,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
   TRY(status);
-  TRY_ASSIGN(const size_t n_prompt, count_prompt_ids(place.engine(), request_));
+  TRY_ASSIGN(const size_t n_prompt, count_prompt_ids(*place.engine(), request_));
   read_.end_ns = clock.steady_ns();
   read_.usage = {.n_prompt = n_prompt, .n_cached = n_prompt};
   tell_begin(place, n_prompt);
@@ -303,7 +313,9 @@ Status AnswerJob::begin_turn(size_t i) {
 }
 
 void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
-  if (!std::exchange(has_begun_, true)) listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
+  if (std::exchange(has_begun_, true)) return;
+  if (!request_.ignored.empty()) listener_->ignored(request_.ignored);
+  listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
 }
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
@@ -401,6 +413,10 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
   if (request_.prompt) turn->content = turn->text;
+  if (request_.returns_prompt_ids) {
+    const Tokens& all = part.conversation.session().ids();
+    listener_->prompt_tokens(i, TokenSpan(all).first(std::min(all.size(), turn->usage.n_prompt)));
+  }
   if (request_.continues) {
     part.conversation.continued(joined_message(request_.messages.back(), message_of_answer(*turn)));
   } else {

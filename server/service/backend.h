@@ -21,6 +21,7 @@ namespace ibid::serve {
 // An entry of the lists of models.
 struct ModelCard {
   std::string name;
+  std::string path = {};  // of its file or directory
   uint64_t file_bytes = 0;
   int64_t created_s = 0;  // time of the model's file, seconds since 1970
   bool is_loaded = false;
@@ -30,6 +31,8 @@ struct ModelCard {
   std::string chat_template = {};  // source of the template; empty: the model has none
   size_t embedding_dim = 0;        // size of an embedding; 0: the model makes none
   bool answers = true;             // can answer; false: it only makes embeddings
+  bool thinks = false;             // its template has reasoning
+  bool infills = false;            // its vocabulary has tokens for filling in the middle
 };
 
 // The metadata in a model's file.
@@ -80,6 +83,8 @@ class Backend {
   virtual Result<std::string> resolve(std::string_view model) const = 0;
   // Returns all models. A request with an empty model name means the first one.
   virtual std::vector<ModelCard> models() const = 0;
+  // The number of requests for answers that are computed now.
+  virtual size_t n_running() const { return 0; }
   // Returns the header of a model's file, whether the model is loaded or not. Only the first call reads the file.
   virtual ModelHeader header(std::string_view model) const = 0;
   // Returns the sampling options of that model for requests that set none.

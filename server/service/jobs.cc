@@ -6,6 +6,8 @@
 #include "runtime/embedding/embeddings.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/prompt/prompt_planner.h"
+#include "server/service/prompt_tokens.h"
+#include "server/service/system_messages.h"
 #include "server/store/cache_namespace.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
@@ -38,6 +40,18 @@ size_t bytes_of_json(const Json& value) {
 size_t bytes_of(const std::variant<std::string, Tokens>& input) {
   if (const auto* text = std::get_if<std::string>(&input)) return text->size();
   return std::get<Tokens>(input).size() * sizeof(TokenId);
+}
+
+size_t bytes_of_parts(const Prompt& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
+  if (const auto* ids = std::get_if<Tokens>(&prompt)) return ids->size() * sizeof(TokenId);
+  size_t n = 0;
+  if (const auto* infill = std::get_if<Infill>(&prompt)) {
+    for (const Infill::File& file : infill->files) n += file.name.size() + file.text.size();
+    return n + infill->prefix.size() + infill->suffix.size();
+  }
+  for (const auto& piece : std::get<PromptPieces>(prompt)) n += bytes_of(piece);
+  return n;
 }
 
 size_t bytes_of_inputs(const EmbeddingRequest& request) {
@@ -175,52 +189,70 @@ Result<TemplateVariables> template_variables(const Engine& engine, const AnswerR
 }
 
 // Plans the prompt of a request that continues its last message.
-Result<PromptDelta> plan_continuing(EngineState& engine, const AnswerRequest& request, TemplateVariables variables) {
-  Json messages = messages_for_template(request.messages, engine.reply_format());
+Result<PromptDelta> plan_continuing(const Engine& engine, const AnswerRequest& request) {
+  TRY_ASSIGN(TemplateVariables variables, template_variables(engine, request));
+  const EngineState& state = engine.state();
+  Json messages = messages_for_template(request.messages, state.reply_format());
   const std::string* content = content_of(messages.back());
   if (content == nullptr) return {ErrorCode::kInvalidArgument, "the answer has no text to continue"};
   set_content(messages.back(), *content + std::string(ChatTemplate::kContinueTag));
-  PromptPlanner planner(engine.tokenizer(), *engine.chat_template(), std::move(variables), engine.clock());
+  PromptPlanner planner(state.tokenizer(), *state.chat_template(), std::move(variables), state.clock());
   return planner.plan_continuing(MessageList(std::move(messages)), Transcript());
 }
 
 }  // namespace
 
-Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
-  if (request.prompt) {
-    if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
-    return MarkedText(engine->state().tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
-  }
-  TRY_ASSIGN(TemplateVariables variables, template_variables(*engine, request));
-  if (request.continues) {
-    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine->state(), request, std::move(variables)));
-    return MarkedText(plan.patch.bytes, TextOrigin::kTemplate);
-  }
+Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages) {
+  TRY_ASSIGN(TemplateVariables variables, template_variables(engine, request));
   variables.values["add_generation_prompt"] = request.adds_generation_prompt;
-  const Json messages = messages_for_template(request.messages, engine->state().reply_format());
-  return engine->state().chat_template()->render(messages, variables);
+  return engine.state().chat_template()->render(messages_for_template(messages, engine.state().reply_format()),
+                                                variables);
 }
 
-Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request) {
+  TRY(tokenize_prompt(engine, request.prompt));
+  if (request.prompt) {
+    if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
+    return MarkedText(engine.state().tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
+  }
+  TRY(place_system_messages(engine, request));
+  if (request.continues) {
+    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine, request));
+    return MarkedText(plan.patch.bytes, TextOrigin::kTemplate);
+  }
+  Result<MarkedText> text = rendered(engine, request, request.messages);
+  const bool again = !text.ok() && is_refusal(text.status().code()) && join_system_to_user(request);
+  return again ? rendered(engine, request, request.messages) : std::move(text);
+}
+
+Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request) {
+  TRY(tokenize_prompt(engine, request.prompt));
   if (request.prompt) {
     const auto* text = std::get_if<std::string>(&*request.prompt);
     const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
     TRY_ASSIGN(const PromptDelta plan,
-               plan_plain_prompt(engine->state().tokenizer(), Json::array({message}), Transcript()));
+               plan_plain_prompt(engine.state().tokenizer(), Json::array({message}), Transcript()));
     return plan.n_prompt;
   }
   if (request.continues) {
-    TRY_ASSIGN(TemplateVariables variables, template_variables(*engine, request));
-    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine->state(), request, std::move(variables)));
+    TRY(place_system_messages(engine, request));
+    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine, request));
     return plan.n_prompt;
   }
   TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
-  return engine->state().tokenizer().encode_marked(text).size();
+  return engine.state().tokenizer().encode_marked(text).size();
+}
+
+void ignore(IgnoredParts& parts, IgnoredPart part) {
+  constexpr size_t kMaxParts = 64;
+  if (parts.size() > kMaxParts) return;
+  if (parts.size() == kMaxParts) part = {.field = "...", .reason = "further parts of the request were ignored"};
+  parts.push_back(std::move(part));
 }
 
 size_t bytes_of_prompt(const AnswerRequest& request) {
   if (!request.prompt) return bytes_of_json(request.messages) + bytes_of_json(request.tools);
-  return bytes_of(*request.prompt);
+  return bytes_of_parts(*request.prompt);
 }
 
 }  // namespace ibid::serve

@@ -184,8 +184,12 @@ class TaskJob final : public Job {
 
 // Returns the variables of the template, tools included.
 Json variables_for(const AnswerRequest& request);
-Result<MarkedText> prompt_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
-Result<size_t> count_prompt_ids(const std::shared_ptr<Engine>& engine, const AnswerRequest& request);
+// The prompt of these messages with the request's tools and variables.
+Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages);
+// These may change the request: system messages are placed where the template takes them, and prompts of several parts
+// become tokens.
+Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request);
+Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request);
 // Returns the approximate size of the prompt's texts, without rendering them.
 size_t bytes_of_prompt(const AnswerRequest& request);
 

@@ -42,27 +42,53 @@ struct ResponseFormat {
   std::string field = {};  // field of the request, such as "guided_regex"; errors begin with it
 };
 
+// A part of a request that was left out, was placed elsewhere, or has no effect.
+struct IgnoredPart {
+  std::string field;            // its path in the body: "tools[1]"
+  std::string reason;           // "is not a known field"
+  std::string name = {};        // of a tool that was left out
+  bool is_clients_own = false;  // the path has a name that the client chose, which must not be logged
+};
+using IgnoredParts = std::vector<IgnoredPart>;
+// Adds a part. Lists are bounded: the last entry says that there are more.
+void ignore(IgnoredParts& parts, IgnoredPart part);
+
+// Pieces of a prompt that are tokenized by themselves. The model's first token precedes a text at the beginning.
+using PromptPieces = std::vector<std::variant<std::string, Tokens>>;
+// A text to be filled in between two others (fill in the middle), for models whose vocabulary has tokens for it.
+struct Infill {
+  struct File {
+    std::string name, text;
+  };
+  std::string prefix = {}, suffix = {};
+  std::vector<File> files = {};  // context: other files, or parts of them
+};
+using Prompt = std::variant<std::string, Tokens, PromptPieces, Infill>;
+
 struct AnswerRequest {
   std::string model = {};            // a name that ModelHost resolves; empty: the first
   std::string cache_namespace = {};  // namespace of the API key
   // A conversation in the form that templates read: an array of messages, the last of which is to be answered. The
   // arguments of tool calls are texts, as the client wrote them.
   Json messages = Json::array();
-  // In place of a conversation: a text to continue, in which special tokens are recognised; or its tokens.
-  std::optional<std::variant<std::string, Tokens>> prompt = {};
+  // In place of a conversation: a text to continue, in which special tokens are recognised; its tokens; or parts.
+  std::optional<Prompt> prompt = {};
   // The tools that the model may call, as templates read them: [{"type": "function", "function": ...}]; null: none.
   Json tools = Json();
   ToolChoice tool_choice = {};
+  IgnoredParts ignored = {};
   Json variables = Json::object();  // template variables besides tools: {"enable_thinking": false}
   ResponseFormat form = {};
-  size_t n = 1;                        // number of answers, at most ChatSession::kMaxAnswers; 0: only reads the prompt
-  bool adds_generation_prompt = true;  // of render_prompt()
-  bool continues = false;              // the last message is the assistant's: the answer is added to it
+  size_t n = 1;  // answers, at most ChatSession::kMaxAnswers; 0: only prefills the prompt, and the answer is empty
+  size_t n_answers() const { return n == 0 ? 1 : n; }  // that the listener receives
+  bool adds_generation_prompt = true;                  // of render_prompt()
+  bool continues = false;                              // the last message is the assistant's: the answer is added to it
   // If set, the prompt is scored first (AnswerListener::prompt_scores()), with this many likely tokens at each place.
   std::optional<size_t> n_prompt_logprobs = {};
   // Sampler, stop strings, max_tokens, logprobs. The service sets the other options: stop, constraint, and the input of
   // parse_reply.
   TurnOptions options = TurnOptions();
+  bool returns_prompt_ids = false;
   // The guard of answers (runtime/generate/answer_guard.h); unset: as the server's options say, unless the request has
   // chosen a length. Answers in JSON are guarded against repetition in any case but false.
   std::optional<bool> guard = {};
@@ -96,6 +122,9 @@ class AnswerListener {
 
   // The request has waited this long for its turn, its model and memory. Its prompt is planned now.
   virtual void queued(std::chrono::nanoseconds waited) { (void)waited; }
+  // Parts of the request that were left out, placed elsewhere or have no effect. Called once, before begin(), if there
+  // are any.
+  virtual void ignored(const IgnoredParts& parts) { (void)parts; }
   // The request is admitted and its prompt is planned, so the request cannot be refused any more. tokenizer: the
   // model's; the pointer keeps the model loaded.
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
@@ -115,6 +144,8 @@ class AnswerListener {
   virtual void tool_arguments(size_t i, size_t call, std::string_view part) = 0;
   // Answer `i` is complete and part of its conversation.
   virtual void answer(size_t i, const Answer& answer) = 0;
+  // The tokens of the prompt of answer `i`, before the answer; only if AnswerRequest::returns_prompt_ids.
+  virtual void prompt_tokens(size_t i, TokenSpan ids) { (void)i, (void)ids; }
   // Called before end(kBusy): the time after which the client should retry.
   virtual void come_again(std::chrono::seconds wait) { (void)wait; }
   // The last event. An error before begin() means that the request is wrong or the server is full; after begin(), the

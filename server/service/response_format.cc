@@ -47,7 +47,7 @@ Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& 
   AnswerRequest probe{.messages = Json::array({make_message(Role::kUser, kProbe)}),
                       .tools = request.tools,
                       .variables = request.variables};
-  const Result<MarkedText> prompt = prompt_text(engine, probe);
+  const Result<MarkedText> prompt = rendered(*engine, probe, probe.messages);
   if (!prompt.ok()) return lead;  // the turn will report the error
   const std::string_view text = prompt->bytes();
   const size_t asked = text.rfind(kProbe);
@@ -208,7 +208,6 @@ Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const A
   const bool demands_call = choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed;
   const bool has_form = request.form.kind != ResponseFormat::Kind::kText;
   if (!demands_call) return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
-  if (has_form) return {ErrorCode::kUnsupported, "a response format and a required tool call cannot be combined"};
   return constraint_of_call(engine, request);
 }
 

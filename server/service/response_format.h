@@ -16,12 +16,12 @@
 
 namespace ibid::serve {
 
-// Returns the constraint of a request's answers; nullptr: unconstrained. The response format, or a required call,
-// begins with the first token of the answer, or after the reasoning if the model thinks first. If the model may choose
-// to call a tool, a call may take the place of the format. The engine caches the most recent constraints; the key is
-// made of all parts of the request on which they depend. Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those
-// of grammar/grammar.h, naming the unsupported part and the tool in whose schema it is; kUnsupported also for a format
-// together with a required call, and for a required call if the model's template does not show it the tools.
+// The constraint of a request's answers; nullptr: unconstrained. The form, or a required call, begins with the answer's
+// first token, or after the reasoning if the model thinks first. If the model may choose to call a tool, a call may
+// replace the form; a required call replaces it. The engine caches the most recent constraints, keyed by the parts of a
+// request that they depend on. Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of grammar/grammar.h,
+// naming the unsupported part and the tool in whose schema it is; kUnsupported also for a required call if the model's
+// template shows it no tools.
 Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_ptr<Engine>& engine,
                                                               const AnswerRequest& request);
 

@@ -6,6 +6,7 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "model/forward/language_model.h"
+#include "server/service/prompt_tokens.h"
 #include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
@@ -30,6 +31,7 @@ Job::Asked asked_about(const AnswerRequest& request) {
 
 ModelCard card_of(const HostedModel& model) {
   ModelCard card{.name = model.name,
+                 .path = model.path,
                  .file_bytes = model.file_bytes,
                  .created_s = model.created_s,
                  .is_loaded = model.engine != nullptr};
@@ -39,6 +41,8 @@ ModelCard card_of(const HostedModel& model) {
   card.vocab_size = engine.tokenizer().vocab_size();
   card.embedding_dim = engine.pooling() ? engine.model().dim() : 0;
   card.answers = engine.check_answers().ok();
+  card.thinks = card.answers && shows_reasoning(engine.reply_format());
+  card.infills = card.answers && can_infill(engine.tokenizer());
   if (const ChatTemplate* chat_template = engine.chat_template()) card.chat_template = chat_template->source();
   return card;
 }
@@ -102,16 +106,16 @@ void Service::embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener>
 
 void Service::count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) {
   Job::Asked asked = asked_about(request);
-  auto ask = [request = std::move(request)](const ModelLeasePtr& lease) {
-    return count_prompt_ids(lease->engine(), request);
+  auto ask = [request = std::move(request)](const ModelLeasePtr& lease) mutable {
+    return count_prompt_ids(*lease->engine(), request);
   };
   enter(std::make_unique<TaskJob<size_t>>(std::move(asked), std::move(ask), std::move(then), std::move(stop), bell_));
 }
 
 void Service::render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) {
   Job::Asked asked = asked_about(request);
-  auto ask = [request = std::move(request)](const ModelLeasePtr& lease) -> Result<std::string> {
-    TRY_ASSIGN(const MarkedText text, prompt_text(lease->engine(), request));
+  auto ask = [request = std::move(request)](const ModelLeasePtr& lease) mutable -> Result<std::string> {
+    TRY_ASSIGN(const MarkedText text, prompt_text(*lease->engine(), request));
     return text.bytes();
   };
   enter(std::make_unique<TaskJob<std::string>>(std::move(asked), std::move(ask), std::move(then), std::move(stop),

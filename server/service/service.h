@@ -85,6 +85,7 @@ class Service final : public Backend {
   std::vector<ModelCard> models() const override;
   ModelHeader header(std::string_view model) const override;
   TurnOptions default_options(std::string_view model) const override;
+  size_t n_running() const override { return stats().n_running; }
 
   // Returns the store that ConversationOptions name.
   ConversationStore& store() { return conversations_.store(); }

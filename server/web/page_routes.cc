@@ -22,13 +22,23 @@ http::Headers page_headers(const PageFile& file) {
           // The browser must revalidate each time, usually with a 304, so that a new program is never used with an old
           // page.
           {"Cache-Control", "no-cache"},
+          {"Vary", "Accept"},
           {"ETag", std::string(file.etag)}};
 }
 
 // True if a list of tags such as `"a", W/"b"` or `*` contains the tag.
 bool names_etag(std::string_view list, std::string_view etag) { return list == "*" || list.find(etag) != list.npos; }
 
+// Programs look for Ollama's words at "/"; a browser asks for HTML.
+bool wants_page(const http::Exchange& exchange, const PageFile& file) {
+  return file.path != "/" || exchange.request().header("accept").find("text/html") != std::string_view::npos;
+}
+
 void respond_file(http::Exchange& exchange, const PageFile& file) {
+  if (!wants_page(exchange, file)) {
+    return exchange.respond(
+        {.content_type = "text/plain; charset=utf-8", .body = "Ollama is running", .headers = {{"Vary", "Accept"}}});
+  }
   http::Response response{.content_type = std::string(file.content_type), .headers = page_headers(file)};
   if (names_etag(exchange.request().header("if-none-match"), file.etag)) {
     response.status = 304;

@@ -23,7 +23,7 @@ struct PageFile {
 // Returns all files, sorted by name.
 std::span<const PageFile> page_files();
 
-// Adds routes for GET and HEAD of every file.
+// Adds GET and HEAD of every file. "/" is the page for clients that accept text/html, and Ollama's greeting for others.
 void add_page_routes(http::Router& router);
 
 }  // namespace ibid::serve

@@ -115,6 +115,11 @@ struct ReplyFormat {
   bool operator==(const ReplyFormat&) const = default;
 };
 
+// True if the format separates reasoning from the answer.
+inline bool shows_reasoning(const ReplyFormat& format) {
+  return format.reasoning || (format.channels && !format.channels->reasoning_channels.empty());
+}
+
 // Describes the format of calls for users, in one line: "<tool_call>{"name": NAME, "arguments": {...}}</tool_call>".
 // Empty: no calls.
 std::string describe_calls(const ReplyFormat& format);

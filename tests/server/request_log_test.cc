@@ -33,6 +33,15 @@ TEST(RequestLogTest, LineHasSizesCountsAndTimes) {
   EXPECT_FALSE(line->contains("client_gone"));
 }
 
+TEST(RequestLogTest, IgnoredFieldsAreNamedButForTheClients) {
+  const http::ExchangeRecord record{
+      .figures = {.model = "tiny", .ignored = {"tools[1]", "service_tier"}, .n_unknown_fields = 3}};
+  const auto line = parse_json(log_line(record, 0), "line");
+  EXPECT_EQ((*line)["ignored"], Json::array({"tools[1]", "service_tier"}));
+  EXPECT_EQ((*line)["n_unknown_fields"], 3);
+  EXPECT_FALSE(parse_json(log_line({.figures = {.model = "tiny"}}, 0), "line")->contains("ignored"));
+}
+
 TEST(RequestLogTest, UnroutedRequestHasNoPath) {
   const auto line = parse_json(log_line({.id = 1, .method = "other", .status = 400, .client_gone = true}, 0), "line");
   EXPECT_TRUE((*line)["path"].is_null());

@@ -74,9 +74,10 @@ TEST_F(ServeCommand, ServesAModelAndShutsDownGracefully) {
   }
   EXPECT_THAT(metrics, HasSubstr("ibid_generation_tokens_total 5\n"));
   EXPECT_THAT(metrics, HasSubstr("ibid_sequences_completed_total{reason=\"length\"} 1\n"));
-  for (const char* name : {"ibid_prompt_seconds_total", "ibid_tokens_predicted_total", "ibid_requests_processing",
-                           "ibid_requests_deferred", "ibid_n_tokens_max", "ibid_prefix_cache_lookups_total",
-                           "ibid_prefix_cache_evictions_total", "ibid_kv_store_sessions"}) {
+  for (const char* name :
+       {"ibid_prompt_seconds_total", "ibid_tokens_predicted_total", "ibid_requests_processing",
+        "llamacpp:prompt_tokens_total", "llamacpp:requests_processing", "ibid_requests_deferred", "ibid_n_tokens_max",
+        "ibid_prefix_cache_lookups_total", "ibid_prefix_cache_evictions_total", "ibid_kv_store_sessions"}) {
     EXPECT_THAT(metrics, HasSubstr(std::string("\n# TYPE ") + name + " "));
   }
   EXPECT_THAT(metrics, HasSubstr("ibid_kv_budget_bytes{model=\"talker\"} "));

@@ -41,11 +41,15 @@ def errors(client, model):
         raise AssertionError("a temperature below 0 was taken")
     except ollama.ResponseError as error:
         expect(error.status_code == 400 and "temperature" in error.error, error)
+    answer = client.chat(model="no-such-model", messages=[{"role": "user", "content": "x"}], options={"num_predict": 1})
+    expect(answer.model == model, "the only model answers", answer)
     try:
-        client.chat(model="no-such-model", messages=[{"role": "user", "content": "x"}])
-        raise AssertionError("a model that is not there answered")
+        client.show("no-such-model:70b")
+        client.push("no-such-model")
+        raise AssertionError("a model was pushed")
     except ollama.ResponseError as error:
-        expect(error.status_code == 404, error)
+        expect(error.status_code == 501, error)
+    expect(client.pull(model).status == "success", "a served model is there")
 
 
 def main():

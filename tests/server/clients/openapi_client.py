@@ -37,6 +37,7 @@ SOUND = {
     "/api/chat": {"messages": USER, "options": {"num_predict": MAX_TOKENS}},
     "/api/generate": {"prompt": "hi", "options": {"num_predict": MAX_TOKENS}},
     "/completion": {"prompt": "once", "n_predict": MAX_TOKENS},
+    "/infill": {"input_prefix": "once", "input_suffix": "end", "n_predict": MAX_TOKENS},
     "/apply-template": {"messages": USER},
 }
 # Valid reasons to refuse a request that matches the schema, which a schema cannot express. Patterns of the message.
@@ -48,7 +49,8 @@ REASONS = [
     r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # grammars and schemas
     r"token id \d+, allowed:|prompt's token id \d+|outside the model's vocabulary",
     r"max_tokens: is missing",  # of /v1/messages; optional in count_tokens, which has the same fields
-    r"send fewer or shorter messages",  # the context is full
+    r"send fewer or shorter messages|prompt is too long",  # the context is full
+    r"has no tokens for filling in the middle|needs a prompt that is a string",  # of suffix and /infill
     r"cannot make embeddings",  # nor does this model
     r"^keep_alive: must be a number of seconds",  # the schema does not define the format of durations
     r"cannot be cancelled: background responses",  # always the response of /cancel
@@ -138,7 +140,7 @@ class Run:
         kind = answer.headers.get("Content-Type", "").partition(";")[0]
         if kind not in response["content"]:
             return self.find("a type that is not in the file", label, shown, f"{status} {kind} {text}")
-        if status >= 500 and not (status == 501 and "embed" in path):
+        if status >= 500 and status != 501:
             self.find("server error", label, shown, f"{status} {text}")
         if kind == "application/json":
             schema = {**response["content"][kind]["schema"], "components": self.api["components"]}

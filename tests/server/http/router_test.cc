@@ -60,6 +60,11 @@ TEST_F(RouterTest, OtherMethodsOfAPathAreListed) {
   EXPECT_EQ(router_.find("PUT", "/nowhere").allowed, "");
 }
 
+TEST_F(RouterTest, MethodsAreThoseOfTheLiteralPath) {
+  EXPECT_EQ(router_.find("OPTIONS", "/v1/sessions/all").allowed, "GET, HEAD") << "not those of /v1/sessions/{id}";
+  EXPECT_EQ(router_.find("DELETE", "/v1/sessions/all").handler, nullptr);
+}
+
 TEST_F(RouterTest, GetAnswersHead) {
   EXPECT_EQ(pattern("HEAD", "/v1/models"), "/v1/models");
   EXPECT_EQ(pattern("HEAD", "/v1/sessions/x/fork/y"), "");

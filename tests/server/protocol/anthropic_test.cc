@@ -35,6 +35,17 @@ TEST(AnthropicTest, WholeMessageHasBlocksAndUsage) {
   EXPECT_EQ(door.last().options.sampler.top_k, 5u);
 }
 
+// Everything that is prefilled is kept; only a request with a mark counts it as written.
+TEST(AnthropicTest, MarkedRequestCountsWhatIsKept) {
+  FakeDoor door;
+  const std::string marked = R"(, "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}])";
+  const Json usage = door.post(kMessages, messages_with(marked))->json()["usage"];
+  EXPECT_EQ(json_to_string(usage), R"({"input_tokens":0,"cache_creation_input_tokens":10,)"
+                                   R"("cache_read_input_tokens":20,"output_tokens":5})");
+  const auto events = door.post(kMessages, messages_with(marked + R"(, "stream": true)"))->events();
+  EXPECT_EQ(events[events.size() - 2]["usage"], usage);
+}
+
 TEST(AnthropicTest, BlocksBecomeMessages) {
   FakeDoor door;
   const auto exchange = door.post(kMessages, std::string(R"({"max_tokens": 9, "messages": [
@@ -160,13 +171,13 @@ TEST(AnthropicTest, ErrorsHaveTheProtocolsFormat) {
       {R"({"messages": [{"role": "user", "content": "x"}]})", "max_tokens"},
       {R"({"max_tokens": 1})", "messages"},
       {R"({"max_tokens": 1, "messages": []})", "messages"},
-      {R"({"max_tokens": 1, "messages": [{"role": "system", "content": "x"}]})", "messages[0].role"},
+      {R"({"max_tokens": 1, "messages": [{"role": "king", "content": "x"}]})", "messages[0].role"},
+      {R"({"max_tokens": 1, "messages": [{"role": "system", "content": [{"type": "image"}]}]})",
+       "messages[0].content[0].type"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image"}]}]})",
        "messages[0].content[0].type"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "tool_use"}]}]})",
        "messages[0].content[0].type"},
-      {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}], "tools": [{"type": "bash_20250124"}]})",
-       "tools[0].type"},
       {R"({"max_tokens": 1, "messages": [{"role": "user", "content": "x"}],
            "tools": [{"name": "f", "input_schema": {}, "strict": "yes"}]})",
        "tools[0].strict"},

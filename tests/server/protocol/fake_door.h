@@ -151,7 +151,9 @@ class FakeBackend final : public Backend {
   }
   void write_behind(std::function<void()> work) override { work(); }
   std::vector<ModelCard> models() const override {
+    if (has_one_model) return {{.name = "tiny"}};
     return {{.name = "tiny",
+             .path = "/models/tiny.gguf",
              .file_bytes = 1000,
              .created_s = 1700000000,
              .is_loaded = true,
@@ -160,6 +162,7 @@ class FakeBackend final : public Backend {
              .chat_template = "{{ messages }}"},
             {.name = "other", .file_bytes = 2000, .created_s = 1700000001}};
   }
+  size_t n_running() const override { return 1; }
   ModelHeader header(std::string_view model) const override { return model == "other" ? other_header : ModelHeader(); }
   TurnOptions default_options(std::string_view) const override { return defaults; }
   Status unload(std::string_view model) override {
@@ -169,8 +172,10 @@ class FakeBackend final : public Backend {
 
   // Emits a plain answer, its content in two parts, for each of the n answers of the request.
   static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
+    if (!request.ignored.empty()) listener.ignored(request.ignored);
     listener.begin("tiny", answer.usage.n_prompt, fake_tokenizer());
-    for (size_t i = 0; i < request.n; ++i) {
+    for (size_t i = 0; i < request.n_answers(); ++i) {
+      if (request.returns_prompt_ids) listener.prompt_tokens(i, Tokens{1, 2, 3});
       if (!answer.reasoning.empty()) listener.reasoning(i, answer.reasoning);
       const size_t half = answer.content.size() / 2;
       listener.content(i, answer.content.substr(0, half));
@@ -184,6 +189,7 @@ class FakeBackend final : public Backend {
   TurnOptions defaults;
   ModelHeader other_header;  // for the model "other"
   bool keep_listeners = false;
+  bool has_one_model = false;
   std::vector<AnswerRequest> requests;
   std::vector<std::stop_token> stops;
   std::vector<std::shared_ptr<AnswerListener>> listeners;
@@ -210,10 +216,12 @@ class FakeDoor {
   void new_ids_from(size_t n) { n_ids_ = n; }
   // Sets the option --namespace-by-user.
   void tell_users_apart() {
-    Site site = *site_;
-    site.namespace_by_user = true;
+    change_site([](Site& site) { site.namespace_by_user = true; });
+  }
+  void change_site(const std::function<void(Site& site)>& change) {
+    change(*site_);
     router_ = http::Router();
-    add_endpoints(router_, site);
+    add_endpoints(router_, *site_);
   }
 
   std::shared_ptr<FakeExchange> send(std::string method, std::string path, std::string body = "",

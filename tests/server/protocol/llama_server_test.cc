@@ -82,6 +82,137 @@ TEST(LlamaServerTest, AppliesTemplatesAndReturnsProps) {
     EXPECT_EQ((*there)["n_predict"], -1);
   }
   EXPECT_EQ(props["chat_template"], "{{ messages }}");
+  EXPECT_EQ(props["model_path"], "/models/tiny.gguf");
+  EXPECT_EQ(props["total_slots"], 1);
+}
+
+TEST(LlamaServerTest, PromptsHaveAllForms) {
+  const std::pair<const char*, size_t> cases[] = {
+      {R"("a")", 1},
+      {R"([1, 2])", 1},
+      {R"([1, "a", 2])", 1},
+      {R"({"prompt_string": "a"})", 1},
+      {R"(["a"])", 1},
+      {R"(["a", "b"])", 2},
+      {R"(["a", [1, 2]])", 2},
+      {R"([[1, "a"], [2]])", 2},
+      {R"([[1], {"prompt_string": "a", "multimodal_data": []}, "b"])", 3},
+  };
+  for (const auto& [prompt, n] : cases) {
+    FakeDoor door;
+    const auto exchange = door.post("/completion", R"({"prompt": )" + std::string(prompt) + "}");
+    ASSERT_EQ(exchange->status, 200) << prompt << exchange->body;
+    EXPECT_EQ(door.backend->requests.size(), n) << prompt;
+    const Json json = exchange->json();
+    EXPECT_EQ(json.is_array(), n > 1) << prompt;
+    const Json& last = json.is_array() ? json.back() : json;
+    EXPECT_EQ(last["index"], n - 1);
+    EXPECT_EQ(last["content"], "Hello");
+    const auto stream = door.post("/completion", R"({"stream": true, "prompt": )" + std::string(prompt) + "}");
+    EXPECT_EQ(stream->events().size(), 3 * n) << prompt;
+  }
+  FakeDoor door;
+  door.post("/completion", std::string(R"({"prompt": [1, 2, "a", 3]})"));
+  const PromptPieces pieces = std::get<PromptPieces>(*door.last().prompt);
+  ASSERT_EQ(pieces.size(), 3u);
+  EXPECT_EQ(std::get<Tokens>(pieces[0]), (Tokens{1, 2}));
+  EXPECT_EQ(std::get<std::string>(pieces[1]), "a");
+  const std::pair<const char*, const char*> bad[] = {
+      {R"([])", "prompt"},
+      {R"([[]])", "prompt[0]"},
+      {R"([1, "a", -1])", "prompt[2]"},
+      {R"(["a", [1, null]])", "prompt[1][1]"},
+      {R"({"prompt_string": ""})", "prompt.prompt_string"},
+      {R"({"prompt_string": "a", "multimodal_data": ["x"]})", "prompt.multimodal_data"},
+      {R"(5)", "prompt"}};
+  for (const auto& [prompt, param] : bad) {
+    EXPECT_EQ(door.post("/completion", R"({"prompt": )" + std::string(prompt) + "}")->json()["error"]["param"], param)
+        << prompt;
+  }
+}
+
+TEST(LlamaServerTest, CompletionHasTheFieldsThatItIsAskedFor) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("a\nb");
+    answer.logprobs = {{.id = 5, .logprob = -1}, {.id = 6, .logprob = -2}};
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json plain = door.post("/completion", std::string(R"({"prompt": "x"})"))->json();
+  EXPECT_EQ(plain["has_new_line"], true);
+  EXPECT_EQ(plain["truncated"], false);
+  EXPECT_EQ(plain["tokens"], Json::array());
+  EXPECT_FALSE(plain.contains("completion_probabilities"));
+  const Json asked = door.post("/completion", std::string(R"({"prompt": "x", "return_tokens": true, "logit_bias":
+    {"7": 1.5, "8": -100}})"))
+                         ->json();
+  EXPECT_EQ(asked["tokens"], Json::array({5, 6}));
+  EXPECT_FALSE(asked.contains("completion_probabilities")) << "only the ids were requested";
+  EXPECT_EQ(json_to_string(asked["generation_settings"]["logit_bias"]),
+            R"([{"token":7,"bias":1.5},{"token":8,"bias":null}])");
+  const Json few = door.post("/completion", std::string(R"({"prompt": "x", "response_fields":
+    ["content", "timings/prompt_n", "nowhere", "content/x", ""]})"))
+                       ->json();
+  EXPECT_EQ(json_to_string(few), R"({"content":"a\nb","timings/prompt_n":10})");
+}
+
+TEST(LlamaServerTest, GapIsPassedOn) {
+  FakeDoor door;
+  const auto exchange = door.post("/infill", std::string(R"({"input_prefix": "a", "input_suffix": "b", "prompt": "c",
+    "input_extra": [{"filename": "f.py", "text": "x"}], "n_predict": 9})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  EXPECT_EQ(exchange->json()["content"], "Hello");
+  const Infill gap = std::get<Infill>(*door.last().prompt);
+  EXPECT_EQ(gap.prefix, "ac");
+  EXPECT_EQ(gap.suffix, "b");
+  EXPECT_EQ(gap.files.at(0).name, "f.py");
+  EXPECT_EQ(door.last().options.max_tokens, 9u);
+  for (const char* path : {"/v1/completions", "/api/generate"}) {
+    ASSERT_EQ(door.post(path, std::string(R"({"prompt": "a", "suffix": "b", "stream": false})"))->status, 200) << path;
+    EXPECT_EQ(std::get<Infill>(*door.last().prompt).prefix, "a");
+  }
+  EXPECT_EQ(door.post("/v1/completions", std::string(R"({"prompt": [1], "suffix": "b"})"))->json()["error"]["param"],
+            "suffix");
+  EXPECT_EQ(door.post("/infill", std::string(R"({"input_extra": [{"filename": "f"}]})"))->json()["error"]["param"],
+            "input_extra[0].text");
+}
+
+TEST(LlamaServerTest, SlotsHaveNoTexts) {
+  FakeDoor door;
+  door.change_site([](Site& site) { site.n_parallel = 3; });
+  const Json slots = door.send("GET", "/slots")->json();
+  ASSERT_EQ(slots.size(), 3u);
+  EXPECT_EQ(slots[0]["is_processing"], true);
+  EXPECT_EQ(slots[1]["is_processing"], false);
+  EXPECT_EQ(slots[2]["n_ctx"], 2048);
+  EXPECT_EQ(door.send("GET", "/slots?fail_on_no_slot=1")->status, 200);
+  door.change_site([](Site& site) { site.n_parallel = 1; });
+  EXPECT_EQ(door.send("GET", "/slots?fail_on_no_slot=1")->status, 503);
+}
+
+TEST(LlamaServerTest, OtherServersPathsAreAnsweredOrRefusedByName) {
+  FakeDoor door;
+  const std::string chat = R"({"messages": [{"role": "user", "content": "hi"}]})";
+  EXPECT_EQ(door.post("/chat/completions", chat)->json()["object"], "chat.completion");
+  EXPECT_EQ(door.send("GET", "/models")->json()["object"], "list");
+  EXPECT_EQ(door.post("/completions", std::string(R"({"prompt": "x"})"))->status, 200);
+  EXPECT_EQ(door.post("/responses", std::string(R"({"input": "x"})"))->status, 200);
+  EXPECT_EQ(door.post("/embeddings", std::string(R"({"input": "x"})"))->status, 200);
+  for (const char* path : {"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"}) {
+    EXPECT_EQ(door.post(path, chat)->body, R"({"object":"response.input_tokens","input_tokens":42})");
+  }
+  EXPECT_EQ(door.post("/v1/responses/input_tokens", std::string(R"({"input": "x"})"))->json()["input_tokens"], 42);
+  EXPECT_EQ(door.send("GET", "/lora-adapters")->body, "[]");
+  for (const char* path :
+       {"/rerank", "/v1/rerank", "/lora-adapters", "/api/push", "/api/create", "/api/copy", "/api/blobs/sha256:1"}) {
+    const auto exchange = door.post(path, std::string("{}"));
+    EXPECT_EQ(exchange->status, 501) << path;
+    EXPECT_NE(exchange->body.find("not supported"), std::string::npos) << exchange->body;
+  }
+  EXPECT_EQ(door.send("DELETE", "/api/delete", R"({"model": "tiny"})")->status, 501);
+  EXPECT_EQ(door.post("/api/pull", std::string(R"({"model": "nobody"})"))->status, 501);
+  EXPECT_EQ(door.post("/api/pull", std::string(R"({"model": "tiny", "stream": false})"))->json()["status"], "success");
+  EXPECT_EQ(door.post("/api/pull", std::string(R"({"name": "tiny"})"))->events().back()["status"], "success");
 }
 
 }  // namespace

@@ -46,6 +46,33 @@ TEST(OpenAiChatTest, WholeAnswerHasTheProtocolsFields) {
   EXPECT_EQ(door.last().cache_namespace, "us");
 }
 
+TEST(OpenAiChatTest, TokenIdsAndUsageComeWithEachChunk) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("Hello");
+    answer.logprobs = {{.id = 5, .logprob = -1}, {.id = 6, .logprob = -2}};
+    if (request.options.n_logprobs) listener.logprobs(0, answer.logprobs);
+    FakeBackend::say(request, listener, answer);
+  };
+  const Json whole = door.post(kPath, with(R"({"return_token_ids": true})"))->json();
+  EXPECT_EQ(whole["prompt_token_ids"], Json::array({1, 2, 3}));
+  EXPECT_EQ(whole["choices"][0]["token_ids"], Json::array({5, 6}));
+  EXPECT_TRUE(whole["choices"][0]["logprobs"].is_null()) << "not requested";
+  EXPECT_EQ(whole["system_fingerprint"], "ibid-0.0.1");
+  const auto events = door.post(kPath, with(R"({"stream": true, "return_token_ids": true, "stream_options":
+    {"continuous_usage_stats": true}})"))
+                          ->events();
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[0]["choices"][0]["token_ids"], Json::array({5, 6}));
+  EXPECT_EQ(events[0]["usage"]["completion_tokens"], 2);
+  EXPECT_EQ(events[3]["usage"]["prompt_tokens"], 30);
+  EXPECT_EQ(events[3]["prompt_token_ids"], Json::array({1, 2, 3}));
+  EXPECT_FALSE(door.post(kPath, with(R"({"stream": true})"))->events()[1].contains("usage"));
+  const Json text = door.post("/v1/completions", std::string(R"({"prompt": "x", "return_token_ids": true})"))->json();
+  EXPECT_EQ(text["choices"][0]["prompt_token_ids"], Json::array({1, 2, 3}));
+  EXPECT_TRUE(text["choices"][0]["logprobs"].is_null());
+}
+
 TEST(OpenAiChatTest, MessagesAreConvertedForTemplates) {
   FakeDoor door;
   const auto exchange = door.post(kPath, std::string(R"({"messages": [
@@ -174,7 +201,7 @@ TEST(OpenAiChatTest, StreamHasRoleTextFinishReasonUsageAndDoneInOrder) {
   EXPECT_TRUE(exchange->ended);
   const std::vector<Json> events = exchange->events();
   ASSERT_EQ(events.size(), 6u);
-  EXPECT_EQ(json_to_string(events[0]["choices"][0]["delta"]), R"({"role":"assistant","content":""})");
+  EXPECT_EQ(json_to_string(events[0]["choices"][0]["delta"]), R"({"role":"assistant","content":null})");
   EXPECT_EQ(json_to_string(events[1]["choices"][0]["delta"]), R"({"content":"He"})");
   EXPECT_EQ(json_to_string(events[2]["choices"][0]["delta"]), R"({"content":"llo"})");
   for (size_t i = 0; i < 3; ++i) {

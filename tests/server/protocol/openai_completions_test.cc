@@ -260,7 +260,7 @@ TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
   const Json logprobs =
       door.post(kCompletions, std::string(R"({"prompt": "x", "logprobs": 1})"))->json()["choices"][0]["logprobs"];
   EXPECT_EQ(json_to_string(logprobs), R"({"tokens":["a","a"],"token_logprobs":[-0.5,-1.0],"top_logprobs":)"
-                                      R"([{"a":-0.5},{}],"text_offset":[0,1]})");
+                                      R"([{"a":-0.5},{"a":-1.0}],"text_offset":[0,1]})");
 }
 
 // As texts, the two tokens would be the same key.
@@ -296,10 +296,10 @@ TEST(OpenAiCompletionsTest, StreamHasLogprobsWithTheirText) {
           ->events();
   ASSERT_EQ(events.size(), 4u);
   EXPECT_EQ(json_to_string(events[0]["choices"][0]["logprobs"]),
-            R"({"tokens":["a"],"token_logprobs":[-0.5],"top_logprobs":[{}],"text_offset":[0]})");
+            R"({"tokens":["a"],"token_logprobs":[-0.5],"top_logprobs":[{"a":-0.5}],"text_offset":[0]})");
   EXPECT_TRUE(events[1]["choices"][0]["logprobs"].is_null());
   EXPECT_EQ(json_to_string(events[2]["choices"][0]["logprobs"]),
-            R"({"tokens":["a"],"token_logprobs":[-1.0],"top_logprobs":[{}],"text_offset":[1]})");
+            R"({"tokens":["a"],"token_logprobs":[-1.0],"top_logprobs":[{"a":-1.0}],"text_offset":[1]})");
 }
 
 }  // namespace

@@ -43,7 +43,9 @@ TEST(ResponsesTest, ItemsOfOneAnswerBecomeOneMessage) {
     {"type": "function_call", "call_id": "c2", "name": "g", "arguments": "{}"},
     {"type": "function_call_output", "call_id": "c1", "output": "sun"},
     {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "rain"}]}])");
-  read_input(input, messages);
+  IgnoredParts ignored;
+  read_input(input, messages, ignored);
+  EXPECT_TRUE(ignored.empty());
   ASSERT_EQ(messages.size(), 4u) << messages.dump();
   EXPECT_EQ(messages[1]["content"], "wait");
   EXPECT_EQ(messages[1]["reasoning_content"], "hmm");

@@ -323,6 +323,16 @@ TEST(AnswerFormTest, ArgumentsAreStreamedIfAGrammarConstrainsThem) {
   }
 }
 
+// The format is that of turns without a call.
+TEST(AnswerFormTest, RequiredCallReplacesTheFormat) {
+  FormFixture f;
+  AnswerRequest request = f.with_call("none");
+  request.form = {.kind = ResponseFormat::Kind::kJsonSchema, .text = kSchema};
+  const Answer answer = f.answer(request);
+  EXPECT_FALSE(answer.tool_calls.empty()) << answer.text;
+  EXPECT_EQ(answer.content, "");
+}
+
 // If the template does not show the tools, the model would have to invent the syntax of a call.
 TEST(AnswerFormTest, RequiredCallIsRefusedIfTheTemplateShowsNoTools) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl);

@@ -37,6 +37,15 @@ class Heard : public AnswerListener {
   void come_again(std::chrono::seconds wait) override {
     note("come_again", [&] { retry_after_ = wait; });
   }
+  void ignored(const IgnoredParts& parts) override {
+    note("ignored", [&] {
+      EXPECT_FALSE(has_begun_);
+      ignored_ = parts;
+    });
+  }
+  void prompt_tokens(size_t, TokenSpan ids) override {
+    note("prompt_tokens", [&] { prompt_ids_.assign(ids.begin(), ids.end()); });
+  }
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
     note("begin", [&] {
       EXPECT_NE(tokenizer, nullptr);
@@ -118,6 +127,8 @@ class Heard : public AnswerListener {
   }
   // Call these after wait().
   size_t n_prompt() const { return n_prompt_; }
+  const IgnoredParts& ignored_parts() const { return ignored_; }
+  const Tokens& prompt_ids() const { return prompt_ids_; }
   std::chrono::nanoseconds queued() const { return queued_; }
   std::chrono::seconds retry_after() const { return retry_after_; }  // 0: not set
   const std::string& model() const { return model_; }
@@ -158,6 +169,8 @@ class Heard : public AnswerListener {
   std::chrono::nanoseconds queued_{0};
   std::chrono::seconds retry_after_{0};
   std::vector<Answer> answers_;
+  IgnoredParts ignored_;
+  Tokens prompt_ids_;
   std::optional<Status> status_;
 };
 

@@ -129,14 +129,14 @@ struct FamilyFixture : ServiceFixture {
     return out;
   }
   Tokens prompt_of(const AnswerRequest& request) const {
-    const Result<MarkedText> text = prompt_text(chat.engine, request);
+    const Result<MarkedText> text = rendered(*chat.engine, request, request.messages);
     EXPECT_TRUE(text.ok()) << text.status().message();
     return text.ok() ? chat.tokenizer->encode_marked(*text) : Tokens();
   }
   // Returns `message` as the template renders it after the prompt, and the token that ends it; nullopt if the template
   // inserts other text before it or refuses it.
   std::optional<Tokens> written(const AnswerRequest& request, const Json& message) const {
-    const Result<MarkedText> prompt = prompt_text(chat.engine, request);
+    const Result<MarkedText> prompt = rendered(*chat.engine, request, request.messages);
     TemplateVariables variables{chat.engine->state().chat_template()->default_variables()};
     variables.values.update(variables_for(request));
     variables.values["add_generation_prompt"] = false;
@@ -242,9 +242,9 @@ TEST_P(FamilyTest, RequiredCallIsMade) {
     Json message = make_message(Role::kAssistant, "");
     message["tool_calls"] = called().at("one");
     const ReplyFormat& format = f.chat.engine->state().reply_format();
-    const Result<MarkedText> rendered = prompt_text(f.chat.engine, request);
-    ASSERT_TRUE(rendered.ok()) << rendered.status().message();
-    const std::string prompt = rendered->bytes();
+    const Result<MarkedText> text = rendered(*f.chat.engine, request, request.messages);
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    const std::string prompt = text->bytes();
     Tokens said = opens_reasoning(format, prompt) ? f.chat.ids(reasoning_of(format).end) : Tokens();
     const std::optional<Tokens> call = f.written(request, message);
     // Reasoning is random text: it would precede the call and never end.

@@ -22,8 +22,10 @@ class PageRoutesTest : public testing::Test {
  protected:
   PageRoutesTest() { add_page_routes(router_); }
 
-  std::shared_ptr<FakeExchange> get(const std::string& path, const std::string& if_none_match = "") const {
+  std::shared_ptr<FakeExchange> get(const std::string& path, const std::string& if_none_match = "",
+                                    const std::string& accept = "text/html,*/*;q=0.8") const {
     http::Request request{.method = "GET", .path = path};
+    if (!accept.empty()) request.headers.emplace_back("Accept", accept);
     if (!if_none_match.empty()) request.headers.emplace_back("If-None-Match", if_none_match);
     auto exchange = std::make_shared<FakeExchange>(std::move(request));
     const http::Router::Match match = router_.find("GET", path);
@@ -91,6 +93,17 @@ TEST_F(PageRoutesTest, CachedFileIsNotSentAgain) {
   }
   EXPECT_EQ(get("/", "\"other\"")->status, 200);
   EXPECT_NE(header(*get("/page/app.js"), "ETag"), tag);
+}
+
+TEST_F(PageRoutesTest, ProgramsGetOllamasWords) {
+  for (const char* accept : {"", "*/*", "application/json"}) {
+    const auto exchange = get("/", "", accept);
+    EXPECT_EQ(exchange->status, 200);
+    EXPECT_EQ(exchange->body, "Ollama is running") << accept;
+    EXPECT_EQ(exchange->content_type, "text/plain; charset=utf-8");
+    EXPECT_EQ(header(*exchange, "Vary"), "Accept");
+    EXPECT_NE(get("/monitor", "", accept)->body, "Ollama is running");
+  }
 }
 
 // Every file that a page names is served, and pages name no other origin.

@@ -1,0 +1,147 @@
+#include "server/service/system_messages.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/text.h"
+#include "server/service/jobs.h"
+#include "templates/message.h"
+
+namespace ibid::serve {
+namespace {
+
+constexpr std::string_view kBetween = "\n\n";
+
+std::string text_of(const Json& message) {
+  const std::string* text = content_of(message);
+  return text == nullptr ? std::string() : *text;
+}
+
+void append_text(Json& message, const std::string& text) {
+  const std::string before = text_of(message);
+  set_content(message, before.empty() ? text : before + std::string(kBetween) + text);
+}
+
+void prepend_text(Json& message, const std::string& text) {
+  const std::string after = text_of(message);
+  set_content(message, after.empty() ? text : text + std::string(kBetween) + after);
+}
+
+// The number of system messages at the beginning that may stay there.
+size_t n_leading(const Json& messages) { return !messages.empty() && is_from(messages[0], Role::kSystem) ? 1 : 0; }
+
+bool has_later_system(const Json& messages) {
+  const auto first = messages.begin() + static_cast<std::ptrdiff_t>(n_leading(messages));
+  return std::any_of(first, messages.end(), [](const Json& message) { return is_from(message, Role::kSystem); });
+}
+
+// Each later system message joined to the message before it, if that is the user's or the system's; else to the user's
+// message after it; else as a message of the user.
+Json joined_beside(const Json& messages) {
+  Json out = Json::array();
+  std::string waiting;
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const Json& message = messages[i];
+    if (is_from(message, Role::kSystem) && i >= n_leading(messages)) {
+      if (!waiting.empty()) waiting += kBetween;
+      waiting += text_of(message);
+      const bool has_next = i + 1 < messages.size();
+      if (has_next && is_from(messages[i + 1], Role::kSystem)) continue;
+      const bool joins_before =
+          !out.empty() && (is_from(out.back(), Role::kUser) || is_from(out.back(), Role::kSystem));
+      if (joins_before) {
+        append_text(out.back(), std::exchange(waiting, {}));
+      } else if (!has_next || !is_from(messages[i + 1], Role::kUser)) {
+        out.push_back(make_message(Role::kUser, std::exchange(waiting, {})));
+      }
+      continue;
+    }
+    out.push_back(message);
+    if (!waiting.empty()) prepend_text(out.back(), std::exchange(waiting, {}));
+  }
+  return out;
+}
+
+// All later system messages joined to the first one. If the first message has another role, a system message is added.
+Json joined_to_first(const Json& messages) {
+  Json first = make_message(Role::kSystem, "");
+  Json out = Json::array();
+  out.push_back(nullptr);
+  for (const Json& message : messages) {
+    if (!is_from(message, Role::kSystem)) {
+      out.push_back(message);
+    } else if (&message == &messages[0]) {
+      first = message;
+    } else {
+      append_text(first, text_of(message));
+    }
+  }
+  out[0] = std::move(first);
+  return out;
+}
+
+Json joined_to_user(const Json& messages) {
+  std::string system;
+  Json out = Json::array();
+  for (const Json& message : messages) {
+    if (!is_from(message, Role::kSystem)) {
+      out.push_back(message);
+      continue;
+    }
+    if (!system.empty()) system += kBetween;
+    system += text_of(message);
+  }
+  const auto user = std::ranges::find_if(out, [](const Json& message) { return is_from(message, Role::kUser); });
+  if (user == out.end()) {
+    out.insert(out.begin(), make_message(Role::kUser, std::move(system)));
+  } else {
+    prepend_text(*user, system);
+  }
+  return out;
+}
+
+// True if the template renders the messages and shows the texts of all system messages of the request.
+Result<bool> shows(const Engine& engine, const AnswerRequest& request, const Json& messages) {
+  const Result<MarkedText> prompt = rendered(engine, request, messages);
+  if (!prompt.ok()) return is_refusal(prompt.status().code()) ? Result<bool>(false) : prompt.status();
+  return std::ranges::all_of(request.messages, [&](const Json& message) {
+    constexpr std::string_view kSpaces = " \t\r\n";
+    const std::string* text = is_from(message, Role::kSystem) ? content_of(message) : nullptr;
+    return text == nullptr || prompt->bytes().find(trimmed(*text, kSpaces)) != std::string_view::npos;
+  });
+}
+
+}  // namespace
+
+bool is_refusal(ErrorCode code) { return code == ErrorCode::kTemplateRaise || code == ErrorCode::kTemplateError; }
+
+Status place_system_messages(const Engine& engine, AnswerRequest& request) {
+  if (request.prompt || !has_later_system(request.messages) || engine.state().chat_template() == nullptr) return {};
+  TRY_ASSIGN(const bool are_shown, shows(engine, request, request.messages));
+  if (are_shown) return {};
+  for (const auto& join : {joined_beside, joined_to_first, joined_to_user}) {
+    Json messages = join(request.messages);
+    TRY_ASSIGN(const bool is_good, shows(engine, request, messages));
+    if (!is_good) continue;
+    request.messages = std::move(messages);
+    ignore(request.ignored, {.field = "messages",
+                             .reason = "a system message was joined to another message: the model's template takes "
+                                       "none at its place"});
+    return {};
+  }
+  return {};
+}
+
+bool join_system_to_user(AnswerRequest& request) {
+  const auto is_system = [](const Json& message) { return is_from(message, Role::kSystem); };
+  if (request.prompt || std::ranges::none_of(request.messages, is_system)) return false;
+  request.messages = joined_to_user(request.messages);
+  ignore(request.ignored,
+         {.field = "messages",
+          .reason = "the system message was joined to the user's text: the model's template takes none"});
+  return true;
+}
+
+}  // namespace ibid::serve
