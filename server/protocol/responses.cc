@@ -32,12 +32,12 @@ Json response_json(const ResponseContext& context, const std::string& model, con
                {"status", status},
                {"background", false}};
   if (context.conversation != nullptr) json["conversation"] = {{"id", call.conversation_id}};
-  json.update({{"error", Json()},
-               {"incomplete_details", Json()},
-               {"instructions", call.instructions},
+  json.update({{"instructions", call.instructions},
                {"max_output_tokens", echoed(call, "max_output_tokens", "null")},
                {"model", model},
                {"output", std::move(output)},
+               {"error", Json()},
+               {"incomplete_details", Json()},
                {"parallel_tool_calls", echoed(call, "parallel_tool_calls", "true")},
                {"previous_response_id", call.previous_id.empty() ? Json() : Json(call.previous_id)},
                {"reasoning", echoed(call, "reasoning", R"({"effort":null,"summary":null})")},

@@ -243,13 +243,6 @@ Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request) {
   return engine.state().tokenizer().encode_marked(text).size();
 }
 
-void ignore(IgnoredParts& parts, IgnoredPart part) {
-  constexpr size_t kMaxParts = 64;
-  if (parts.size() > kMaxParts) return;
-  if (parts.size() == kMaxParts) part = {.field = "...", .reason = "further parts of the request were ignored"};
-  parts.push_back(std::move(part));
-}
-
 size_t bytes_of_prompt(const AnswerRequest& request) {
   if (!request.prompt) return bytes_of_json(request.messages) + bytes_of_json(request.tools);
   return bytes_of_parts(*request.prompt);

@@ -51,7 +51,12 @@ struct IgnoredPart {
 };
 using IgnoredParts = std::vector<IgnoredPart>;
 // Adds a part. Lists are bounded: the last entry says that there are more.
-void ignore(IgnoredParts& parts, IgnoredPart part);
+inline void ignore(IgnoredParts& parts, IgnoredPart part) {
+  constexpr size_t kMaxParts = 64;
+  if (parts.size() > kMaxParts) return;
+  if (parts.size() == kMaxParts) part = {.field = "...", .reason = "further parts of the request were ignored"};
+  parts.push_back(std::move(part));
+}
 
 // Pieces of a prompt that are tokenized by themselves. The model's first token precedes a text at the beginning.
 using PromptPieces = std::vector<std::variant<std::string, Tokens>>;
