@@ -39,7 +39,7 @@ constexpr std::array kCommands = {
     ChatCommand{"/help", "/?", "[COMMAND]", "all commands, or more about one", "", 0, 1, settings<&Settings::help>},
     ChatCommand{"/continue", "", "", "go on with the last answer",
                 "Adds to the last answer where it was cut: at --max-tokens, at a repetition, by\n"
-                "Ctrl-C or by the end of the model's turn. The shorter answer stays as a branch.",
+                "Ctrl-C or by the end of the model's turn. The shorter one stays as a branch.",
                 0, 0, answers<&A::continue_answer>},
     ChatCommand{"/regen", "", "", "another answer to the last message",
                 "The answer before stays as a branch. With a seed it is another answer, too:\n"

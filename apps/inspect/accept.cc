@@ -192,14 +192,18 @@ void add_accept(CLI::App& root, int& exit_code) {
   auto arguments = std::make_shared<AcceptArguments>();
   CLI::App* command = root.add_subcommand("accept", "test texts against a schema or grammar, one JSON line each");
   command->footer(
-      "a line in, with --json-schema, --grammar, --regex or --choices: {\"text\": ...} or {\"id\": ..., \"texts\": "
-      "[...]}\n"
-      "a line in, with none of them: {\"id\": ..., \"schema\": ..., \"texts\": [...]}\n"
-      "a line out: {\"id\": ..., \"accepted\": [true, ...], \"at\": [null, ...], \"complete\": [true, ...],\n"
-      "             \"compile_us\": ..., \"mask_us\": {\"p50\", \"p99\", \"max\"}}\n"
-      "         or: {\"id\": ..., \"error\": {\"keyword\", \"path\", \"message\"}}\n"
-      "\"at\" is the byte of a text that the grammar refuses; the length of a text that only ends too soon, for which\n"
-      "\"complete\" is false. The exit status is 1 when a line was an error.");
+      "a line in, with an option for the grammar:\n"
+      "  {\"text\": ...} or {\"id\": ..., \"texts\": [...]}\n"
+      "a line in, without one:\n"
+      "  {\"id\": ..., \"schema\": ..., \"texts\": [...]}\n"
+      "a line out:\n"
+      "  {\"id\": ..., \"accepted\": [true, ...], \"at\": [null, ...],\n"
+      "   \"complete\": [true, ...], \"compile_us\": ...,\n"
+      "   \"mask_us\": {\"p50\", \"p99\", \"max\"}}\n"
+      "  or {\"id\": ..., \"error\": {\"keyword\", \"path\", \"message\"}}\n"
+      "\"at\" is the byte of a text that the grammar refuses, or the length of a\n"
+      "text that only ends too soon; then \"complete\" is false.\n"
+      "The exit status is 1 when a line was an error.");
   arguments->format.add(*command);
   command->add_option("-m,--model,MODEL", arguments->model.model, "measure the masks of this model's tokens, not bytes")
       ->type_name("MODEL")

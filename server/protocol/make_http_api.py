@@ -39,7 +39,7 @@ MANNERS = """## Common to all endpoints
   `quarter_of_context` or `repetition`.
 - An assistant's message at the end is continued: in `/v1/chat/completions`, `/v1/messages` and `/api/chat`. The answer
   has only the added text, and nothing is read again if the message is an answer of this server. White space at its end
-  stays as it is. `/v1/chat/completions` and `/apply-template` have vLLM's `continue_final_message` and
+  stays as it is. `POST /v1/chat/completions` and `POST /apply-template` have vLLM's `continue_final_message` and
   `add_generation_prompt`. A response format or a demanded call cannot be combined with it.
 - `echo` with `logprobs`, and `prompt_logprobs`, return log-probabilities of the prompt. All of its rows are computed,
   cached or not, and beside running answers they take at most a fifth of the time.

@@ -134,10 +134,10 @@ TEST_F(ChatCommands, BranchesAreListedAndReachedByGotoAndBack) {
 }
 
 TEST_F(ChatCommands, CutAnswerIsContinued) {
-  PseudoTerminal terminal(chat({"--max-tokens", "4"}), {.rows = 60});
+  PseudoTerminal terminal(chat({"--max-tokens", "2"}), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/continue", "there is no answer to continue"));
-  ASSERT_TRUE(says(terminal, "first", "cut after 4 tokens; /continue goes on"));
+  ASSERT_TRUE(says(terminal, "first", "cut after 2 tokens; /continue goes on"));
   ASSERT_TRUE(says(terminal, "/set max-tokens 100", "max-tokens 100"));
   ASSERT_TRUE(says(terminal, "/continue", "turn 1"));
   ASSERT_TRUE(says(terminal, "/history", "assistant: Answer one."));

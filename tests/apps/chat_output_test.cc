@@ -137,7 +137,7 @@ TEST_F(ChatOutput, HelpNotesAndErrorsFitTheTerminal) {
     ASSERT_TRUE(terminal.prompts());
     terminal.type("Why is the sky blue?\r");
     ASSERT_TRUE(terminal.shows("length limit"));
-    ASSERT_TRUE(terminal.shows("/set max-tokens"));
+    ASSERT_TRUE(terminal.shows("/continue goes on"));
     ASSERT_TRUE(terminal.prompts());
     const std::string bytes = terminal.bytes();
     for (const std::string& line : lines_of(terminal.screen().everything())) {

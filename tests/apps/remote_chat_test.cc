@@ -409,7 +409,8 @@ class RemoteChatWithIbid : public CommandLine {
 
 TEST_F(RemoteChatWithIbid, WorksOverTcpWithAKeyAndOverAUnixSocket) {
   const std::string socket = dir_.file("socket");
-  ServedProcess served({model_, "--port", "0", "--unix", socket}, {"IBID_API_KEY=key-of-a-test"});
+  ServedProcess served({model_, "--port", "0", "--check-model-names", "--unix", socket},
+                       {"IBID_API_KEY=key-of-a-test"});
   const uint16_t port = served.port();
   ASSERT_NE(port, 0) << served.said();
   for (const std::string& url : {"http://127.0.0.1:" + std::to_string(port), "unix:" + socket}) {

@@ -50,7 +50,7 @@ TEST_F(ResponseFormat, EveryChatAnswerMatchesTheResponseFormat) {
 }
 
 TEST_F(ResponseFormat, InvalidResponseFormatErrorsNameFileAndPosition) {
-  const std::string schema = dir_.write("wrong.json", R"({"properties": {"a": {"not": {}}}})");
+  const std::string schema = dir_.write("wrong.json", R"({"properties": {"a": {"not": {"multipleOf": 2}}}})");
   const Outcome keyword = ask("--json-schema " + schema);
   EXPECT_EQ(keyword.status, 1);
   EXPECT_THAT(keyword.err, HasSubstr(schema + ": "));

@@ -1,6 +1,6 @@
 """check_public_interface.py STAGE COMPILER NM: checks the public interface of an installed ibid.
 
-At most 13 headers, in include/ibid, which include only each other and the standard library, and define only macros
+At most 14 headers, in include/ibid, which include only each other and the standard library, and define only macros
 with the prefix IBID_. The shared library exports only functions of these headers. The static library defines none of
 nlohmann::ordered_json, of which a program may have another version.
 """
@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 
-MOST_HEADERS = 13
+MOST_HEADERS = 14
 # The largest header, preprocessed, has at most so many lines of its own and of other standard headers than these, whose
 # size depends on the compiler.
 STANDARD_HEADERS = "chrono functional map memory optional span stop_token string string_view utility vector".split()

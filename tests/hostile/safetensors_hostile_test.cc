@@ -37,8 +37,7 @@ TEST(HostileSafetensors, Case044HeaderOf200Megabytes) {
 TEST(HostileSafetensors, Case045HeaderIsNotAnObject) {
   expect_header_refused(" {}", "", ErrorCode::kBadHeader, "does not begin with '{'");
   expect_header_refused("[{}]", "", ErrorCode::kBadHeader, "does not begin with '{'");
-  expect_header_refused("{}\n", "", ErrorCode::kBadHeader, "does not end with '}' and spaces");
-  expect_header_refused(std::string("{}\0", 3), "", ErrorCode::kBadHeader, "does not end with '}' and spaces");
+  expect_header_refused(std::string("{}\0", 3), "", ErrorCode::kBadHeader, "does not end with '}' and white space");
   expect_header_refused("{} {}", "", ErrorCode::kBadHeader, "header");
   expect_header_refused("{\"a\": 1}", "", ErrorCode::kBadHeader, "tensor 'a' is not an object");
 }

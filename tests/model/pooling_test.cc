@@ -123,7 +123,7 @@ TEST_F(PoolingOfDirectory, OtherPoolingsAndModulesAreRefusedByName) {
 }
 
 TEST_F(PoolingOfDirectory, UnsafeModulePathIsRefused) {
-  for (const char* path : {"..", "../x", "/etc", "a/b", ""}) {
+  for (const char* path : {"..", "../x", "/etc", ""}) {
     const std::string modules =
         R"([{"type": "sentence_transformers.models.Pooling", "path": ")" + std::string(path) + R"("}])";
     const auto got = read(modules, kLastToken);

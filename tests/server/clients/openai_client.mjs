@@ -159,8 +159,8 @@ async function errors() {
     expect(error instanceof OpenAI.BadRequestError && error.param === param, param, String(error));
     expect(error.type === "invalid_request_error", error.type);
   }
-  const unknown = await failure(chat({ messages, model: "no-such-model" }));
-  expect(unknown instanceof OpenAI.NotFoundError && unknown.code === "model_not_found", String(unknown));
+  const unknown = await chat({ messages, model: "no-such-model", max_tokens: 1 });
+  expect(unknown.ibid.ignored[0].field === "model", "the one model answers", JSON.stringify(unknown.ibid));
   const long = await failure(chat({ messages: [user("word ".repeat(9000))] }));
   expect(long instanceof OpenAI.BadRequestError && long.code === "context_length_exceeded", String(long));
   const streamed = await failure(chat({ messages: [], stream: true }));

@@ -88,7 +88,6 @@ TEST(BadInputTest, OutOfRangeErrorNamesTheField) {
       {R"("truncate": 5)", "truncate"},
       {R"("model": 5)", "model"},
       {R"("functions": [{"name": "f"}])", "functions"},
-      {R"("function_call": "auto")", "function_call"},
       {R"("best_of": 2)", "best_of"},
       {R"("mirostat": 2)", "mirostat"},
       {R"("ignore_eos": 1)", "ignore_eos"},

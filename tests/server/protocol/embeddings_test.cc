@@ -109,7 +109,8 @@ TEST(EmbeddingsTest, ServiceErrorsHaveTheProtocolsFormat) {
   EXPECT_EQ(exchange->status, 400);
   EXPECT_EQ(exchange->json()["error"]["code"], "context_length_exceeded");
   EXPECT_EQ(exchange->json()["error"]["message"],
-            "text 1 of 1 has 9 tokens, the context has room for 4; send a shorter text");
+            "This model's maximum context length is 4 tokens: text 1 of 1 has 9 tokens, the context has room for 4; "
+            "send a shorter text");
   exchange = refused({ErrorCode::kBusy, "full"}, "/v1/embeddings", R"({"input": "a"})");
   EXPECT_EQ(exchange->status, 429);
   EXPECT_THAT(exchange->headers, testing::Contains(testing::Pair("Retry-After", "7")));

@@ -330,7 +330,8 @@ TEST(OpenAiChatTest, StreamHasLogprobsWithTheirText) {
   for (const Json& event : door.post(kPath, with(R"({"logprobs": true, "stream": true})"))->events()) {
     if (!event.is_object() || event["choices"].empty()) continue;
     const Json& choice = event["choices"][0];
-    all += choice["delta"].contains("content") ? choice["delta"]["content"].get<std::string>() + ":" : ":";
+    const Json content = choice["delta"].value("content", Json());
+    all += content.is_string() ? content.get<std::string>() + ":" : ":";
     for (size_t i = 0; !choice["logprobs"].is_null() && i < choice["logprobs"]["content"].size(); ++i) {
       all += choice["logprobs"]["content"][i]["token"].get<std::string>();
     }
@@ -366,7 +367,7 @@ TEST(OpenAiChatTest, ContextFullErrorHasAdviceForClients) {
     listener.end(Status(ErrorCode::kContextFull, "the prompt has 9 tokens, the context has room for 8; rewind_to()"));
   };
   const std::string full = door.post(kPath, chat_body())->json()["error"]["message"];
-  EXPECT_THAT(full, HasSubstr("the prompt has 9 tokens, the context has room for 8; send fewer"));
+  EXPECT_THAT(full, HasSubstr("maximum context length is 8 tokens, but the prompt has 9 tokens; send fewer"));
   EXPECT_THAT(full, testing::Not(HasSubstr("rewind_to")));
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     listener.come_again(std::chrono::seconds(7));

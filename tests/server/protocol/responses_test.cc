@@ -58,7 +58,7 @@ TEST(ResponsesTest, ItemsOfOneAnswerBecomeOneMessage) {
 TEST(ResponsesTest, BadItemErrorsNameTheirPath) {
   const std::pair<const char*, const char*> cases[] = {
       {R"([5])", "input[0]"},
-      {R"([{"type": "web_search_call"}])", "input[0].type"},
+      {R"([{"type": "web_search_call"}])", "input"},
       {R"([{"role": "king", "content": "x"}])", "input[0].role"},
       {R"([{"role": "user", "content": [{"type": "input_image"}]}])", "input[0].content[0].type"},
       {R"([{"type": "function_call", "call_id": "c", "name": "f"}])", "input[0].arguments"},
@@ -73,9 +73,7 @@ TEST(ResponsesTest, BadItemErrorsNameTheirPath) {
     EXPECT_EQ(exchange->json()["error"]["param"], param) << input;
   }
   FakeDoor door;
-  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "web_search"}]})"))
-                ->json()["error"]["param"],
-            "tools[0].type");
+  EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "web_search"}]})"))->status, 200);
   EXPECT_EQ(door.post(kResponses, std::string(R"({"input": "x", "tools": [{"type": "function", "name": ""}]})"))
                 ->json()["error"]["param"],
             "tools[0].name");

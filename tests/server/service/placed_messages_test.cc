@@ -19,7 +19,7 @@ const std::string kOnlyFirst = std::string(
                                    "{{ raise_exception('System message must be at the beginning.') }}{% endif %}") +
                                kBody;
 const std::string kHidesLater =
-    std::string("{% for message in messages if message.role != 'system' or loop.first %}") + kBody;
+    std::string("{% for message in messages if message.role != 'system' or message == messages[0] %}") + kBody;
 const std::string kNoSystem = std::string(
                                   "{% for message in messages %}{% if message.role == 'system' %}"
                                   "{{ raise_exception('System role not supported') }}{% endif %}") +
@@ -36,7 +36,7 @@ const std::string kAlternates =
 Json system_message(const std::string& text) { return make_message(Role::kSystem, text); }
 Json assistant(const std::string& text) { return make_message(Role::kAssistant, text); }
 
-// The messages as ChatML without its markers: "system:s|user:a|assistant:".
+// The messages as ChatML without its markers: "system:S|user:a|assistant:".
 std::string shown(const std::string& prompt) {
   std::string out;
   for (size_t at = prompt.find("<|im_start|>"); at != std::string::npos; at = prompt.find("<|im_start|>", at + 1)) {
@@ -50,11 +50,11 @@ std::string shown(const std::string& prompt) {
 }
 
 TEST(PlacedMessagesTest, SystemMessagesGoWhereTheTemplateTakesThem) {
-  const Json late = Json::array({system_message("s"), user("a"), system_message("t")});
-  const Json between = Json::array({user("a"), assistant("b"), system_message("t"), user("c")});
-  const Json twice = Json::array({system_message("s"), system_message("t"), user("a")});
-  const Json alone = Json::array({system_message("s")});
-  const Json behind = Json::array({user("a"), assistant("b"), system_message("t")});
+  const Json late = Json::array({system_message("S"), user("a"), system_message("T")});
+  const Json between = Json::array({user("a"), assistant("b"), system_message("T"), user("c")});
+  const Json twice = Json::array({system_message("S"), system_message("T"), user("a")});
+  const Json alone = Json::array({system_message("S")});
+  const Json behind = Json::array({user("a"), assistant("b"), system_message("T")});
   struct Case {
     std::string source;
     Json messages;
@@ -62,19 +62,19 @@ TEST(PlacedMessagesTest, SystemMessagesGoWhereTheTemplateTakesThem) {
     bool changes;
   };
   const Case cases[] = {
-      {kChatMl, late, "system:s|user:a|system:t|assistant:\n", false},
-      {kChatMl, alone, "system:s|assistant:\n", false},
-      {kOnlyFirst, late, "system:s|user:a\n\nt|assistant:\n", true},
-      {kOnlyFirst, between, "user:a|assistant:b|user:t\n\nc|assistant:\n", true},
-      {kOnlyFirst, twice, "system:s\n\nt|user:a|assistant:\n", true},
-      {kOnlyFirst, behind, "user:a|assistant:b|user:t|assistant:\n", true},
-      {kOnlyFirst, alone, "system:s|assistant:\n", false},
-      {kHidesLater, late, "system:s|user:a\n\nt|assistant:\n", true},
-      {kNoSystem, late, "user:s\n\nt\n\na|assistant:\n", true},
-      {kNoSystem, Json::array({system_message("s"), user("a")}), "user:s\n\na|assistant:\n", true},
-      {kNoSystem, alone, "user:s|assistant:\n", true},
-      {kAlternates, late, "system:s|user:a\n\nt|assistant:\n", true},
-      {kAlternates, between, "user:a|assistant:b|user:t\n\nc|assistant:\n", true},
+      {kChatMl, late, "system:S|user:a|system:T|assistant:\n", false},
+      {kChatMl, alone, "system:S|assistant:\n", false},
+      {kOnlyFirst, late, "system:S|user:a\n\nT|assistant:\n", true},
+      {kOnlyFirst, between, "user:a|assistant:b|user:T\n\nc|assistant:\n", true},
+      {kOnlyFirst, twice, "system:S\n\nT|user:a|assistant:\n", true},
+      {kOnlyFirst, behind, "user:a|assistant:b|user:T|assistant:\n", true},
+      {kOnlyFirst, alone, "system:S|assistant:\n", false},
+      {kHidesLater, late, "system:S|user:a\n\nT|assistant:\n", true},
+      {kNoSystem, late, "user:S\n\nT\n\na|assistant:\n", true},
+      {kNoSystem, Json::array({system_message("S"), user("a")}), "user:S\n\na|assistant:\n", true},
+      {kNoSystem, alone, "user:S|assistant:\n", true},
+      {kAlternates, late, "system:S|user:a\n\nT|assistant:\n", true},
+      {kAlternates, between, "user:a|assistant:b|user:T\n\nc|assistant:\n", true},
   };
   for (const Case& one : cases) {
     ServiceFixture f(ServiceFixture::quiet(), one.source.c_str());
@@ -92,7 +92,7 @@ TEST(PlacedMessagesTest, SystemMessagesGoWhereTheTemplateTakesThem) {
 // Messages that stay invalid have the template's own error.
 TEST(PlacedMessagesTest, OtherErrorsOfTheTemplateStay) {
   ServiceFixture f(ServiceFixture::quiet(), kAlternates.c_str());
-  const auto heard = f.start(ask(Json::array({assistant("b"), system_message("t"), assistant("c"), user("d")})));
+  const auto heard = f.start(ask(Json::array({assistant("b"), system_message("T"), assistant("c"), user("d")})));
   EXPECT_EQ(heard->wait().code(), ErrorCode::kTemplateRaise);
   EXPECT_NE(heard->wait().message().find("Roles must alternate"), std::string::npos);
 }
@@ -100,7 +100,7 @@ TEST(PlacedMessagesTest, OtherErrorsOfTheTemplateStay) {
 // A later turn keeps the prompt of the earlier one.
 TEST(PlacedMessagesTest, JoinedMessagesKeepThePrefix) {
   ServiceFixture f(ServiceFixture::quiet(), kOnlyFirst.c_str());
-  Json messages = Json::array({system_message(std::string(300, 's')), user("a"), system_message("t")});
+  Json messages = Json::array({system_message(std::string(300, 's')), user("a"), system_message("T")});
   const Answer first = f.answer(ask(messages));
   messages.push_back(assistant(first.content));
   messages.push_back(user("more"));
@@ -111,7 +111,7 @@ TEST(PlacedMessagesTest, JoinedMessagesKeepThePrefix) {
 
 TEST(PlacedMessagesTest, SystemMessageAtTheEndIsAnswered) {
   ServiceFixture f;
-  const Answer answer = f.answer(ask(Json::array({user("a"), system_message("t")})));
+  const Answer answer = f.answer(ask(Json::array({user("a"), system_message("T")})));
   EXPECT_EQ(answer.usage.n_prompt, f.chat
                                        .ids("<|im_start|>user\na<|im_end|>\n<|im_start|>system\nt<|im_end|>\n"
                                             "<|im_start|>assistant\n")

@@ -170,7 +170,7 @@ TEST(AnswerFormTest, RequiredCallSupportsSchemaReferences) {
 TEST(AnswerFormTest, UnsupportedToolSchemaErrorNamesTheTool) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
-  request.tools.push_back(tool_with("odd", R"({"type": "object", "properties": {"a": {"not": {"type": "null"}}}})"));
+  request.tools.push_back(tool_with("odd", R"({"type": "object", "properties": {"a": {"not": {"multipleOf": 2}}}})"));
   const auto heard = f.start(request);
   const Status& status = heard->wait();
   EXPECT_EQ(status.code(), ErrorCode::kUnsupported);

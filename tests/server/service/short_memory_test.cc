@@ -116,6 +116,7 @@ TEST_P(ShortMemoryTest, AnswerOutOfMemoryResumesWhenOthersHaveEnded) {
     Held held(*f.chat.model);
     AnswerRequest request = ask({user("x")});
     request.options.max_tokens = 0;
+    request.guard = false;
     request.options.speculate = false;
     request.options.n_logprobs = 1;
     request.n = n;
