@@ -48,7 +48,7 @@ TEST_F(NamespacesTest, EveryComputingEndpointUsesTheUsersNamespace) {
     const size_t n = backend.requests.size() + backend.calls.size() + backend.embedded.size();
     n_seen += n == 3 ? 1 : 0;
   }
-  EXPECT_EQ(n_seen, 14u) << "endpoints of answers, prompts, tokens and embeddings";
+  EXPECT_EQ(n_seen, 17u) << "endpoints of answers, prompts, tokens and embeddings";
 }
 
 TEST_F(NamespacesTest, StoredResponseIsVisibleOnlyToItsUser) {
