@@ -61,9 +61,8 @@ inline constexpr std::string_view kChatMessageSchema =
     R"("required":["type"],"properties":{"type":{"type":"string","not":{"anyOf":[{"enum":["text","input_text",)"
     R"("output_text","document"]},{"pattern":"image|audio|video|file"}]}}}}]}},{"type":"null"}]},)"
     R"("name":{"type":"string"},"reasoning_content":{"type":"string"},"tool_call_id":{"type":"string"},)"
-    R"("tool_calls":{"type":"array","items":{"type":"object","required":["function"],"properties":{"id":)"
-    R"({"type":"string"},"type":{"const":"function"},"function":{"type":"object","required":["name","arguments"],)"
-    R"("properties":{"name":{"type":"string","minLength":1,"maxLength":64},"arguments":{"type":"string"}}}}}}},)"
+    R"("tool_calls":{"type":"array","items":{"type":"object","properties":{"id":{"type":"string"},"function":)"
+    R"({"type":"object","properties":{"name":{"type":"string"},"arguments":{"type":"string"}}}}}}},)"
     R"("anyOf":[{"required":["content"],"properties":{"content":{"type":["string","array"]}}},)"
     R"({"required":["tool_calls"],"properties":{"role":{"const":"assistant"},"tool_calls":{"type":"array",)"
     R"("minItems":1}}}]})";

@@ -44,6 +44,8 @@ SOUND = {
 REASONS = [
     r"the last message must not be from the assistant|^(messages|input): must not be empty|no message awaits an answer",
     r"needs logprobs to be true|cannot be combined with logprobs",
+    r"the results of the tools are missing|a second answer after an answer|^continue_final_message: |^add_generation_prompt: ",
+    r"tool_calls\[\d+\]\.\w+\.(name|arguments): ",  # only those of assistants are read
     r"conflicts with another response format field",
     r"tool_choice: (names a function that is not in tools|is \"required\", but the request has no tools)",
     r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # grammars and schemas
