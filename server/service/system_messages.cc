@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "base/text.h"
 #include "server/service/jobs.h"
 #include "templates/message.h"
 
@@ -102,15 +102,24 @@ Json joined_to_user(const Json& messages) {
   return out;
 }
 
-// True if the template renders the messages and shows the texts of all system messages of the request.
-Result<bool> shows(const Engine& engine, const AnswerRequest& request, const Json& messages) {
+// The messages with a text of its own in each system message, which no other message has.
+Json with_marked_system(const Json& messages, std::vector<std::string>& marks) {
+  Json marked = messages;
+  for (Json& message : marked) {
+    if (!is_from(message, Role::kSystem)) continue;
+    marks.push_back("Kestrelsystem" + std::to_string(marks.size()) + ".");
+    set_content(message, marks.back());
+  }
+  return marked;
+}
+
+// True if the template renders the messages and shows all of these texts.
+Result<bool> shows(const Engine& engine, const AnswerRequest& request, const Json& messages,
+                   const std::vector<std::string>& texts) {
   const Result<MarkedText> prompt = rendered(engine, request, messages);
   if (!prompt.ok()) return is_refusal(prompt.status().code()) ? Result<bool>(false) : prompt.status();
-  return std::ranges::all_of(request.messages, [&](const Json& message) {
-    constexpr std::string_view kSpaces = " \t\r\n";
-    const std::string* text = is_from(message, Role::kSystem) ? content_of(message) : nullptr;
-    return text == nullptr || prompt->bytes().find(trimmed(*text, kSpaces)) != std::string_view::npos;
-  });
+  return std::ranges::all_of(
+      texts, [&](const std::string& text) { return prompt->bytes().find(text) != std::string_view::npos; });
 }
 
 }  // namespace
@@ -119,13 +128,14 @@ bool is_refusal(ErrorCode code) { return code == ErrorCode::kTemplateRaise || co
 
 Status place_system_messages(const Engine& engine, AnswerRequest& request) {
   if (request.prompt || !has_later_system(request.messages) || engine.state().chat_template() == nullptr) return {};
-  TRY_ASSIGN(const bool are_shown, shows(engine, request, request.messages));
+  std::vector<std::string> marks;
+  const Json marked = with_marked_system(request.messages, marks);
+  TRY_ASSIGN(const bool are_shown, shows(engine, request, marked, marks));
   if (are_shown) return {};
   for (const auto& join : {joined_beside, joined_to_first, joined_to_user}) {
-    Json messages = join(request.messages);
-    TRY_ASSIGN(const bool is_good, shows(engine, request, messages));
+    TRY_ASSIGN(const bool is_good, shows(engine, request, join(marked), marks));
     if (!is_good) continue;
-    request.messages = std::move(messages);
+    request.messages = join(request.messages);
     ignore(request.ignored, {.field = "messages",
                              .reason = "a system message was joined to another message: the model's template takes "
                                        "none at its place"});

@@ -70,6 +70,8 @@ TEST(PlacedMessagesTest, SystemMessagesGoWhereTheTemplateTakesThem) {
       {kOnlyFirst, behind, "user:a|assistant:b|user:T|assistant:\n", true},
       {kOnlyFirst, alone, "system:S|assistant:\n", false},
       {kHidesLater, late, "system:S|user:a\n\nT|assistant:\n", true},
+      {kHidesLater, Json::array({system_message("S"), user("a"), system_message("a")}),
+       "system:S|user:a\n\na|assistant:\n", true},
       {kNoSystem, late, "user:S\n\nT\n\na|assistant:\n", true},
       {kNoSystem, Json::array({system_message("S"), user("a")}), "user:S\n\na|assistant:\n", true},
       {kNoSystem, alone, "user:S|assistant:\n", true},
