@@ -177,10 +177,7 @@ class ChatStream final : public StreamReply {
   Json chunk() const {
     Json json = names_.json("chat.completion.chunk", heard_.model, Json::array());
     if (output_.include_usage) json["usage"] = Json();
-    if (output_.continuous_usage) {
-      json["usage"] =
-          openai_usage({.n_prompt = heard_.n_prompt, .n_cached = n_reused_.value_or(0), .n_completion = n_completion_});
-    }
+    if (output_.continuous_usage) json["usage"] = usage_so_far(heard_.n_prompt, n_completion_);
     return json;
   }
   Json choice(size_t i, Json delta, const std::vector<TokenLogprobs>& tokens, Json reason) const {

@@ -292,9 +292,7 @@ class CompletionStream final : public StreamReply {
   Json chunk() const {
     Json json = completion_.json(heard_.model);
     if (completion_.include_usage) json["usage"] = Json();
-    if (completion_.continuous_usage) {
-      json["usage"] = openai_usage({.n_prompt = heard_.n_prompt, .n_completion = n_completion_});
-    }
+    if (completion_.continuous_usage) json["usage"] = usage_so_far(heard_.n_prompt, n_completion_);
     return json;
   }
 

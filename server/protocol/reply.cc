@@ -284,6 +284,10 @@ Json ignored_json(const IgnoredParts& ignored) {
   return list;
 }
 
+Json usage_so_far(size_t n_prompt, size_t n_completion) {
+  return {{"prompt_tokens", n_prompt}, {"completion_tokens", n_completion}, {"total_tokens", n_prompt + n_completion}};
+}
+
 Json ids_of(std::span<const TokenLogprobs> tokens) {
   Json ids = Json::array();
   for (const TokenLogprobs& token : tokens) ids.push_back(token.id);

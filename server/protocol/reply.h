@@ -182,6 +182,8 @@ Json ignored_json(const IgnoredParts& ignored);
 void add_ignored(http::AnswerFigures& figures, const IgnoredParts& ignored);
 // The ids of tokens whose log-probabilities were requested.
 Json ids_of(std::span<const TokenLogprobs> tokens);
+// The usage of a stream so far (vLLM's continuous_usage_stats), before the cached part is final.
+Json usage_so_far(size_t n_prompt, size_t n_completion);
 // Adds the results of openai_usage(), llama_timings() and ibid_details() as "usage", "timings" and "ibid".
 void add_costs(Json& json, const Heard& heard);
 
