@@ -49,8 +49,8 @@ struct JsonFormat {
   bool strict = false;
 };
 
-// The JSON texts that the schema accepts, with properties in the order of their declaration. Errors: also those of
-// parse_json() for the text; kCancelled. budget: nullptr for the default limits.
+// The JSON texts that the schema accepts; more than eight properties only in the order of their declaration. Errors:
+// also those of parse_json() for the text; kCancelled. budget: nullptr for the default limits.
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {},
                                     CompileBudget* budget = nullptr);
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {},

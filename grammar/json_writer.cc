@@ -303,16 +303,18 @@ bool NumberBounds::allows(const Decimal& value) const {
 }
 
 Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRules& rules, CompileBudget& budget) {
-  if (!bounds.excluded.empty()) {  // the numbers below the first excluded one, then those above it
-    NumberBounds below = bounds, above = bounds;
-    const auto first = std::ranges::min_element(bounds.excluded, [](const auto& a, const auto& b) { return a < b; });
-    below.excluded.clear();
-    above.excluded.erase(above.excluded.begin() + (first - bounds.excluded.begin()));
-    below.lower_max(*first, true);
-    above.raise_min(*first, true);
-    if (!budget.spend(bounds.excluded.size())) return budget.status("the numbers");
+  if (!bounds.excluded.empty()) {  // the numbers between two excluded ones
+    std::vector<Decimal> excluded = bounds.excluded;
+    std::ranges::sort(excluded, [](const Decimal& a, const Decimal& b) { return a < b; });
+    NumberBounds rest = bounds;  // those above the excluded numbers so far
+    rest.excluded.clear();
     std::vector<ExprId> parts;
-    for (const NumberBounds& part : {below, above}) {
+    for (size_t i = 0; i <= excluded.size() && !rest.clearly_empty(); ++i) {
+      NumberBounds part = rest;
+      if (i < excluded.size()) {
+        part.lower_max(excluded[i], true);
+        rest.raise_min(excluded[i], true);
+      }
       if (part.clearly_empty()) continue;
       TRY_ASSIGN(const ExprId range, number_range(part, strict, rules, budget));
       parts.push_back(range);

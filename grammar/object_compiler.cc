@@ -177,13 +177,12 @@ Status ObjectCompiler::compile_patterns() {
 // Returns the sets of patterns that a name may match together; bit i is pattern i.
 Result<std::vector<uint32_t>> ObjectCompiler::pattern_sets() {
   std::vector<uint32_t> sets;
-  bool overlap = false;
   for (size_t i = 0; i < patterns_.size(); ++i) {
     sets.push_back(1u << i);
     for (size_t j = 0; j < i; ++j) {
       const Result<bool> shared = share_a_text({{&patterns_[i]}, {&patterns_[j]}}, kMostNameStates, document_.budget());
       if (!shared.ok()) return at_place(shared.status());
-      overlap |= *shared;
+      patterns_overlap_ |= *shared;
       if (!*shared || patterns_.size() <= kMostOverlapping) continue;
       const std::string all = child_pointer(document_.pointer_of(part_.schema), "patternProperties");
       return schema_error(ErrorCode::kUnsupported, child_pointer(all, part_.pattern_properties[i].first), "",
@@ -191,7 +190,7 @@ Result<std::vector<uint32_t>> ObjectCompiler::pattern_sets() {
                               std::to_string(kMostOverlapping) + " patterns");
     }
   }
-  if (!overlap) return sets;
+  if (!patterns_overlap_) return sets;
   sets.clear();
   for (uint32_t set = 1; set < 1u << patterns_.size(); ++set) sets.push_back(set);
   return sets;
@@ -203,7 +202,8 @@ Result<ExprId> ObjectCompiler::other_names(uint32_t patterns) {
   more.reserve(asked_of_names_.size());
   std::vector<RegularPart> parts = {{&*any_name_}, {&*declared_, true}};
   for (size_t i = 0; i < patterns_.size(); ++i) {
-    parts.push_back({&patterns_[i], (patterns >> i & 1) == 0});
+    const bool is_matched = (patterns >> i & 1) != 0;
+    if (is_matched || patterns == 0 || patterns_overlap_) parts.push_back({&patterns_[i], !is_matched});
   }
   for (const NameConstraints& asked : asked_of_names_) {
     if ((asked.part.types & kStringType) == 0) return rules_.nothing();

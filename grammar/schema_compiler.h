@@ -133,8 +133,8 @@ class ArrayCompiler {
   JsonWriter& writer_;
 };
 
-// --- ObjectCompiler: the objects that a schema allows. Declared properties come in the order of their declaration;
-// undeclared names follow, in any order.
+// --- ObjectCompiler: the objects that a schema allows. A few declared properties come in any order, many in the order
+// of their declaration; undeclared names may come between them.
 
 class ObjectCompiler {
  public:
@@ -182,6 +182,7 @@ class ObjectCompiler {
   std::vector<std::string_view> names_;    // declared names, then names that are only required
   std::vector<Property> properties_;       // those of names_ that are allowed
   std::vector<RegularLanguage> patterns_;  // names that match patternProperties
+  bool patterns_overlap_ = false;          // some name matches two of them
   std::optional<RegularLanguage> any_name_, declared_;
 };
 

@@ -236,18 +236,23 @@ void merge_texts(SchemaPart::Texts& a, const SchemaPart::Texts& b) {
   }
 }
 
+// A list of values makes the excluded ones superfluous.
 void merge_values(SchemaPart& a, const SchemaPart& b) {
+  std::unordered_set<uint32_t> excluded;
+  for (const ListedValue& value : a.excluded) excluded.insert(value.number);
   for (const ListedValue& value : b.excluded) {
-    if (!a.excludes(value)) a.excluded.push_back(value);
+    if (excluded.insert(value.number).second) a.excluded.push_back(value);
   }
-  if (!b.values) return;
-  if (!a.values) {
+  if (a.values && b.values) {
+    std::unordered_set<uint32_t> allowed;
+    for (const ListedValue& value : *b.values) allowed.insert(value.number);
+    std::erase_if(*a.values, [&](const ListedValue& value) { return !allowed.contains(value.number); });
+  } else if (b.values) {
     a.values = b.values;
-    return;
   }
-  std::unordered_set<uint32_t> allowed;
-  for (const ListedValue& value : *b.values) allowed.insert(value.number);
-  std::erase_if(*a.values, [&](const ListedValue& value) { return !allowed.contains(value.number); });
+  if (!a.values) return;
+  std::erase_if(*a.values, [&](const ListedValue& value) { return excluded.contains(value.number); });
+  a.excluded.clear();
 }
 
 }  // namespace
@@ -314,7 +319,7 @@ Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const Sch
                          a.numbers.multiples.size() * b.numbers.multiples.size() +
                          a.pattern_properties.size() * b.pattern_properties.size() +
                          a.choices.size() * b.choices.size() + a.contained.size() * b.contained.size() +
-                         a.property_names.size() * b.property_names.size() + a.excluded.size() * b.excluded.size() +
+                         a.property_names.size() * b.property_names.size() +
                          a.other_patterns.size() * b.other_patterns.size() +
                          a.other_formats.size() * b.other_formats.size() + a.outside.size() * b.outside.size();
   TRY(document.spend(kMergeCost * (a.size() + b.size()) + n_pairs, a.schema));

@@ -9,12 +9,14 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMostValueDepth = 50;
+constexpr size_t kExcludedAtOnce = 16;  // excluded values that one unit of work searches
 
 }  // namespace
 
 Result<bool> ValueChecker::allows(const SchemaPart& part, const ListedValue& listed) const {
   const Json& value = *listed.json;
   const unsigned type = type_of(value);
+  TRY(document_.spend(part.excluded.size() / kExcludedAtOnce, part.schema));
   if ((part.types & type) == 0 || part.excludes(listed)) return false;
   if (type == kStringType) return string_allowed(document_, part, value.get<std::string>());
   if (type == kIntegerType || type == kFractionType) {

@@ -60,9 +60,9 @@ Json explained(const Status& status) {
 }
 
 // Walks through the masks of the tokens of a text, up to the first token that is not allowed, and measures the time of
-// each mask. Returns whether all tokens were allowed and the answer may end.
-Result<bool> walk(const TokenConstraint& prototype, const TokenTexts& vocabulary, std::string_view text,
-                  std::vector<int64_t>& times) {
+// each mask.
+Status walk(const TokenConstraint& prototype, const TokenTexts& vocabulary, std::string_view text,
+            std::vector<int64_t>& times) {
   const auto constraint = prototype.clone();
   TokenMask mask(vocabulary.size());
   while (!text.empty()) {
@@ -74,10 +74,10 @@ Result<bool> walk(const TokenConstraint& prototype, const TokenTexts& vocabulary
     if (allowed) constraint->push(token);
     times.push_back(microseconds_since(start));
     TRY(constraint->status());
-    if (!allowed) return false;
+    if (!allowed) break;
     text.remove_prefix(vocabulary.bytes(token).size());
   }
-  return constraint->may_end();
+  return {};
 }
 
 Json percentiles(std::vector<int64_t> times) {
@@ -138,13 +138,11 @@ class Acceptor {
     std::vector<int64_t> times;
     for (const char* list : {"accepted", "at", "complete"}) reply[list] = Json::array();
     for (const std::string& text : texts) {
-      Result<TextMatch> match = match_text(grammar, text);
-      if (match.ok()) {
-        const Result<bool> masked = walk(*prototype, *vocabulary_, text, times);
-        if (!masked.ok()) match = masked.status();
-      }
-      if (!match.ok()) {
-        reply["error"] = explained(match.status());
+      const Result<TextMatch> match = match_text(grammar, text);
+      const Status status = match.ok() ? walk(*prototype, *vocabulary_, text, times) : match.status();
+      if (!status.ok()) {
+        for (const char* list : {"accepted", "at", "complete"}) reply.erase(list);
+        reply["error"] = explained(status);
         return reply;
       }
       const bool ends_too_soon = !match->accepted && match->n_matched == text.size();

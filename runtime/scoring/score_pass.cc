@@ -49,7 +49,7 @@ size_t rank_of(std::span<const float> logits, TokenId id) {
 
 }  // namespace
 
-// Feeds all tokens but the last, whose logits would tell of a token behind the text.
+// Feeds all tokens but the last one, whose logits are those of a token after the text.
 class ScorePass::Scoring final : public Task {
  public:
   using Publish = std::function<void(KvCacheEntry&)>;

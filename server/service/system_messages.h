@@ -1,4 +1,4 @@
-// Where the system messages of a conversation go. Clients put them anywhere: several at the beginning, behind the
+// The places of system messages in a conversation. Clients send them anywhere: several at the beginning, after the
 // newest message of the user, between a call and its result. Many templates refuse them there, or do not show them.
 // Pure functions.
 #pragma once

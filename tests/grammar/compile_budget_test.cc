@@ -44,6 +44,21 @@ TEST(CompileBudgetTest, BranchesAreMergedOneAtATime) {
   }
 }
 
+// Numbers between excluded ones are written one after the other: a copy of the list for each took gigabytes.
+TEST(CompileBudgetTest, ManyExcludedValuesAreBounded) {
+  Json numbers = Json::array(), texts = Json::array();
+  for (int i = 0; i < 50'000; ++i) {
+    numbers.push_back(i);
+    texts.push_back("s" + std::to_string(i));
+  }
+  expect_refused({{"type", "number"}, {"not", {{"enum", numbers}}}});
+  expect_refused({{"allOf", {{{"not", {{"enum", numbers}}}}, {{"not", {{"enum", texts}}}}}}});
+  CompileBudget budget;
+  const Json none = {{"enum", numbers}, {"not", {{"enum", numbers}}}};
+  EXPECT_EQ(compile_parsed_json_schema(none, {}, &budget).status().message(), "schema: no text satisfies it");
+  EXPECT_LT(budget.n_work(), 2'000'000u) << "lists are compared in linear time";
+}
+
 TEST(CompileBudgetTest, ComparingBranchesCountsAgainstTheBudget) {
   Json schema = Json::object();
   Json big = wide_object(5000);
