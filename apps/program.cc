@@ -177,6 +177,7 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
   add_tokenize(*root, exit_code);
   add_render(*root, exit_code);
   add_accept(*root, exit_code);
+  add_parse(*root, exit_code);
   add_logits(*root, exit_code);
   group_commands(*root, "Measure and check");
   add_help(*root, exit_code);

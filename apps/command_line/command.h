@@ -39,6 +39,7 @@ void add_inspect(CLI::App& root, int& exit_code);
 void add_tokenize(CLI::App& root, int& exit_code);
 void add_render(CLI::App& root, int& exit_code);
 void add_accept(CLI::App& root, int& exit_code);
+void add_parse(CLI::App& root, int& exit_code);
 void add_logits(CLI::App& root, int& exit_code);
 void add_perplexity(CLI::App& root, int& exit_code);
 

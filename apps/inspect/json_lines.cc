@@ -1,5 +1,5 @@
-// Commands that answer each JSON line with a JSON line: `ibid tokenize` converts between text and tokens, `ibid render`
-// applies a chat template to conversations.
+#include "apps/inspect/json_lines.h"
+
 #include <cstdio>
 #include <functional>
 #include <iostream>
@@ -7,7 +7,6 @@
 #include <string>
 
 #include "apps/command_line/command.h"
-#include "apps/inspect/json_lines.h"
 #include "apps/models/model_arguments.h"
 #include "apps/models/model_catalog.h"
 #include "base/file_ops.h"
@@ -89,8 +88,6 @@ void add_tokenize(CLI::App& root, int& exit_code) {
   });
 }
 
-namespace {
-
 Result<ChatTemplate> load_template(const std::string& model, const std::string& template_path) {
   if (!template_path.empty()) {
     constexpr uint64_t kMaxBytes = 16u << 20;  // above the limit of compile(), which reports a larger template
@@ -102,18 +99,19 @@ Result<ChatTemplate> load_template(const std::string& model, const std::string& 
   return load_chat_template(*file);
 }
 
-Json as_reply(const Result<std::string>& text) {
-  if (text.ok()) return {{"text", *text}};
-  return {{"error", text.status().message()}};
-}
-
-// Removes the member `name` and returns it; null if it is absent.
 Json take(Json& line, const char* name) {
   const auto found = line.find(name);
   if (found == line.end()) return {};
   Json value = std::move(*found);
   line.erase(found);
   return value;
+}
+
+namespace {
+
+Json as_reply(const Result<std::string>& text) {
+  if (text.ok()) return {{"text", *text}};
+  return {{"error", text.status().message()}};
 }
 
 std::string take_now(Json& line) {

@@ -1,15 +1,24 @@
-// for_each_json_line(): the loop of the commands that answer each JSON line with a JSON line.
+// Parts of the commands that answer each JSON line with a JSON line: `ibid tokenize`, `ibid render`, `ibid accept` and
+// `ibid parse`.
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "base/json_fwd.h"
 #include "base/result.h"
+#include "templates/chat_template.h"
 
 namespace ibid {
 
 // Reads standard input and writes `answer(line)` for each non-empty line, in order. Stops with an error, which has the
 // line number, at a line that is not a JSON object, and at an error of answer().
 Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer);
+
+// Loads the template in the file, or, if template_path is empty, that of the model.
+Result<ChatTemplate> load_template(const std::string& model, const std::string& template_path);
+
+// Removes the member `name` and returns it; null if it is absent.
+Json take(Json& line, const char* name);
 
 }  // namespace ibid

@@ -95,6 +95,31 @@ TEST_F(CommandLine, RenderErrorsTellWhetherAModelIsNeeded) {
   EXPECT_THAT(run("render --template " + path, "{\"template\":\"{{ 1/0 }}\"}\n").err, HasSubstr("needs no MODEL"));
 }
 
+TEST_F(CommandLine, ParseSplitsWhatAModelWrote) {
+  const std::string path =
+      dir_.write("t.jinja",
+                 "{% for m in messages %}<|{{ m.role }}|>{% for c in m.tool_calls %}<call>{{ c.function.name }}\n{{ "
+                 "c.function.arguments | tojson }}</call>{% endfor %}{{ m.content }}<|end|>{% endfor %}{% if "
+                 "add_generation_prompt %}<|assistant|>{{ '<think>' if thinks }}{% endif %}");
+  const std::string command = "parse --jsonl --template " + path;
+  const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}])";
+  const std::string call = R"("text":"Hm.</think>See.<call>f\n{\"a\": 1}</call>")";
+  EXPECT_EQ(run(command, "{\"thinks\":true," + call + "," + tools + "}\n").out,
+            R"({"content":"See.","reasoning":"Hm.","tool_calls":[{"name":"f","arguments":{"a":1}}],"form":"read off )"
+            "the template\"}\n");
+  for (const std::string& without : {std::string("\"tools\":[]"), tools + ",\"tool_choice\":\"none\""}) {
+    EXPECT_THAT(run(command, "{" + call + "," + without + "}\n").out,
+                HasSubstr(R"("content":"Hm.</think>See.<call>f\n{\"a\": 1}</call>","reasoning":"","tool_calls":[])"));
+  }
+  // A bad line costs only itself.
+  const Outcome bad = run(command, "{\"text\":1}\n{\"text\":\"x\",\"tools\":{}}\n{\"text\":\"x\"}\n");
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.out, HasSubstr("{\"error\":\"expected a string \\\"text\\\"\"}\n"));
+  EXPECT_THAT(bad.out, HasSubstr("expected an array for"));
+  EXPECT_THAT(bad.out, HasSubstr("{\"content\":\"x\""));
+  EXPECT_THAT(run("parse", "{}\n").err, HasSubstr("--template FILE"));
+}
+
 TEST_F(CommandLine, InspectEscapesUntrustedText) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_string("general.name", "two\nlines\x1b[2J");
