@@ -47,7 +47,8 @@ Result<Json> parse_text(const ChatTemplate& chat_template, const ReplyFormat& fo
   if (!text.is_string()) return Status(ErrorCode::kInvalidArgument, "expected a string \"text\"");
   TRY_ASSIGN(const Json tools, take_array(line, "tools"));
   TRY_ASSIGN(const Json messages, take_array(line, "messages"));
-  const bool no_calls = take(line, "tool_choice") == Json("none");
+  const Json choice = take(line, "tool_choice");
+  const bool no_calls = choice == Json("none");
   TemplateVariables variables;
   variables.values = chat_template.default_variables();
   for (auto& [key, value] : line.items()) variables.values[key] = std::move(value);
@@ -58,7 +59,9 @@ Result<Json> parse_text(const ChatTemplate& chat_template, const ReplyFormat& fo
   const Result<MarkedText> prompt = chat_template.render(asked, variables);
   if (!prompt.ok() && !messages.is_null()) return prompt.status();
   const std::string prompt_end = prompt.ok() ? prompt->bytes() : std::string();
-  ReplyParser parser(format, {.tools = no_calls ? nullptr : &tools, .prompt_end = prompt_end});
+  ReplyParser parser(format, {.tools = no_calls ? nullptr : &tools,
+                              .prompt_end = prompt_end,
+                              .demands_call = choice == Json("required") || choice.is_object()});
   parser.feed(text.get_ref<const std::string&>(), {});
   parser.finish({});
   return as_json(parser.reply(), format);

@@ -60,6 +60,7 @@ struct TurnOptions {
   // `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
   bool parse_calls = true;                // if false, parse_reply treats tool calls as content
+  bool demands_call = false;              // the constraint demands a call: one that is cut off is no content
   bool speculate = true;                  // verify drafts from earlier text: the same answer, faster
   Priority priority = Priority::kNormal;  // among the sessions of the engine
   std::stop_token stop = {};
@@ -165,7 +166,8 @@ struct TurnEvent {
     kCallBegin,   // call, name, id: a call of an offered tool starts; streamed calls may get their id in kCallEnd
     kArguments,   // call, text: the next piece of the call's arguments, which are one JSON object
     kCallEnd,     // call, name, id: the call is complete and valid
-    kCallBroken,  // call: the call turned out to be invalid; its text follows as content. Only if calls are streamed
+    kCallBroken,  // call: the call turned out to be invalid; its text follows as content, unless
+                  // a call was demanded. Only if calls are streamed
     kFinish,      // turn: the committed turn
   };
   Kind kind = Kind::kText;

@@ -307,6 +307,7 @@ void RunningTurn::begin_reply(const PromptDelta& delta) {
   ReplyContext context;
   context.tools = offered_tools();
   context.begins_in_reasoning = turn_.begins_in_reasoning;
+  context.demands_call = options_.demands_call;
   // Calls are streamed only if a constraint makes each valid, because an emitted event cannot be withdrawn, and only if
   // their ids come before the arguments.
   context.stream_calls = options_.constraint != nullptr && !has_late_ids(format);

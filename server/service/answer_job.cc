@@ -12,6 +12,7 @@
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
 #include "server/service/conversations.h"
+#include "server/service/generic_calls.h"
 #include "server/service/jobs.h"
 #include "server/service/prompt_tokens.h"
 #include "server/service/response_format.h"
@@ -49,7 +50,7 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
     case TurnEvent::Kind::kReasoning: return listener.reasoning(i, event.text);
     case TurnEvent::Kind::kCallBegin: return listener.tool_call(i, event.call, event.id, event.name);
     case TurnEvent::Kind::kArguments: return listener.tool_arguments(i, event.call, event.text);
-    case TurnEvent::Kind::kCallBroken:  // the call was cut with the answer; its text follows as content
+    case TurnEvent::Kind::kCallBroken:  // the call was cut with the answer
     case TurnEvent::Kind::kCallEnd:
     case TurnEvent::Kind::kLeftOut:
     case TurnEvent::Kind::kPrefill:
@@ -195,9 +196,11 @@ Status AnswerJob::find_out(const Place& place) {
   request_.options.stop = stop_token();
   request_.options.parse_reply = !request_.prompt;
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
+  request_.options.demands_call = demands_call(request_.tool_choice);
   guard(place.engine()->max_seq_len());
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   TRY(tokenize_prompt(*place.engine(), request_.prompt));
+  describe_tools(*place.engine(), request_);
   TRY(place_system_messages(*place.engine(), request_));
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
   const Status status = find_prompt(place);

@@ -8,6 +8,7 @@
 
 #include "base/json_limits.h"
 #include "grammar/grammar.h"
+#include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
 #include "templates/reply/reply_format.h"
 
@@ -221,7 +222,9 @@ std::vector<CallableTool> callable_tools(const Json& tools, const std::string& o
     if (name.empty() || (!only.empty() && name != only)) continue;
     const Json& function = function_of_tool(tool);
     const auto strict = function.find("strict");
-    out.push_back({name, schema_of_arguments(function), strict != function.end() && *strict == Json(true)});
+    const std::string* description = text_member(function, "description");
+    out.push_back({name, description == nullptr ? std::string() : *description, schema_of_arguments(function),
+                   strict != function.end() && *strict == Json(true)});
   }
   return out;
 }

@@ -10,6 +10,7 @@
 #include "grammar/compile_budget.h"
 #include "grammar/grammar.h"
 #include "runtime/generate/constraint_cache.h"
+#include "server/service/generic_calls.h"
 #include "server/service/jobs.h"
 #include "templates/message.h"
 #include "templates/reply/reply_format.h"
@@ -29,9 +30,9 @@ Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   Preamble lead;
   if (!channels.reasoning_channels.empty() && !channels.ends.empty()) {
     lead.begin = channels.channel + channels.reasoning_channels.front() + channels.body_begin;
-    lead.end = channels.ends.front() + channels.begin + std::string(role_name(Role::kAssistant));
+    lead.end = channels.ends.front() + channels.own_begin;
   }
-  if (!to_a_call) lead.opening = channels.channel + "final" + channels.body_begin;
+  if (!to_a_call) lead.opening = channels.channel + channels.content_channel + channels.body_begin;
   return lead;
 }
 
@@ -102,9 +103,8 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
       key.text(),
       [&](CompileBudget& budget) -> Result<Grammar> {
         const ReplyFormat& format = engine->state().reply_format();
-        if (!format.calls || !format.shows_tools) {
-          return {ErrorCode::kUnsupported,
-                  "tool_choice: the chat template of " + engine->name() + " does not support tools"};
+        if (!format.calls) {
+          return {ErrorCode::kUnsupported, "tool_choice: " + engine->name() + " has no form of tool calls"};
         }
         const std::vector<CallableTool> tools = callable_tools(request.tools, choice.name);
         if (tools.empty())
@@ -204,10 +204,10 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
 }  // namespace
 
 Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
-  const ToolChoice::Kind choice = request.tool_choice.kind;
-  const bool demands_call = choice == ToolChoice::Kind::kRequired || choice == ToolChoice::Kind::kNamed;
   const bool has_form = request.form.kind != ResponseFormat::Kind::kText;
-  if (!demands_call) return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
+  if (!demands_call(request.tool_choice)) {
+    return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
+  }
   return constraint_of_call(engine, request);
 }
 

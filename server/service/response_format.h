@@ -20,8 +20,7 @@ namespace ibid::serve {
 // first token, or after the reasoning if the model thinks first. If the model may choose to call a tool, a call may
 // replace the form; a required call replaces it. The engine caches the most recent constraints, keyed by the parts of a
 // request that they depend on. Errors: kInvalidArgument, kUnsupported, kLimitExceeded: those of grammar/grammar.h,
-// naming the unsupported part and the tool in whose schema it is; kUnsupported also for a required call if the model's
-// template shows it no tools.
+// naming the unsupported part and the tool in whose schema it is.
 Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_ptr<Engine>& engine,
                                                               const AnswerRequest& request);
 
@@ -36,6 +35,7 @@ enum class Arguments {
 // A tool that may be called.
 struct CallableTool {
   std::string name;
+  std::string description = {};
   Json schema;          // schema of the tool's arguments
   bool strict = false;  // `strict` in the tool's definition
 };

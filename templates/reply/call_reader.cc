@@ -12,13 +12,8 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMaxNameBytes = 256;
-
 // The keys under which models write arguments, even if the template uses another key.
 constexpr std::array<std::string_view, 2> kArgumentKeys = {"arguments", "parameters"};
-// Other keys that a call may have beside name and arguments.
-constexpr std::array<std::string_view, 3> kOtherKeys = {"id", "type", "index"};
-
 template <size_t N>
 bool is_among(std::string_view key, const std::array<std::string_view, N>& keys) {
   return std::find(keys.begin(), keys.end(), key) != keys.end();
@@ -35,6 +30,11 @@ std::optional<std::string> unquoted(std::string_view json) {
 bool is_json_object(std::string_view text) {
   const Result<Json> value = parse_json(text, "arguments of a call");
   return value.ok() && value->is_object();
+}
+
+const CallEnvelope& envelope_of(const CallSyntax& syntax) {
+  static const CallEnvelope& usual = *new CallEnvelope{.name_key = "name", .arguments_key = "arguments"};
+  return syntax.envelope ? *syntax.envelope : usual;
 }
 
 LooseNotation notation_of(const CallSyntax& syntax) {
@@ -67,7 +67,7 @@ CallReader::State CallReader::read(std::string_view text, bool at_end) {
 
 CallReader::Step CallReader::step(std::string_view text, bool at_end) {
   switch (current().kind) {
-    case CallStep::Kind::kWord: return read_word(text);
+    case CallStep::Kind::kWord: return has_arguments_ ? read_closing(text, at_end) : read_word(text, at_end);
     case CallStep::Kind::kName: return read_name(text);
     case CallStep::Kind::kId: return read_id(text);
     case CallStep::Kind::kIndex: return read_index(text);
@@ -81,7 +81,7 @@ void CallReader::skip_spaces(std::string_view text) {
   while (at_ < text.size() && is_marker_space(text[at_])) ++at_;
 }
 
-CallReader::Step CallReader::read_word(std::string_view text) {
+CallReader::Step CallReader::read_word(std::string_view text, bool at_end) {
   skip_spaces(text);
   const std::string& word = current().word;
   const std::string_view there = text.substr(at_, word.size());
@@ -89,9 +89,32 @@ CallReader::Step CallReader::read_word(std::string_view text) {
     at_ += word.size();
     return Step::kDone;
   }
-  if (std::string_view(word).starts_with(there)) return Step::kMore;
-  if (current().n_optional == 0) return Step::kBad;
+  if (!at_end && std::string_view(word).starts_with(there)) return Step::kMore;
+  if (current().n_optional == 0) return at_end && std::string_view(word).starts_with(there) ? Step::kMore : Step::kBad;
   step_ += current().n_optional - 1;
+  return Step::kDone;
+}
+
+// A word after the arguments may be missing if a later one, the end of the section or another call follows.
+CallReader::Step CallReader::read_closing(std::string_view text, bool at_end) {
+  bool unsure = false;
+  for (size_t i = step_; i < steps_.steps.size(); ++i) {
+    if (steps_.steps[i].kind != CallStep::Kind::kWord) return Step::kBad;
+    size_t at = at_;
+    const WordMatch match = match_words(text, {steps_.steps[i].word}, at);
+    unsure |= match == WordMatch::kMore;
+    if (match != WordMatch::kYes) continue;
+    if (unsure && !at_end) return Step::kMore;
+    at_ = at;
+    step_ = i;
+    return Step::kDone;
+  }
+  std::vector<std::string> next = steps_.openers;
+  if (!steps_.section_end.empty()) next.push_back(steps_.section_end.front());
+  const WordMatch match = match_any(text, next, at_);
+  if (match == WordMatch::kMore || unsure) return Step::kMore;
+  if (match == WordMatch::kNo) return Step::kBad;
+  step_ = steps_.steps.size() - 1;
   return Step::kDone;
 }
 
@@ -117,7 +140,20 @@ bool CallReader::set_name(std::string_view name) {
   return true;
 }
 
+// Models also write an object with name and arguments in place of both.
+CallReader::Step CallReader::read_object(std::string_view text) {
+  const Step result = read_envelope(text);
+  if (result != Step::kDone) return result;
+  while (current().kind != CallStep::Kind::kArguments) {
+    if (++step_ == steps_.steps.size()) return Step::kBad;
+  }
+  return Step::kDone;
+}
+
 CallReader::Step CallReader::read_name(std::string_view text) {
+  skip_spaces(text);
+  const bool may_be_object = step_ > 0 && steps_.syntax.arguments != ArgumentsForm::kKeywords;
+  if (json_ || (may_be_object && text.substr(at_).starts_with('{'))) return read_object(text);
   std::string name;
   const Step result = read_until(text, " \n\t\r<[({\"'>,|", name);
   if (result != Step::kDone) return result;
@@ -148,8 +184,14 @@ CallReader::Step CallReader::read_arguments(std::string_view text, bool at_end) 
   if (steps_.syntax.arguments == ArgumentsForm::kJson) return read_json(text);
   if (steps_.syntax.arguments != ArgumentsForm::kParameters) return read_loose(text);
   if (!parameters_) {
+    skip_spaces(text);
+    if (at_ == text.size() && !at_end) return Step::kMore;
+    if (json_ || text.substr(at_).starts_with('{')) return read_json(text);
+  }
+  if (!parameters_) {
     std::vector<std::string> end;
     for (size_t i = step_ + 1; i < steps_.steps.size(); ++i) end.push_back(steps_.steps[i].word);
+    if (end.empty()) end = steps_.section_end;
     if (end.empty() || end.front().empty() || steps_.before_key.empty() || steps_.after_value.empty()) {
       return Step::kBad;
     }
@@ -204,17 +246,25 @@ CallReader::Step CallReader::read_loose(std::string_view text) {
   if (state == LooseScanner::State::kBad) return Step::kBad;
   std::optional<std::string> json = loose_object_json(text.substr(json_begin_, at_ - json_begin_), notation);
   if (!json) return Step::kBad;
-  arguments_ = *std::move(json);
+  arguments_ = tools_.typed(name_, *json);
   has_arguments_ = true;
+  return Step::kDone;
+}
+
+CallReader::Step CallReader::begin_envelope(std::string_view text) {
+  skip_spaces(text);
+  if (text.size() < at_ + 2) return at_ < text.size() && text[at_] != '{' ? Step::kBad : Step::kMore;
+  doubled_ = envelope_of(steps_.syntax).may_be_doubled && text.substr(at_).starts_with("{{");
+  if (doubled_) ++at_;
+  json_begin_ = at_;
+  in_envelope_ = true;
+  json_.emplace();
   return Step::kDone;
 }
 
 CallReader::Step CallReader::read_envelope(std::string_view text) {
   if (!json_) {
-    skip_spaces(text);
-    if (at_ == text.size()) return Step::kMore;
-    json_begin_ = at_;
-    json_.emplace();
+    if (const Step begun = begin_envelope(text); begun != Step::kDone) return begun;
   }
   while (at_ < text.size() && json_->state() == JsonScanner::State::kOpen) {
     const size_t n_members = json_->members().size();
@@ -225,24 +275,24 @@ CallReader::Step CallReader::read_envelope(std::string_view text) {
     if ((ends || has_key) && !check_members(text)) return Step::kBad;
   }
   if (json_->state() != JsonScanner::State::kDone) return Step::kMore;
+  if (doubled_) {
+    skip_spaces(text);
+    if (at_ == text.size()) return Step::kMore;
+    if (text[at_++] != '}') return Step::kBad;
+  }
   return finish_envelope(text) ? Step::kDone : Step::kBad;
 }
 
-// Checks the keys and the name read so far; returns false if no call can have them: an answer may be any JSON object.
+// Checks the name read so far; returns false if no call can have it. Other keys are ignored.
 bool CallReader::check_members(std::string_view text) {
-  const CallEnvelope& envelope = *steps_.syntax.envelope;
+  const CallEnvelope& envelope = envelope_of(steps_.syntax);
   for (; n_members_checked_ < json_->members().size(); ++n_members_checked_) {
     const JsonScanner::Member& member = json_->members()[n_members_checked_];
     if (member.key_end == 0) return true;
     const std::string_view quoted = text.substr(json_begin_ + member.key_begin, member.key_end - member.key_begin);
     const std::string_view key = quoted.substr(1, quoted.size() - 2);
-    const bool is_name = key == envelope.name_key;
-    if (!is_name && key != envelope.arguments_key && key != envelope.id_key && !is_among(key, kArgumentKeys) &&
-        !is_among(key, kOtherKeys)) {
-      return false;
-    }
     if (member.value_end == 0) return true;
-    if (!is_name) continue;
+    if (key != envelope.name_key) continue;
     const std::optional<std::string> name =
         unquoted(text.substr(json_begin_ + member.value_begin, member.value_end - member.value_begin));
     if (!name || !name_.empty() || !set_name(*name)) return false;
@@ -251,7 +301,7 @@ bool CallReader::check_members(std::string_view text) {
 }
 
 bool CallReader::finish_envelope(std::string_view text) {
-  const CallEnvelope& envelope = *steps_.syntax.envelope;
+  const CallEnvelope& envelope = envelope_of(steps_.syntax);
   for (const JsonScanner::Member& member : json_->members()) {
     const auto part = [&](size_t begin, size_t end) { return text.substr(json_begin_ + begin, end - begin); };
     const std::string_view key = part(member.key_begin + 1, member.key_end - 1);
@@ -261,8 +311,9 @@ bool CallReader::finish_envelope(std::string_view text) {
       has_arguments_ = true;
       arguments_begin_ = json_begin_ + member.value_begin;
       arguments_end_ = json_begin_ + member.value_end;
+      if (value == "null" || value == "\"\"") arguments_ = "{}";
       // Some models write the object as a string of JSON.
-      if (std::optional<std::string> inner = unquoted(value)) arguments_ = *std::move(inner);
+      if (std::optional<std::string> inner = unquoted(value); inner && !inner->empty()) arguments_ = *std::move(inner);
     } else if (key == envelope.id_key || (key == "id" && envelope.id_key.empty())) {
       if (std::optional<std::string> id = unquoted(value)) id_ = *std::move(id);
       if (id_.empty() && value.find_first_not_of("0123456789") == value.npos) id_ = value;
@@ -278,7 +329,9 @@ bool CallReader::only_closing_is_missing(std::string_view text) const {
   for (size_t i = step_; i < steps_.steps.size(); ++i) {
     if (steps_.steps[i].kind != CallStep::Kind::kWord) return false;
   }
-  return std::string_view(current().word).starts_with(text.substr(std::min(at_, text.size())));
+  const std::string_view rest = trim_marker_spaces(text.substr(std::min(at_, text.size())));
+  return std::any_of(steps_.steps.begin() + static_cast<ptrdiff_t>(step_), steps_.steps.end(),
+                     [&](const CallStep& step) { return std::string_view(step.word).starts_with(rest); });
 }
 
 ParsedCall CallReader::call(std::string_view text) const {
@@ -288,261 +341,17 @@ ParsedCall CallReader::call(std::string_view text) const {
 
 std::string_view CallReader::arguments_so_far(std::string_view text) const {
   if (!json_ || name_.empty()) return {};
-  if (!steps_.syntax.envelope) return text.substr(json_begin_, json_->n_taken());
+  if (!in_envelope_) return text.substr(json_begin_, json_->n_taken());
   for (const JsonScanner::Member& member : json_->members()) {
     if (member.key_end == 0 || member.value_begin == 0) continue;
     const std::string_view quoted = text.substr(json_begin_ + member.key_begin, member.key_end - member.key_begin);
     const std::string_view key = quoted.substr(1, quoted.size() - 2);
-    if (key != steps_.syntax.envelope->arguments_key && !is_among(key, kArgumentKeys)) continue;
+    if (key != envelope_of(steps_.syntax).arguments_key && !is_among(key, kArgumentKeys)) continue;
     if (text[json_begin_ + member.value_begin] != '{') return {};
     const size_t end = member.value_end != 0 ? member.value_end : json_->n_taken();
     return text.substr(json_begin_ + member.value_begin, end - member.value_begin);
   }
   return {};
-}
-
-namespace {
-
-void add_words(std::vector<CallStep>& steps, const std::string& text) {
-  for (std::string& word : solid_marker_words(text)) steps.push_back({CallStep::Kind::kWord, std::move(word)});
-}
-
-void add_parts(CallSteps& out) {
-  const std::vector<CallPart>& parts = out.syntax.parts;
-  size_t optional_from = SIZE_MAX;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const bool before_id = i > 0 && i + 1 < parts.size() && parts[i + 1].kind == CallPart::Kind::kId;
-    switch (parts[i].kind) {
-      case CallPart::Kind::kLiteral:
-        if (before_id) optional_from = out.steps.size();
-        add_words(out.steps, parts[i].text);
-        break;
-      case CallPart::Kind::kName: out.steps.push_back({CallStep::Kind::kName}); break;
-      case CallPart::Kind::kIndex: out.steps.push_back({CallStep::Kind::kIndex}); break;
-      case CallPart::Kind::kArguments: out.steps.push_back({CallStep::Kind::kArguments}); break;
-      case CallPart::Kind::kId:
-        out.steps.push_back({CallStep::Kind::kId});
-        // Models may omit an id that the template writes.
-        if (optional_from < out.steps.size() - 1) {
-          out.steps[optional_from].n_optional = out.steps.size() - optional_from;
-        }
-        break;
-    }
-  }
-}
-
-bool is_tag(const std::string& word) { return word.front() == '<' || word.front() == '['; }
-
-void note_ids(CallSteps& out) {
-  const auto has = [&](CallPart::Kind kind) {
-    return std::any_of(out.syntax.parts.begin(), out.syntax.parts.end(),
-                       [kind](const CallPart& part) { return part.kind == kind; });
-  };
-  out.names_in_ids = !out.syntax.envelope && !has(CallPart::Kind::kName) && has(CallPart::Kind::kId);
-  const std::vector<CallPart>& parts = out.syntax.parts;
-  for (size_t i = 1; i + 2 < parts.size(); ++i) {
-    if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
-    const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
-    if (before.empty() || is_tag(before.back())) continue;
-    out.id_begin = before.back();
-    out.id_middle = parts[i + 1].text;
-  }
-}
-
-}  // namespace
-
-CallSteps make_call_steps(const CallSyntax& syntax) {
-  CallSteps out;
-  out.syntax = syntax;
-  add_words(out.steps, syntax.section_begin);
-  out.n_opening = out.steps.size();
-  if (!syntax.optional_begin.empty()) out.steps.push_back({CallStep::Kind::kWord, syntax.optional_begin, 1});
-  if (syntax.envelope) {
-    add_words(out.steps, syntax.envelope->before);
-    out.steps.push_back({CallStep::Kind::kEnvelope});
-    add_words(out.steps, syntax.envelope->after);
-  } else {
-    add_parts(out);
-  }
-  out.separator = solid_marker_words(syntax.separator);
-  out.section_end = solid_marker_words(syntax.section_end);
-  out.before_key = solid_marker_words(syntax.parameter.before_key);
-  out.before_value = solid_marker_words(syntax.parameter.before_value);
-  out.before_other_value = solid_marker_words(syntax.parameter.before_other_value);
-  out.after_value = solid_marker_words(syntax.parameter.after_value);
-  note_ids(out);
-  return out;
-}
-
-std::vector<std::string> call_triggers(const CallSyntax& syntax) {
-  const CallSteps steps = make_call_steps(syntax);
-  std::vector<std::string> triggers;
-  const auto add = [&](const CallStep& step) {
-    std::string word = step.kind == CallStep::Kind::kEnvelope ? "{" : step.word;
-    if (!word.empty() && std::find(triggers.begin(), triggers.end(), word) == triggers.end()) {
-      triggers.push_back(std::move(word));
-    }
-  };
-  if (steps.steps.empty()) return triggers;
-  add(steps.steps.front());
-  if (!syntax.optional_begin.empty() && steps.n_opening == 0 && steps.steps.size() > 1) add(steps.steps[1]);
-  // Models may also omit the opening of the section. Then the call's own tag begins the call.
-  if (steps.n_opening > 0 && steps.n_opening < steps.steps.size()) {
-    const CallStep& begin = steps.steps[steps.n_opening];
-    if (begin.kind == CallStep::Kind::kWord && is_tag(begin.word) && begin.word.size() > 2) add(begin);
-  }
-  return triggers;
-}
-
-namespace {
-
-std::string_view leading_spaces(std::string_view text) {
-  size_t n = 0;
-  while (n < text.size() && is_marker_space(text[n])) ++n;
-  return text.substr(0, n);
-}
-
-std::string_view trailing_spaces(std::string_view text) {
-  size_t begin = text.size();
-  while (begin > 0 && is_marker_space(text[begin - 1])) --begin;
-  return text.substr(begin);
-}
-
-}  // namespace
-
-ParameterReader::ParameterReader(const CallSteps& steps, std::vector<std::string> end, const OfferedTools& tools,
-                                 std::string tool)
-    : steps_(steps), end_(std::move(end)), tools_(tools), tool_(std::move(tool)) {}
-
-ParameterReader::State ParameterReader::read(std::string_view text, bool at_end) {
-  for (;;) {
-    const size_t at = at_;
-    const Wants wants = wants_;
-    State state = State::kOpen;
-    switch (wants_) {
-      case Wants::kKeyMarker: state = read_key_marker(text); break;
-      case Wants::kKey: state = read_key(text); break;
-      case Wants::kValueMarker: state = read_value_marker(text); break;
-      case Wants::kEdge: state = skip_edge(text); break;
-      case Wants::kValue: state = read_value(text, at_end); break;
-    }
-    if (state != State::kOpen) return state;
-    if (at_ != at || wants_ != wants) continue;
-    if (!at_end) return state;
-    // The text ended where a next key or the end may follow: only the closing words of the call can be missing.
-    return wants_ == Wants::kKeyMarker ? State::kDone : State::kBad;
-  }
-}
-
-ParameterReader::Match ParameterReader::match(std::string_view text, const std::vector<std::string>& words,
-                                              size_t& at) {
-  size_t now = at;
-  for (const std::string& word : words) {
-    while (now < text.size() && is_marker_space(text[now])) ++now;
-    const std::string_view there = text.substr(now, word.size());
-    if (there != std::string_view(word).substr(0, there.size())) return Match::kNo;
-    if (there.size() < word.size()) return Match::kMore;
-    now += word.size();
-  }
-  at = now;
-  return Match::kYes;
-}
-
-ParameterReader::State ParameterReader::read_key_marker(std::string_view text) {
-  const Match key = match(text, steps_.before_key, at_);
-  if (key == Match::kYes) {
-    key_begin_ = at_;
-    wants_ = Wants::kKey;
-    return State::kOpen;
-  }
-  size_t behind = at_;
-  const Match end = match(text, {end_.front()}, behind);
-  if (end == Match::kYes) return State::kDone;
-  return key == Match::kMore || end == Match::kMore ? State::kOpen : State::kBad;
-}
-
-ParameterReader::State ParameterReader::read_key(std::string_view text) {
-  std::string stops = " \n\t\r<>\"";
-  for (const auto* words : {&steps_.before_value, &steps_.before_other_value}) {
-    if (!words->empty()) stops += words->front().front();
-  }
-  const size_t end = text.find_first_of(stops, at_);
-  if (end == text.npos) {
-    at_ = text.size();
-    return State::kOpen;
-  }
-  at_ = end;
-  if (end == key_begin_) return State::kBad;
-  key_ = text.substr(key_begin_, end - key_begin_);
-  wants_ = Wants::kValueMarker;
-  return State::kOpen;
-}
-
-ParameterReader::State ParameterReader::read_value_marker(std::string_view text) {
-  const Match string = match(text, steps_.before_value, at_);
-  Match other = Match::kNo;
-  if (string != Match::kYes && steps_.before_other_value != steps_.before_value) {
-    other = match(text, steps_.before_other_value, at_);
-  }
-  if (string == Match::kYes || other == Match::kYes) {
-    is_other_ = string != Match::kYes;
-    wants_ = Wants::kEdge;
-    return State::kOpen;
-  }
-  return string == Match::kMore || other == Match::kMore ? State::kOpen : State::kBad;
-}
-
-// The spaces that the template writes after the marker belong to the marker. All text after them belongs to the value.
-ParameterReader::State ParameterReader::skip_edge(std::string_view text) {
-  const ParameterSyntax& syntax = steps_.syntax.parameter;
-  const std::string_view edge = trailing_spaces(is_other_ ? syntax.before_other_value : syntax.before_value);
-  const std::string_view there = text.substr(at_, edge.size());
-  if (there.size() < edge.size() && edge.starts_with(there)) return State::kOpen;
-  if (there == edge) at_ += edge.size();
-  value_begin_ = at_;
-  wants_ = Wants::kValue;
-  return State::kOpen;
-}
-
-ParameterReader::State ParameterReader::read_value(std::string_view text, bool at_end) {
-  const std::string& marker = steps_.after_value.front();
-  for (;;) {
-    const size_t found = text.find(marker, at_);
-    if (found == text.npos) {
-      const size_t n_unsure = marker.size() - 1;
-      if (text.size() > at_ + n_unsure) at_ = text.size() - n_unsure;
-      return at_end ? State::kBad : State::kOpen;
-    }
-    at_ = found;
-    size_t behind = found;
-    Match match_all = match(text, steps_.after_value, behind);
-    if (match_all == Match::kYes) match_all = goes_on(text, behind);
-    if (match_all == Match::kMore && !at_end) return State::kOpen;
-    if (match_all == Match::kNo) {
-      at_ = found + 1;  // the value itself contains the marker's text
-      continue;
-    }
-    end_value(text.substr(value_begin_, found - value_begin_));
-    at_ = behind > found ? behind : text.size();
-    wants_ = Wants::kKeyMarker;
-    return State::kOpen;
-  }
-}
-
-ParameterReader::Match ParameterReader::goes_on(std::string_view text, size_t at) const {
-  const Match key = match(text, steps_.before_key, at);
-  const Match end = match(text, {end_.front()}, at);
-  if (key == Match::kYes || end == Match::kYes) return Match::kYes;
-  return key == Match::kMore || end == Match::kMore ? Match::kMore : Match::kNo;
-}
-
-void ParameterReader::end_value(std::string_view value) {
-  const std::string_view edge = leading_spaces(steps_.syntax.parameter.after_value);
-  if (value.ends_with(edge)) value.remove_suffix(edge.size());
-  std::optional<bool> is_string;
-  if (steps_.before_other_value != steps_.before_value) is_string = !is_other_;
-  json_ += json_.empty() ? "{" : ", ";
-  json_ += json_string(key_) + ": " + marked_value_json(value, tools_.types_of(tool_, key_), is_string);
 }
 
 }  // namespace ibid

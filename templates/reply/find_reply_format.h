@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "templates/chat_template.h"
 #include "templates/reply/reply_format.h"
@@ -30,10 +31,16 @@ NamedCalls usual_calls();
 // Returns the known reasoning markers that occur in `text`.
 std::optional<ReasoningSyntax> known_reasoning(std::string_view text);
 
+// Returns the known reasoning markers that stand directly before and after a thought.
+std::optional<ReasoningSyntax> known_reasoning_around(std::string_view before, std::string_view behind);
+
 // Returns the channel syntax whose markers occur in an answer rendered by the template.
 std::optional<ChannelSyntax> known_channels(std::string_view answer);
 // Returns how a model with these channels calls a tool, for grammars.
 CallSyntax calls_in_channels(const ChannelSyntax& channels);
+
+// Returns the known markers of other messages that occur in `text`, and that models may write into their answers.
+std::vector<std::string> known_foreign_markers(std::string_view text);
 
 // The markers around an answer's content: ("<response>", "</response>"). Empty: no known markers occur in `text`.
 struct ContentWords {

@@ -254,26 +254,31 @@ class LooseReader {
   }
 
   bool read_word() {
-    size_t end = text_.find_first_of(",{}[]():= \n\t\r", at_);
+    const bool has_quote = !notation_.quote.empty();
+    size_t end = text_.find_first_of(has_quote ? ",{}[]" : ",{}[]():= \n\t\r", at_);
     if (end == text_.npos) end = text_.size();
-    const std::string_view word = text_.substr(at_, end - at_);
+    const std::string_view word = trim(text_.substr(at_, end - at_));
     at_ = end;
-    if (word == "True" || word == "true") return out_ += "true", true;
-    if (word == "False" || word == "false") return out_ += "false", true;
+    if (word == "True" || word == "true" || word == "TRUE") return out_ += "true", true;
+    if (word == "False" || word == "false" || word == "FALSE") return out_ += "false", true;
     if (word == "None" || word == "null") return out_ += "null", true;
-    if (word.empty() || !is_json(word)) return false;
-    out_ += word;
+    if (word.empty()) return false;
+    if (is_json(word)) return out_ += word, true;
+    if (!has_quote) return false;
+    out_ += json_string(word);  // the quotes are missing
     return true;
   }
 
+  bool at_own_quote() const { return !notation_.quote.empty() && text_.substr(at_).starts_with(notation_.quote); }
+
+  // Where the notation has quotes of its own, models also write those of JSON.
   bool at_quote() const {
     if (at_ == text_.size()) return false;
-    if (!notation_.quote.empty()) return text_.substr(at_).starts_with(notation_.quote);
-    return text_[at_] == '"' || text_[at_] == '\'';
+    return at_own_quote() || text_[at_] == '"' || (notation_.quote.empty() && text_[at_] == '\'');
   }
 
   bool read_string() {
-    if (!notation_.quote.empty()) {
+    if (at_own_quote()) {
       at_ += notation_.quote.size();
       const size_t end = text_.find(notation_.quote, at_);
       if (end == text_.npos) return false;
@@ -368,9 +373,9 @@ LooseScanner::State LooseScanner::scan(std::string_view text) {
 bool LooseScanner::begin_string(std::string_view text) {
   const char c = text[n_taken_];
   const std::string& quote = notation_.quote;
-  if (quote.empty()) {
-    if (c == '"' || c == '\'') in_quote_ = c;
-  } else if (c == quote.front()) {
+  if (c == '"' || (c == '\'' && quote.empty())) {
+    in_quote_ = c;
+  } else if (!quote.empty() && c == quote.front()) {
     const std::string_view rest = text.substr(n_taken_, quote.size());
     if (!std::string_view(quote).starts_with(rest)) return true;
     if (rest.size() < quote.size()) return false;
@@ -382,7 +387,7 @@ bool LooseScanner::begin_string(std::string_view text) {
 
 bool LooseScanner::skip_string(std::string_view text) {
   const std::string_view rest = text.substr(n_taken_);
-  if (notation_.quote.empty() && rest.front() == '\\') {
+  if (in_quote_.size() == 1 && rest.front() == '\\') {
     if (rest.size() < 2) return false;
     n_taken_ += 2;
   } else if (rest.starts_with(in_quote_)) {
@@ -402,6 +407,8 @@ std::string marked_value_json(std::string_view text, const AllowedTypes& types, 
   if (is_string.has_value() && *is_string) return json_string(text);
   const bool says_string = types.string && !types.other;
   const std::string_view value = trim(text);
+  if (types.boolean && !types.string && (value == "TRUE" || value == "FALSE"))
+    return value == "TRUE" ? "true" : "false";
   if (!is_string.has_value() && says_string && !(types.null && (value == "null" || value == "None"))) {
     return json_string(text);
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/json_limits.h"
 #include "templates/reply/reply_format.h"
 
 namespace ibid {
@@ -12,9 +11,6 @@ namespace {
 // Maximum number of bytes scanned again because a text that begins like a call is not one. After that, calls are not
 // recognized any more, so that the time stays linear.
 constexpr size_t kMaxWasted = 1 << 20;
-
-// True for a trigger of one ordinary character, which begins a call only at the beginning of an answer.
-bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
 // Returns the spaces after a marker that are content: if there are line breaks, only those of the last line.
 std::string_view behind_marker(std::string_view spaces) {
@@ -30,31 +26,15 @@ size_t n_trailing_spaces(std::string_view text) {
 
 }  // namespace
 
-MarkerParser::MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside, bool stream_calls)
+MarkerParser::MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside,
+                           const ReplyContext& context)
     : format_(format),
       tools_(std::move(tools)),
-      streams_(stream_calls),
+      streams_(context.stream_calls),
       where_(begins_inside ? Where::kReasoning : Where::kContent),
-      takes_calls_(format.calls.has_value() && !tools_.empty()) {
-  if (takes_calls_) steps_ = make_call_steps(*format_.calls);
-}
-
-MarkerParser::There MarkerParser::is_there(std::string_view text, std::string_view marker) {
-  if (text.starts_with(marker)) return There::kYes;
-  return marker.starts_with(text) ? There::kUnsure : There::kNo;
-}
-
-MarkerParser::There MarkerParser::words_there(std::string_view text, const std::vector<std::string>& words,
-                                              size_t& length) {
-  size_t at = 0;
-  for (const std::string& word : words) {
-    while (at < text.size() && is_marker_space(text[at])) ++at;
-    const There one = is_there(text.substr(at), word);
-    if (one != There::kYes) return one;
-    at += word.size();
-  }
-  length = at;
-  return There::kYes;
+      takes_calls_(format.calls.has_value() && !tools_.empty()),
+      drops_cut_call_(context.demands_call) {
+  if (takes_calls_) markers_.emplace(*format_.calls);
 }
 
 void MarkerParser::feed(std::string_view text, ReplyOutput& out) {
@@ -77,6 +57,8 @@ bool MarkerParser::step(ReplyOutput& out) {
     case Where::kReasoning: return in_reasoning(out);
     case Where::kCall: return in_call(out);
     case Where::kBehindCall: return behind_call();
+    case Where::kBehindThoughtCall: return behind_thought_call(out);
+    case Where::kCallsAlone: return in_calls_alone(out);
   }
   return false;
 }
@@ -112,20 +94,30 @@ void MarkerParser::say(std::string_view text, ReplyOutput& out) {
 MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   const std::string_view text = held().substr(at);
   Found found{Marker::kNone, at, 0};
-  const auto look = [&](const std::string& word, Marker marker) {
+  const auto look = [&](std::string_view word, Marker marker) {
     if (found.length > 0 || word.empty() || word.front() != text.front()) return;
-    const There there = is_there(text, word);
-    if (there == There::kUnsure && !at_end_) found.marker = Marker::kUnsure;
-    if (there == There::kYes) found = {marker, at, word.size()};
+    const WordMatch there = match_marker(text, word);
+    if (there == WordMatch::kMore && !at_end_) found.marker = Marker::kUnsure;
+    if (there == WordMatch::kMore && at_end_ && drops_cut_call_) found = {Marker::kDropped, at, text.size()};
+    if (there == WordMatch::kYes) found = {marker, at, word.size()};
   };
-  if (is_first && format_.reasoning) look(format_.reasoning->begin, Marker::kReasoning);
-  if (takes_calls_) {
-    for (const std::string& trigger : format_.calls->triggers) {
-      if (!is_plain(trigger) || is_first) look(trigger, Marker::kCall);
-    }
+  // Reasoning between special tokens may come anywhere, other reasoning only at the beginning.
+  const bool is_special = format_.reasoning && format_.reasoning->end.find('|') != std::string::npos;
+  if (format_.reasoning && (is_first || is_special)) look(format_.reasoning->begin, Marker::kReasoning);
+  if (format_.reasoning && is_first) {
+    look(format_.reasoning->end, Marker::kEndOfReasoning);
   }
+  size_t length = 0;
+  const WordMatch call = found.length > 0 ? WordMatch::kNo : call_there(text, is_first, length);
+  if (call == WordMatch::kYes) found = {Marker::kCall, at, length};
+  if (call == WordMatch::kMore && !at_end_) found.marker = Marker::kUnsure;
+  if (call == WordMatch::kMore && at_end_ && drops_cut_call_) found = {Marker::kCall, at, text.size()};
+  if (found.marker == Marker::kUnsure) return found;  // a longer marker may be there
+  for (const std::string& word : format_.dropped) look(word, Marker::kDropped);
   if (is_first) look(format_.content_begin, Marker::kWrapper);
   if (in_wrapper_) look(format_.content_end, Marker::kWrapper);
+  const bool may_be_alone = is_first && takes_calls_ && !called_ && may_be_alone_;
+  if (may_be_alone && found.marker == Marker::kNone && CallsAlone::may_begin(text)) found.marker = Marker::kCallsAlone;
   return found;
 }
 
@@ -150,7 +142,13 @@ bool MarkerParser::in_content(ReplyOutput& out) {
       if (at_end_ && !behind_marker_) out.content(std::exchange(spaces_, {}));
       return false;
     case Marker::kCall: begin_call(0, found.length); return true;
+    case Marker::kCallsAlone:
+      alone_.emplace(*format_.calls, tools_);
+      where_ = Where::kCallsAlone;
+      return true;
+    case Marker::kDropped: drop(found.length); return true;
     case Marker::kReasoning: where_ = Where::kReasoning; break;
+    case Marker::kEndOfReasoning: break;  // of reasoning that the model did not write
     case Marker::kWrapper: in_wrapper_ = !in_wrapper_; break;
   }
   drop(found.length);
@@ -159,37 +157,98 @@ bool MarkerParser::in_content(ReplyOutput& out) {
   return true;
 }
 
-bool MarkerParser::in_reasoning(ReplyOutput& out) {
-  const std::string_view end = format_.reasoning->end;
-  if (!reasoning_said_) {  // the prompt opened the reasoning, and the model repeats the marker
-    size_t at = 0;
-    while (at < held().size() && is_marker_space(held()[at])) ++at;
-    const There there = is_there(held().substr(at), format_.reasoning->begin);
-    if (there == There::kYes) return drop(at + format_.reasoning->begin.size()), true;
-    if (there == There::kUnsure && !at_end_) return false;
-  }
-  const size_t found = held().find(end);
-  const std::string_view thought = held().substr(0, found == held().npos ? held().size() - n_unsure(end) : found);
-  think(thought, out);
-  drop(thought.size());
-  if (found == held().npos) {
-    if (at_end_ && reasoning_said_) out.reasoning(std::exchange(reasoning_spaces_, {}));
-    return false;
-  }
-  drop(end.size());
-  reasoning_spaces_.clear();
-  reasoning_said_ = false;
-  behind_marker_ = true;
+bool MarkerParser::in_calls_alone(ReplyOutput& out) {
+  const CallsAlone::State state = alone_->read(held(), at_end_);
+  if (state == CallsAlone::State::kOpen) return false;
   where_ = Where::kContent;
+  may_be_alone_ = false;
+  if (state == CallsAlone::State::kDone) {
+    for (const ParsedCall& call : alone_->calls()) out.complete_call(call);
+    drop(held().size());
+    spaces_.clear();
+    behind_marker_ = true;
+  }
+  alone_.reset();
   return true;
 }
 
-// Number of bytes at the end of the held text that may begin the marker.
-size_t MarkerParser::n_unsure(std::string_view marker) const {
-  if (at_end_) return 0;
-  size_t n = std::min(marker.size() - 1, held().size());
-  while (n > 0 && !marker.starts_with(held().substr(held().size() - n))) --n;
-  return n;
+// The prompt opened the reasoning, and the model repeats the marker. Returns false if that is not known yet.
+bool MarkerParser::skip_repeated_begin() {
+  while (!reasoning_said_) {
+    size_t at = 0;
+    while (at < held().size() && is_marker_space(held()[at])) ++at;
+    const WordMatch there = match_marker(held().substr(at), format_.reasoning->begin);
+    if (there != WordMatch::kYes) return there == WordMatch::kNo || at_end_;
+    drop(at + format_.reasoning->begin.size());
+  }
+  return true;
+}
+
+// Finds the end of the reasoning, or a call inside.
+MarkerParser::Found MarkerParser::find_in_reasoning() {
+  const std::string_view end = format_.reasoning->end;
+  for (; looked_ < held().size(); ++looked_) {
+    const std::string_view text = held().substr(looked_);
+    const WordMatch there = end.front() == text.front() ? match_marker(text, end) : WordMatch::kNo;
+    if (there == WordMatch::kYes) return {Marker::kEndOfReasoning, looked_, end.size()};
+    size_t length = 0;
+    const WordMatch call = thought_is_closed_ ? WordMatch::kNo : call_there(text, false, length);
+    if (call == WordMatch::kYes) return {Marker::kCall, looked_, length};
+    if (!at_end_ && (there == WordMatch::kMore || call == WordMatch::kMore)) return {Marker::kUnsure, looked_, 0};
+  }
+  return {Marker::kNone, held().size(), 0};
+}
+
+void MarkerParser::end_reasoning() {
+  reasoning_spaces_.clear();
+  reasoning_said_ = false;
+  thought_is_closed_ = false;
+  behind_marker_ = true;
+  where_ = Where::kContent;
+}
+
+bool MarkerParser::in_reasoning(ReplyOutput& out) {
+  if (!skip_repeated_begin()) return false;
+  const Found found = find_in_reasoning();
+  think(held().substr(0, found.begin), out);
+  drop(found.begin);
+  if (found.marker == Marker::kCall) {
+    in_thought_ = true;
+    begin_call(0, found.length);
+    return true;
+  }
+  if (found.marker == Marker::kEndOfReasoning) {
+    drop(found.length);
+    end_reasoning();
+    return true;
+  }
+  if (at_end_ && reasoning_said_) out.reasoning(std::exchange(reasoning_spaces_, {}));
+  return false;
+}
+
+// A complete call inside reasoning waits for the end of the answer: it ends the reasoning, unless the model closes the
+// reasoning after it and goes on.
+bool MarkerParser::behind_thought_call(ReplyOutput& out) {
+  const std::string_view end = format_.reasoning->end;
+  const size_t found = held().find(end, thought_looked_);
+  if (found == held().npos) {
+    if (held().size() > thought_looked_ + end.size() - 1) thought_looked_ = held().size() - (end.size() - 1);
+    if (!at_end_) return false;
+  } else {
+    thought_looked_ = found;
+    const bool goes_on = !trim_marker_spaces(held().substr(found + end.size())).empty();
+    if (!goes_on && !at_end_) return false;
+    if (goes_on) {
+      thought_is_closed_ = true;
+      fail_call(out);
+      return true;
+    }
+    held_.resize(begin_ + found);
+  }
+  in_thought_ = false;
+  end_reasoning();
+  end_call(out);
+  return true;
 }
 
 void MarkerParser::think(std::string_view text, ReplyOutput& out) {
@@ -205,261 +264,99 @@ void MarkerParser::think(std::string_view text, ReplyOutput& out) {
 }
 
 void MarkerParser::begin_call(size_t first_step, size_t n_marker) {
-  // The model may write the call's own tag without the opening of the section.
-  const bool no_opening = first_step == 0 && steps_.n_opening > 0 && !held().starts_with(steps_.steps.front().word);
-  reader_.emplace(steps_, tools_, no_opening ? steps_.n_opening : first_step);
+  reader_.emplace(markers_->steps(), tools_, first_step_at(markers_->steps(), held(), first_step));
   n_marker_ = n_marker;
   where_ = Where::kCall;
 }
 
 void MarkerParser::tell_call_so_far(ReplyOutput& out) const {
-  if (!streams_) return;
+  if (!streams_ || in_thought_) return;
   const std::string_view arguments = reader_->arguments_so_far(held());
   if (!out.in_call() && !arguments.empty()) out.begin_call(reader_->name(), reader_->early_id());
   if (out.in_call()) out.arguments(arguments.substr(out.n_argument_bytes()));
 }
 
 bool MarkerParser::in_call(ReplyOutput& out) {
-  const CallReader::State state = reader_->read(held(), at_end_);
+  CallReader::State state = reader_->read(held(), false);
+  const bool is_cut = at_end_ && state == CallReader::State::kOpen;
+  if (is_cut) state = reader_->read(held(), true);
   tell_call_so_far(out);
   if (state == CallReader::State::kOpen) return false;
-  if (state == CallReader::State::kBad) {
-    fail_call(out);
+  if (state == CallReader::State::kBad && is_cut && drops_cut_call_) {
+    if (out.in_call()) out.break_call();
+    drop(held().size());
+    spaces_.clear();
+    reader_.reset();
+    in_thought_ = false;
+    where_ = Where::kContent;
+    behind_marker_ = true;
     return true;
   }
-  out.complete_call(reader_->call(held()));
-  drop(reader_->n_taken());
-  reader_.reset();
-  spaces_.clear();
-  behind_marker_ = true;
-  where_ = Where::kBehindCall;
+  if (state == CallReader::State::kBad) {
+    fail_call(out);
+  } else if (in_thought_) {
+    thought_looked_ = reader_->n_taken();
+    where_ = Where::kBehindThoughtCall;
+  } else {
+    end_call(out);
+  }
   return true;
 }
 
-// Ends an attempt to parse a call: its first word becomes content, and the rest is scanned again.
+void MarkerParser::end_call(ReplyOutput& out) {
+  out.complete_call(reader_->call(held()));
+  drop(reader_->n_taken());
+  reader_.reset();
+  called_ = true;
+  spaces_.clear();
+  behind_marker_ = true;
+  where_ = Where::kBehindCall;
+}
+
+// Ends an attempt to parse a call: its first word becomes content or reasoning, and the rest is scanned again.
 void MarkerParser::fail_call(ReplyOutput& out) {
   if (out.in_call()) out.break_call();
   n_wasted_ += reader_->n_taken();
   if (n_wasted_ > kMaxWasted) takes_calls_ = false;
   reader_.reset();
-  const size_t n = std::min(n_marker_, held().size());
-  say(held().substr(0, n), out);
-  drop(n);
-  where_ = Where::kContent;
-}
-
-MarkerParser::There MarkerParser::next_call_there(std::string_view text, size_t& length) const {
-  There there = There::kNo;
-  for (size_t i = steps_.n_opening; i < steps_.steps.size(); ++i) {
-    const CallStep& begin = steps_.steps[i];
-    const std::string_view word = begin.kind == CallStep::Kind::kEnvelope ? std::string_view("{") : begin.word;
-    const There one = is_there(text, word);
-    if (one == There::kYes) {
-      length = std::max<size_t>(word.size(), 1);
-      return text.empty() ? There::kUnsure : There::kYes;
-    }
-    if (one == There::kUnsure) there = There::kUnsure;
-    if (begin.n_optional == 0) break;
+  // A call without a marker, at the beginning of the answer: the whole answer may still be calls.
+  if (n_marker_ == 1 && !in_thought_ && !called_ && may_be_alone_ && takes_calls_) {
+    alone_.emplace(*format_.calls, tools_);
+    where_ = Where::kCallsAlone;
+    return;
   }
-  return there;
+  const size_t n = std::min(n_marker_, held().size());
+  const std::string_view text = held().substr(0, n);
+  where_ = in_thought_ ? Where::kReasoning : Where::kContent;
+  if (std::exchange(in_thought_, false)) {
+    think(text, out);
+  } else {
+    say(text, out);
+  }
+  drop(n);
 }
 
 // Expects another call, the end of the section, or content.
 bool MarkerParser::behind_call() {
   size_t length = 0;
-  const There end = steps_.section_end.empty() ? There::kNo : words_there(held(), steps_.section_end, length);
-  if (end == There::kYes) {
-    drop(length);
+  const WordMatch end = markers_->section_end(held(), length);
+  if (end == WordMatch::kYes || (end == WordMatch::kMore && at_end_)) {
+    drop(end == WordMatch::kYes ? length : held().size());  // an answer may end inside the marker
     where_ = Where::kContent;
     return true;
   }
-  There next = words_there(held(), steps_.separator, length);
-  size_t begin = length, n_word = 0;
-  if (next == There::kYes) {
-    while (begin < held().size() && is_marker_space(held()[begin])) ++begin;
-    next = next_call_there(held().substr(begin), n_word);
-  }
-  if (next == There::kYes && takes_calls_) {
+  if (end == WordMatch::kMore) return false;
+  size_t begin = 0, n_word = 0;
+  WordMatch next = markers_->separator(held(), begin);
+  if (next == WordMatch::kYes) next = markers_->next_call(held().substr(begin), n_word);
+  if (next == WordMatch::kYes && takes_calls_) {
     spaces_ += held().substr(0, begin);
     drop(begin);
-    begin_call(steps_.n_opening, n_word);
+    begin_call(markers_->steps().n_opening, n_word);
     return true;
   }
-  if (!at_end_ && (end == There::kUnsure || next == There::kUnsure)) return false;
-  if (end == There::kUnsure) drop(held().size());  // the answer ended inside a marker
+  if (!at_end_ && next == WordMatch::kMore) return false;
   where_ = Where::kContent;
-  return true;
-}
-
-namespace {
-
-// Maximum length of a header, which has a few words. Text without a header is content.
-constexpr size_t kMaxHeaderBytes = 400;
-
-// Number of bytes at the end of `text` that may be the beginning of the marker.
-size_t n_begins(std::string_view text, std::string_view marker) {
-  size_t n = marker.empty() ? 0 : std::min(marker.size() - 1, text.size());
-  while (n > 0 && !marker.starts_with(text.substr(text.size() - n))) --n;
-  return n;
-}
-
-// Length of `text` without its trailing spaces.
-size_t n_without_end_spaces(std::string_view text) {
-  while (!text.empty() && is_marker_space(text.back())) text.remove_suffix(1);
-  return text.size();
-}
-
-}  // namespace
-
-ChannelParser::ChannelParser(const ChannelSyntax& syntax, OfferedTools tools, bool stream_calls)
-    : syntax_(syntax), tools_(std::move(tools)), streams_(stream_calls) {}
-
-void ChannelParser::feed(std::string_view text, ReplyOutput& out) {
-  held_ += text;
-  for (bool goes_on = true; goes_on;) {
-    goes_on = where_ == Where::kHeader ? in_header(out) : where_ == Where::kBody ? in_body(out) : between(out);
-  }
-  if (begin_ > held_.size() / 2) {
-    held_.erase(0, begin_);
-    begin_ = 0;
-  }
-}
-
-void ChannelParser::finish(ReplyOutput& out) {
-  at_end_ = true;
-  feed({}, out);
-  if (where_ == Where::kBody) end_body(out);
-  if (where_ == Where::kHeader) say(opening_ + std::string(held()), out);
-}
-
-bool ChannelParser::in_header(ReplyOutput& out) {
-  const size_t end = held().substr(0, kMaxHeaderBytes + syntax_.body_begin.size()).find(syntax_.body_begin);
-  if (end == held().npos) {
-    if (held().size() < kMaxHeaderBytes + syntax_.body_begin.size()) return false;
-    header_.clear();
-    body_ = Body::kContent;
-    where_ = Where::kBody;
-    say(std::exchange(opening_, {}), out);
-    return true;
-  }
-  header_ = held().substr(0, end);
-  opening_ += header_ + syntax_.body_begin;
-  drop(end + syntax_.body_begin.size());
-  begin_body(out);
-  return true;
-}
-
-std::string_view ChannelParser::word_behind(std::string_view marker) const {
-  const size_t at = header_.find(marker);
-  if (at == std::string::npos) return {};
-  const std::string_view rest = std::string_view(header_).substr(at + marker.size());
-  return rest.substr(0, rest.find_first_of(" \n\t\r<"));
-}
-
-void ChannelParser::begin_body(ReplyOutput& out) {
-  where_ = Where::kBody;
-  body_ = Body::kContent;
-  tool_ = word_behind(syntax_.recipient);
-  const std::string_view channel = word_behind(syntax_.channel);
-  // The kind of recipient ("functions.") may be missing or another one: then the whole word after "to=" is the name.
-  const std::string any_recipient = syntax_.recipient.substr(0, syntax_.recipient.find('=') + 1);
-  if (tool_.empty()) tool_ = word_behind(any_recipient);
-  if (!tool_.empty() && tools_.has(tool_)) {
-    body_ = Body::kCall;
-    call_.clear();
-    json_.emplace();
-  } else if (!tool_.empty()) {
-    say(opening_, out);  // the call's recipient is unknown
-  } else if (std::find(syntax_.reasoning_channels.begin(), syntax_.reasoning_channels.end(), channel) !=
-             syntax_.reasoning_channels.end()) {
-    body_ = Body::kReasoning;
-    if (std::exchange(thought_, true)) out.reasoning("\n");
-  } else if (said_) {
-    out.content("\n");
-  }
-}
-
-ChannelParser::Ending ChannelParser::find_ending() const {
-  Ending first{held().size(), 0, false};
-  const auto look = [&](const std::string& marker, bool begins_message) {
-    if (marker.empty()) return;
-    const size_t at = held().find(marker);
-    if (at < first.begin || (at == first.begin && marker.size() > first.length)) {
-      first = {at, marker.size(), begins_message};
-    }
-  };
-  for (const std::string& end : syntax_.ends) look(end, false);
-  look(syntax_.begin, true);
-  if (first.length > 0 || at_end_) return first;
-  size_t n_unsure = n_begins(held(), syntax_.begin);
-  for (const std::string& end : syntax_.ends) n_unsure = std::max(n_unsure, n_begins(held(), end));
-  first.begin -= n_unsure;
-  return first;
-}
-
-bool ChannelParser::in_body(ReplyOutput& out) {
-  const Ending ending = find_ending();
-  take_body(held().substr(0, ending.begin), out);
-  drop(ending.begin);
-  if (ending.length == 0) return false;
-  end_body(out);
-  opening_.clear();
-  if (ending.begins_message) opening_ = held().substr(0, ending.length);
-  drop(ending.length);
-  where_ = ending.begins_message ? Where::kHeader : Where::kBetween;
-  return true;
-}
-
-void ChannelParser::say(std::string_view text, ReplyOutput& out) {
-  out.content(text);
-  said_ |= !text.empty();
-}
-
-void ChannelParser::take_body(std::string_view text, ReplyOutput& out) {
-  if (body_ == Body::kReasoning) return out.reasoning(text);
-  if (body_ == Body::kContent) return say(text, out);
-  std::string json;
-  for (const char c : text) {
-    if (json_->state() != JsonScanner::State::kOpen) break;
-    if (json_->n_taken() == 0 && is_marker_space(c)) continue;
-    if (json_->push(c) != JsonScanner::State::kBad) json += c;
-  }
-  call_ += text;
-  if (!streams_ || json.empty()) return;
-  if (!out.in_call()) out.begin_call(tool_, {});
-  out.arguments(json);
-}
-
-void ChannelParser::end_body(ReplyOutput& out) {
-  if (body_ != Body::kCall) return;
-  const std::string_view arguments = trim_marker_spaces(call_);
-  const Result<Json> value = parse_json(arguments, "arguments of a call");
-  if (value.ok() && value->is_object()) {
-    out.complete_call({{}, tool_, std::string(arguments)});
-  } else {
-    if (out.in_call()) out.break_call();
-    say(opening_ + call_, out);
-  }
-  body_ = Body::kContent;
-}
-
-bool ChannelParser::between(ReplyOutput& out) {
-  const size_t at = held().find(syntax_.begin);
-  const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
-  const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
-  // Between messages only spaces are expected. Other text is content, including the spaces before it.
-  const size_t n_completion_tokens = n_without_end_spaces(text);
-  if (n_completion_tokens > 0) {
-    spaces_ += text.substr(0, n_completion_tokens);
-    say(std::exchange(spaces_, {}), out);
-  }
-  spaces_ += text.substr(n_completion_tokens);
-  drop(text.size());
-  if (at == std::string_view::npos) return false;
-  spaces_.clear();
-  opening_ = syntax_.begin;
-  drop(syntax_.begin.size());
-  where_ = Where::kHeader;
   return true;
 }
 

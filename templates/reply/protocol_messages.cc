@@ -6,6 +6,8 @@
 #include "base/json_limits.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
+#include "templates/reply/json_scanner.h"
+#include "templates/reply/schema_check.h"
 
 namespace ibid {
 namespace {
@@ -136,38 +138,15 @@ namespace {
 constexpr size_t kMaxSchemaDepth = 8;
 constexpr size_t kMaxSchemas = 1000;
 
-const Json* object_member(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
-
 void add(AllowedTypes& types, std::string_view name) {
   types.string |= name == "string";
   types.null |= name == "null";
   types.other |= name != "string" && name != "null";
+  types.boolean |= name == "boolean";
 }
 
 void add_type_of(AllowedTypes& types, const Json& value) {
-  add(types, value.is_string() ? "string" : value.is_null() ? "null" : "other");
-}
-
-// Returns the target of a reference "#/a/b"; nullptr if it does not exist or is in another document.
-const Json* referred(const Json& root, std::string_view reference) {
-  if (!reference.starts_with('#')) return nullptr;
-  const Json* at = &root;
-  for (std::string_view rest = reference.substr(1); at != nullptr && !rest.empty();) {
-    if (rest.front() != '/') return nullptr;
-    const std::string_view part = rest.substr(1, rest.find('/', 1) - 1);
-    rest.remove_prefix(1 + part.size());
-    std::string key;
-    for (size_t i = 0; i < part.size(); ++i) {  // unescapes ~0 and ~1 (RFC 6901)
-      const bool escaped = part[i] == '~' && i + 1 < part.size();
-      key += !escaped ? part[i] : part[++i] == '0' ? '~' : '/';
-    }
-    at = object_member(*at, key.c_str());
-  }
-  return at;
+  add(types, value.is_string() ? "string" : value.is_null() ? "null" : value.is_boolean() ? "boolean" : "other");
 }
 
 // n_left: number of schemas that may still be evaluated.
@@ -191,7 +170,7 @@ AllowedTypes allowed_types_within(const Json& schema, const Json& root, size_t d
   }
   if (types.any()) return types;
   if (const Json* reference = object_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
-    const Json* found = referred(root, reference->get_ref<const std::string&>());
+    const Json* found = referred_schema(root, reference->get_ref<const std::string&>());
     if (found != nullptr) return allowed_types_within(*found, root, depth - 1, n_left);
   }
   for (const char* key : {"anyOf", "oneOf", "allOf"}) {
@@ -202,6 +181,7 @@ AllowedTypes allowed_types_within(const Json& schema, const Json& root, size_t d
       types.string |= more.string;
       types.null |= more.null;
       types.other |= more.other;
+      types.boolean |= more.boolean;
     }
   }
   return types;
@@ -223,23 +203,61 @@ std::string_view tool_name(const Json& tool) {
 
 OfferedTools::OfferedTools(const Json& tools) {
   if (!tools.is_array()) return;
-  for (const Json& tool : tools) {
-    const std::string_view name = tool_name(tool);
+  for (const Json& one : tools) {
+    const std::string_view name = tool_name(one);
     if (name.empty()) continue;
-    auto& parameters = parameters_[std::string(name)];
-    const Json* function = object_member(tool, "function");
-    const Json* schema = object_member(function != nullptr ? *function : tool, "parameters");
-    const Json* properties = schema == nullptr ? nullptr : object_member(*schema, "properties");
+    Tool& tool = tools_[std::string(name)];
+    const Json* function = object_member(one, "function");
+    const Json* schema = object_member(function != nullptr ? *function : one, "parameters");
+    tool = {schema == nullptr ? Json(true) : *schema, {}};
+    const Json* properties = object_member(tool.schema, "properties");
     if (properties == nullptr || !properties->is_object()) continue;
-    for (const auto& [key, property] : properties->items()) parameters[key] = allowed_types(property, *schema);
+    for (const auto& [key, property] : properties->items()) tool.types[key] = allowed_types(property, tool.schema);
   }
 }
 
+const OfferedTools::Tool* OfferedTools::find(std::string_view name) const {
+  const auto found = tools_.find(name);
+  return found == tools_.end() ? nullptr : &found->second;
+}
+
 AllowedTypes OfferedTools::types_of(std::string_view tool, std::string_view argument) const {
-  const auto parameters = parameters_.find(tool);
-  if (parameters == parameters_.end()) return {};
-  const auto found = parameters->second.find(argument);
-  return found == parameters->second.end() ? AllowedTypes() : found->second;
+  const Tool* known = find(tool);
+  if (known == nullptr) return {};
+  const auto found = known->types.find(argument);
+  return found == known->types.end() ? AllowedTypes() : found->second;
+}
+
+bool OfferedTools::may_have(std::string_view tool, std::string_view argument) const {
+  const Tool* known = find(tool);
+  return known != nullptr && (known->types.empty() || known->types.find(argument) != known->types.end());
+}
+
+std::string OfferedTools::typed(std::string_view tool, std::string arguments) const {
+  JsonScanner scanner;
+  for (const char c : arguments) {
+    if (scanner.state() != JsonScanner::State::kOpen || scanner.push(c) == JsonScanner::State::kBad) return arguments;
+  }
+  std::string out;
+  size_t at = 0;
+  for (const JsonScanner::Member& member : scanner.members()) {
+    const std::string_view all = arguments;
+    const std::string_view spelled = all.substr(member.value_begin, member.value_end - member.value_begin);
+    const Result<Json> key = parse_json(all.substr(member.key_begin, member.key_end - member.key_begin), "a key");
+    const Result<Json> value = parse_json(spelled, "a value");
+    if (!key.ok() || !value.ok() || !value->is_string()) continue;
+    const AllowedTypes types = types_of(tool, key->get_ref<const std::string&>());
+    if (types.string || !types.any()) continue;
+    out += all.substr(at, member.value_begin - at);
+    out += marked_value_json(value->get_ref<const std::string&>(), types, {});
+    at = member.value_end;
+  }
+  return out + arguments.substr(at);
+}
+
+bool OfferedTools::accepts(std::string_view tool, const Json& arguments) const {
+  const Tool* known = find(tool);
+  return known != nullptr && arguments.is_object() && schema_accepts(known->schema, known->schema, arguments);
 }
 
 }  // namespace ibid

@@ -30,12 +30,13 @@ Json protocol_message(const ParsedReply& reply);
 // Sets ids of calls that have none: nine letters and digits, which every template accepts. Deterministic in `seed`.
 void assign_call_ids(ParsedReply& reply, uint64_t seed);
 
-// --- OfferedTools: the names of the tools offered to a model, and the types of their parameters. A value with copies.
+// --- OfferedTools: the names of the tools offered to a model, and the schemas of their arguments. A value with copies.
 // Immutable once built; not thread-safe before.
 
 // The types that a JSON schema allows for a value. If no flag is set, the schema does not restrict the type.
 struct AllowedTypes {
   bool string = false, null = false, other = false;
+  bool boolean = false;  // `other` is set as well
   bool any() const { return string || null || other; }
 };
 // Evaluates "type", "enum", "const", "$ref" within `root`, "anyOf", "oneOf" and "allOf". Other keywords are ignored.
@@ -51,13 +52,25 @@ class OfferedTools {
   // `tools`: an array of tools. Tools without a name are ignored.
   explicit OfferedTools(const Json& tools);
 
-  bool empty() const { return parameters_.empty(); }
-  bool has(std::string_view name) const { return parameters_.find(name) != parameters_.end(); }
+  bool empty() const { return tools_.empty(); }
+  bool has(std::string_view name) const { return find(name) != nullptr; }
   // Returns the types that the tool's schema allows for an argument.
   AllowedTypes types_of(std::string_view tool, std::string_view argument) const;
+  // True if the tool's schema lists the argument, or no arguments at all.
+  bool may_have(std::string_view tool, std::string_view argument) const;
+  // Returns the arguments, a JSON object, with texts converted where the schema allows no strings: "3" becomes 3.
+  std::string typed(std::string_view tool, std::string arguments) const;
+  // True if the tool's schema accepts the arguments (templates/reply/schema_check.h).
+  bool accepts(std::string_view tool, const Json& arguments) const;
 
  private:
-  std::map<std::string, std::map<std::string, AllowedTypes, std::less<>>, std::less<>> parameters_;
+  struct Tool {
+    Json schema;  // of the arguments
+    std::map<std::string, AllowedTypes, std::less<>> types;
+  };
+  const Tool* find(std::string_view name) const;
+
+  std::map<std::string, Tool, std::less<>> tools_;
 };
 
 }  // namespace ibid

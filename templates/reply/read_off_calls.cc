@@ -98,9 +98,13 @@ bool read_bare(std::string_view text, const std::vector<Argument>& arguments, si
   const auto between = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
   const std::string_view number = between(arguments[0].key.end, arguments[0].value.begin);
   const std::string_view string = between(arguments[3].key.end, arguments[3].value.begin);
-  const std::string_view separator = trim_marker_spaces(number);
+  const std::string_view separator = trim_marker_spaces(number).substr(0, 1);
   if ((separator != ":" && separator != "=") || !string.starts_with(number)) return false;
-  const std::string_view quote = string.substr(number.size());
+  // A template may quote all values, or only strings.
+  const std::string_view bare = number.substr(0, number.find(separator) + 1);
+  const bool quotes_all = number == string && number.size() > bare.size();
+  if (!quotes_all && number != bare && !trim_marker_spaces(number.substr(bare.size())).empty()) return false;
+  const std::string_view quote = string.substr(quotes_all ? bare.size() : number.size());
   const size_t last = arguments.back().value.end;
   if (quote.empty() || !text.substr(last).starts_with(quote)) return false;
   const char open = separator == "=" ? '(' : '{', close = separator == "=" ? ')' : '}';
@@ -154,11 +158,15 @@ void add_literal(std::vector<CallPart>& parts, std::string_view text) {
   if (!text.empty()) parts.push_back({CallPart::Kind::kLiteral, std::string(text)});
 }
 
-// Returns the position of a call's index in its literal, which has "0" in the first call and "1" in the second.
+bool is_first_index(char c) { return c == '0' || c == '1'; }
+
+// Returns the position of a call's index in its literal: a digit that is larger by one in the second call.
 std::optional<size_t> find_index(std::string_view text, std::string_view of_second) {
   if (text.size() != of_second.size()) return std::nullopt;
   const auto differs = std::mismatch(text.begin(), text.end(), of_second.begin());
-  if (differs.first == text.end() || *differs.first != '0' || *differs.second != '1') return std::nullopt;
+  if (differs.first == text.end() || !is_first_index(*differs.first) || *differs.second != *differs.first + 1) {
+    return std::nullopt;
+  }
   if (!std::equal(differs.first + 1, text.end(), differs.second + 1)) return std::nullopt;
   return static_cast<size_t>(differs.first - text.begin());
 }
@@ -250,16 +258,23 @@ size_t n_common_opening(std::string_view before_first, std::string_view before_s
   size_t n = 0;
   for (size_t i = 1; i <= std::min(first.size(), second.size()); ++i) {
     const std::string_view a = first[first.size() - i], b = second[second.size() - i];
-    if (a != b && !(a == "0" && b == "1")) break;
+    if (a != b && !(a == "0" && b == "1") && !(a == "1" && b == "2")) break;
     n += a.size();
   }
   return n;
 }
 
-// The text before the first word of end_of_answer.
+// The text before the end of the answer: its first words as far as the text has them together, else its first word.
 std::string_view before_end(std::string_view text, const std::string& end_of_answer) {
-  const std::vector<std::string> end = solid_marker_words(end_of_answer);
-  return end.empty() ? text : text.substr(0, text.find(end.front()));
+  const std::string_view end = trim_marker_spaces(end_of_answer);
+  constexpr size_t kMaxWords = 3;
+  const auto words = marker_words(end);
+  size_t n_bytes = 0;
+  for (size_t i = 0; i < std::min(kMaxWords, words.size()); ++i) n_bytes += words[i].size();
+  for (size_t n = std::min(kMaxWords, words.size()); n > 0; n_bytes -= words[--n].size()) {
+    if (const size_t at = text.find(end.substr(0, n_bytes)); at != text.npos) return text.substr(0, at);
+  }
+  return text;
 }
 
 // Returns the beginning of `text` that closes the JSON left open before the arguments.
@@ -289,7 +304,8 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   const std::optional<CallPlaces> first = written.two ? find_places(*written.two) : std::optional<CallPlaces>();
   if (first && first->end() < written.two->size()) {
     const std::string_view rest = std::string_view(*written.two).substr(first->end());
-    const size_t n_between = std::min(rest.find(probe::kOtherTool), rest.find(probe::kOtherId));
+    size_t n_between = std::min(rest.find(probe::kOtherTool), rest.find(probe::kOtherId));
+    if (const auto json = find_json_arguments(rest)) n_between = std::min(n_between, json->begin);
     if (n_between != rest.npos) {
       const std::string_view between = rest.substr(0, n_between);
       const size_t n_end = common_words_at_begin(between, behind);

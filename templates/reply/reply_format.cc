@@ -63,30 +63,32 @@ std::string describe_reasoning(const ReplyFormat& format) {
   return on_one_line(format.reasoning->begin + " ... " + format.reasoning->end);
 }
 
-namespace {
-
-std::vector<std::string_view> markers_of(const ReplyFormat& format, const ReasoningSyntax& reasoning) {
-  std::vector<std::string_view> texts = {reasoning.begin, reasoning.end, format.content_begin, format.content_end};
+std::vector<std::string_view> marker_texts(const ReplyFormat& format) {
+  std::vector<std::string_view> texts = {format.content_begin, format.content_end};
+  texts.insert(texts.end(), format.dropped.begin(), format.dropped.end());
   const auto add = [&texts](std::initializer_list<std::string_view> more) {
     texts.insert(texts.end(), more.begin(), more.end());
   };
-  if (format.calls) {
-    const CallSyntax& calls = *format.calls;
+  if (format.reasoning) add({format.reasoning->begin, format.reasoning->end});
+  const auto add_calls = [&](const CallSyntax& calls) {
     add({calls.section_begin, calls.separator, calls.section_end, calls.quote, calls.optional_begin});
     add({calls.parameter.before_key, calls.parameter.before_value, calls.parameter.before_other_value,
          calls.parameter.after_value});
     for (const CallPart& part : calls.parts) add({part.text});
     if (calls.envelope) add({calls.envelope->before, calls.envelope->after});
     for (const std::string& trigger : calls.triggers) add({trigger});
-  }
+  };
+  if (format.calls) add_calls(*format.calls);
   if (format.channels) {
-    add({format.channels->begin, format.channels->channel, format.channels->body_begin, format.channels->recipient});
-    for (const std::string& end : format.channels->ends) add({end});
+    const ChannelSyntax& channels = *format.channels;
+    add({channels.begin, channels.channel, channels.body_begin, channels.recipient, channels.content_channel});
+    for (const auto* names : {&channels.ends, &channels.reasoning_channels}) {
+      for (const std::string& name : *names) add({name});
+    }
+    if (channels.body_calls) add_calls(*channels.body_calls);
   }
   return texts;
 }
-
-}  // namespace
 
 ReasoningSyntax reasoning_of(const ReplyFormat& format) {
   const std::optional<ReasoningSyntax>& known = format.reasoning;
@@ -100,15 +102,15 @@ ReplyFormat without_calls(ReplyFormat format) {
 }
 
 bool is_marker(const ReplyFormat& format, std::string_view token) {
+  const auto is_in = [token](std::string_view text) { return text.find(token) != text.npos; };
   const ReasoningSyntax reasoning = reasoning_of(format);
-  return !token.empty() && std::ranges::any_of(markers_of(format, reasoning), [token](std::string_view text) {
-    return text.find(token) != text.npos;
-  });
+  return !token.empty() &&
+         (is_in(reasoning.begin) || is_in(reasoning.end) || std::ranges::any_of(marker_texts(format), is_in));
 }
 
 namespace {
 
-bool is_upper_name(char c) { return (c >= 'A' && c <= 'Z') || c == '_' || c == '/'; }
+bool is_upper_name(char c) { return (c >= 'A' && c <= 'Z') || c == '_' || c == '/' || c == ' '; }
 
 bool joins_words(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||

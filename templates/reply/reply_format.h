@@ -52,6 +52,7 @@ struct CallEnvelope {
   std::string id_key = {};  // key of the call's id; empty: no id
   std::string before = {};
   std::string after = {};
+  bool may_be_doubled = false;  // the template's instructions write {{...}}, and models may do so too
   bool operator==(const CallEnvelope&) const = default;
 };
 
@@ -85,16 +86,20 @@ struct ReasoningSyntax {
   bool operator==(const ReasoningSyntax&) const = default;
 };
 
-// An answer of several messages with headers (Harmony): begin HEADER body_begin BODY end, where the prompt ends with
-// the first `begin`. The header tells what the body is: arguments of a tool ("to=functions.NAME"), reasoning in a
-// reasoning channel, else content.
+// An answer of several messages with headers: begin HEADER body_begin BODY end, where the prompt ends with the first
+// `begin`. The header tells what the body is: a call of a tool ("to=functions.NAME"), reasoning in a reasoning channel,
+// else content. In Harmony a header has a channel and may have a recipient. In other forms it has a recipient only:
+// then `channel` and `recipient` are the same text, which may be empty.
 struct ChannelSyntax {
   std::string begin = {};                            // begins a message: "<|start|>"
+  std::string own_begin = {};                        // begins a message of the model: "<|start|>assistant"
   std::string channel = {};                          // precedes the channel's name: "<|channel|>"
   std::string body_begin = {};                       // precedes the body: "<|message|>"
   std::vector<std::string> ends = {};                // end a message: "<|end|>", "<|call|>", "<|return|>"
   std::vector<std::string> reasoning_channels = {};  // names of the channels with reasoning: "analysis"
+  std::string content_channel = {};                  // name of the channel with the answer: "final"
   std::string recipient = {};                        // precedes a tool's name: "to=functions."
+  std::optional<CallSyntax> body_calls = {};         // how a body has a call; nullopt: it is the arguments
   bool operator==(const ChannelSyntax&) const = default;
 };
 
@@ -105,6 +110,8 @@ struct ReplyFormat {
   std::optional<ChannelSyntax> channels = {};
   // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
+  // Markers that are no part of the content wherever they are, because the template writes them in other messages.
+  std::vector<std::string> dropped = {};
   // The form that the template requires of messages. If arguments_as_text, the arguments of tool_calls are a string of
   // JSON, else a JSON object. reasoning_key: the key of an answer's reasoning.
   bool arguments_as_text = false;
@@ -135,6 +142,9 @@ ReasoningSyntax reasoning_of(const ReplyFormat& format);
 // Returns the format without markers of calls, so that answers are not searched for calls.
 ReplyFormat without_calls(ReplyFormat format);
 
+// Returns the texts of all markers of the format.
+std::vector<std::string_view> marker_texts(const ReplyFormat& format);
+
 // True if a special token with this text is a marker or part of one. An answer that is split into its parts shows only
 // these special tokens.
 bool is_marker(const ReplyFormat& format, std::string_view token);
@@ -145,8 +155,8 @@ bool is_marker(const ReplyFormat& format, std::string_view token);
 bool is_marker_space(char c);
 
 // Splits a text into words, in order; concatenated they are the text. A word is a run of spaces, a tag (<...>, which
-// ends at '>', or before a space or another '<'), a name in brackets ("[TOOL_CALLS]"), a run of letters, digits and
-// connecting characters, or any other single character.
+// ends at '>', or before a space or another '<'), a name in brackets ("[TOOL_CALLS]", "[BEGIN ANSWER]"), a run of
+// letters, digits and connecting characters, or any other single character.
 std::vector<std::string_view> marker_words(std::string_view text);
 // As marker_words(), but leaves out runs of spaces.
 std::vector<std::string> solid_marker_words(std::string_view text);

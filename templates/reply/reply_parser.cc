@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/json_limits.h"
+#include "templates/reply/channel_parser.h"
 #include "templates/reply/marker_parser.h"
 #include "templates/reply/reply_format.h"
 
@@ -21,10 +22,10 @@ struct ReplyParser::State {
   State(const ReplyFormat& format, const ReplyContext& context) {
     OfferedTools tools = context.tools == nullptr ? OfferedTools() : OfferedTools(*context.tools);
     if (format.channels) {
-      channels.emplace(*format.channels, std::move(tools), context.stream_calls);
+      channels.emplace(*format.channels, std::move(tools), context);
     } else {
       const bool inside = context.begins_in_reasoning || opens_reasoning(format, context.prompt_end);
-      markers.emplace(with_reasoning(format), std::move(tools), inside, context.stream_calls);
+      markers.emplace(with_reasoning(format), std::move(tools), inside, context);
     }
   }
 

@@ -7,7 +7,7 @@
 // The parts found do not depend on how the text is cut into pieces; only the lengths of the deltas do. Text that may be
 // the beginning of a marker is held back until that is decided; finish() emits all held text. Text that is no valid
 // call of an offered tool (JSON that is cut off or broken, another name, an unknown form) is content, as the model
-// wrote it. Spaces and line breaks next to markers belong to the markers.
+// wrote it. Spaces and line breaks next to markers belong to the markers. docs/tools.md has all rules.
 //
 // The caller includes the text of special tokens that are markers ("[TOOL_CALLS]"; is_marker() in
 // templates/reply/reply_format.h) and passes whole characters; any text is accepted. Time and memory are linear in the
@@ -52,6 +52,8 @@ struct ReplyContext {
   // True: calls are emitted while they arrive, and may turn out to be broken. False: only complete calls are emitted.
   bool stream_calls = false;
   bool begins_in_reasoning = false;
+  // True: the request demanded a call. Then the beginning of a call that the end of the answer cuts is no content.
+  bool demands_call = false;
 };
 
 class ReplyParser {

@@ -61,9 +61,18 @@ const std::vector<ReplyFormat>& formats() {
     add(between_markers());
     add(bare(ArgumentsForm::kBareObject));
     add(bare(ArgumentsForm::kKeywords));
+    add(known_calls("List of tools: ")->syntax);
+    made.back().dropped = {"<|x|>"};
+    made[0].calls->envelope->may_be_doubled = true;
     made[0].content_begin = "<response>";
     made[0].content_end = "</response>";
     made.emplace_back().channels = known_channels("<|channel|>final<|message|>");
+    ChannelSyntax lines = *made.back().channels;
+    lines.channel = lines.recipient = "";
+    lines.body_begin = "\n";
+    lines.content_channel = "all";
+    lines.body_calls = made[0].calls;
+    made.emplace_back().channels = lines;
     return made;
   }());
   return all;
@@ -107,7 +116,10 @@ void reply(Input input) {
   const size_t piece = 1 + input[1] % 13;
   const std::string text = utf8_sanitize(text_of(input.subspan(2)));
   for (const bool streams : {false, true}) {
-    const ReplyContext context{.tools = &offered(), .stream_calls = streams, .begins_in_reasoning = input[1] % 2 == 1};
+    const ReplyContext context{.tools = &offered(),
+                               .stream_calls = streams,
+                               .begins_in_reasoning = input[1] % 2 == 1,
+                               .demands_call = input[1] % 3 == 0};
     const Heard whole = hear(format, context, text, std::max<size_t>(text.size(), 1));
     const Heard cut = hear(format, context, text, piece);
     CHECK(cut.events == whole.events) << "splitting the text changes the events";
@@ -121,7 +133,7 @@ void reply(Input input) {
   // Without tools and reasoning, all text except the markers of the format is content.
   const Heard plain = hear(ReplyFormat(), {}, text, piece);
   CHECK(plain.reply.calls.empty());
-  if (text.find("<think>") == text.npos) CHECK(plain.reply.content == text) << "a part of a plain text is lost";
+  if (text.find("think>") == text.npos) CHECK(plain.reply.content == text) << "a part of a plain text is lost";
   CHECK_LE(n_solid(plain.reply.content) + n_solid(plain.reply.reasoning), n_solid(text));
 }
 

@@ -5,6 +5,7 @@
 
 #include "templates/reply/find_reply_format.h"
 #include "templates/reply/reply_parser.h"
+#include "templates/reply/template_probe.h"
 #include "tests/templates/reply_support.h"
 
 namespace ibid {
@@ -109,6 +110,86 @@ TEST(FindReplyFormat, JsonCallsWithoutMarkersAreFound) {
   EXPECT_EQ(format.calls->triggers, (std::vector<std::string>{"<|python_tag|>", "{"}));
   const ReplyContext context{&weather_tools(), "", false};
   EXPECT_EQ(parse_reply(format, context, R"({"name": "now", "parameters": {}})").calls.size(), 1u);
+}
+
+std::string form_of(const std::string& source) {
+  const auto chat_template = ChatTemplate::compile(source);
+  EXPECT_TRUE(chat_template.ok());
+  const ReplyFormat format = find_reply_format(*chat_template);
+  EXPECT_FALSE(has_probe_words(format)) << source;
+  return describe_calls(format);
+}
+
+TEST(FindReplyFormat, TemplatesThatRequirePartsAreProbedWithParts) {
+  EXPECT_EQ(
+      form_of("{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}<call>[{% for c in "
+              "message.tool_calls %}{\"id\": \"{{ loop.index0 }}\", \"tool\": \"{{ c.function.name }}\", \"input\": "
+              "{{ c.function.arguments | tojson }}}{% if not loop.last %}, {% endif %}{% endfor %}]</call>{% else "
+              "%}{{ message.content[0].text }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt "
+              "%}<|assistant|>{% endif %}"),
+      R"(<call>[{"id": "INDEX", "tool": "NAME", "input": {...}}]</call>)");
+}
+
+TEST(FindReplyFormat, ArgumentsBeforeTheNameAreFound) {
+  EXPECT_EQ(
+      form_of(with_calls(
+          "", "<call>{\"arguments\": {{ call.arguments | tojson }}, \"name\": \"{{ call.name }}\"}</call>", "\n", "")),
+      R"(<call>{"arguments": {...}, "name": "NAME"}</call>)");
+}
+
+TEST(FindReplyFormat, FormsThatQuoteAllValuesAreFound) {
+  EXPECT_EQ(
+      form_of(with_calls("",
+                         "<call>do:{{ call.name }}{{ '{' }}{% for key, value in call.arguments.items() %}{{ key }}:<q>"
+                         "{{ value }}<q>{% if not loop.last %},{% endif %}{% endfor %}{{ '}' }}</call>",
+                         "", "")),
+      "<call>do:NAME{key:<q>value<q>}</call>");
+}
+
+TEST(FindReplyFormat, FormsThatTheTemplateOnlyDescribesAreFound) {
+  const std::string plain = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}";
+  EXPECT_EQ(form_of("{% if tools %}List of tools: {{ tools | tojson }}{% endif %}" + plain),
+            "<|tool_call_start|>[NAME(key=value)]<|tool_call_end|>");
+  EXPECT_EQ(form_of("{% if tools %}Use [func_name1(a=b)]: {{ tools | tojson }}{% endif %}" + plain),
+            "[NAME(key=value)]");
+  // The template names a marker and renders its calls without it.
+  EXPECT_EQ(form_of("{% if tools %}Write functools[...]. {% endif %}" +
+                    with_calls("", "{\"name\": \"{{ call.name }}\", \"arguments\": {{ call.arguments | tojson }}}",
+                               ", ", "")),
+            R"(functools[{"name": "NAME", "arguments": {...}}])");
+}
+
+// Headers with the recipient only, as a word between markers or as the first line.
+TEST(FindReplyFormat, RecipientsAreFound) {
+  const std::string source =
+      "{% for m in messages %}{% if m.role != 'assistant' %}<|msg|>{{ m.role }}<|is|>{{ m.content }}<|stop|>{% else "
+      "%}{% if m.reasoning_content %}<|msg|>model for=me<|is|>{{ m.reasoning_content }}<|next|>{% endif %}{% if "
+      "m.tool_calls %}{% for c in m.tool_calls %}<|msg|>model for={{ c.function.name }}<|is|><do=\"{{ c.function.name "
+      "}}\">{% for key, value in c.function.arguments.items() %}<arg={{ key }}>{{ value if value is string else value "
+      "| "
+      "tojson }}</arg>{% endfor %}</do>{{ '<|stop|>' if loop.last else '<|next|>' }}{% endfor %}{% else %}<|msg|>model "
+      "for=human<|is|>{{ m.content }}<|stop|>{% endif %}{% endif %}{% endfor %}{% if add_generation_prompt "
+      "%}<|msg|>model{% endif %}";
+  EXPECT_EQ(form_of(source), R"( for=NAME<|is|><do="NAME"><arg=KEY>VALUE</arg></do>)");
+  const ReplyFormat format = find_reply_format(*ChatTemplate::compile(source));
+  const ReplyContext context{.tools = &weather_tools()};
+  const std::string call = "<|is|><do=\"get_weather\"><arg=city>Oslo</arg></do>";
+  const ParsedReply reply =
+      parse_reply(format, context,
+                  " for=me<|is|>Hm.<|next|><|msg|>model for=human<|is|>See.<|next|><|msg|>model for=get_weather" +
+                      call + "<|stop|>");
+  EXPECT_EQ(reply, (ParsedReply{"Hm.", "See.", {{"", "get_weather", R"({"city": "Oslo"})"}}}));
+  EXPECT_EQ(parse_reply(format, context, " for=other" + call).content, "<do=\"get_weather\"><arg=city>Oslo</arg></do>");
+  const std::string lines =
+      "{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}{% for c in m.tool_calls %}>>{{ c.function.name "
+      "}}\n{{ "
+      "c.function.arguments | tojson }}{% endfor %}{% elif m.role == 'assistant' %}>>all\n{{ m.content }}{% else %}{{ "
+      "m.content }}{% endif %}<|eot|>{% endfor %}{% if add_generation_prompt %}<|assistant|>>>{% endif %}";
+  EXPECT_EQ(form_of(lines), "NAME\\n{...}");
+  const ReplyFormat by_lines = find_reply_format(*ChatTemplate::compile(lines));
+  EXPECT_EQ(parse_reply(by_lines, context, "all\nHi >> there"), (ParsedReply{"", "Hi >> there", {}}));
+  EXPECT_EQ(parse_reply(by_lines, context, "all\nSee.>>now\n{}"), (ParsedReply{"", "See.", {{"", "now", "{}"}}}));
+  EXPECT_EQ(parse_reply(by_lines, context, "A plain\nanswer").content, "A plain\nanswer");
 }
 
 TEST(FindReplyFormat, TemplateWithoutCallsGetsTheMostCommonForm) {

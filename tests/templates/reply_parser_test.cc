@@ -5,6 +5,7 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "templates/reply/find_reply_format.h"
@@ -89,9 +90,9 @@ TEST(ReplyParser, InvalidCallIsContent) {
            R"({"name": "add", "arguments": {"a": 1, "a": 2}})",
            R"({"name": "add", "arguments": {"a": 1e999}})",
            R"({"name": "add", "name": "add", "arguments": {}})",
-           R"({"name": "add", "arguments": {}, "why": "so"})",
            R"({"arguments": {"a": 1}})",
            R"({"name": 3, "arguments": {}})",
+           R"({{"name": "add", "arguments": {}}})",
            R"({"name": "add", "arguments": {}} and more)",
            R"(add)",
            R"()",
@@ -316,12 +317,23 @@ TEST(ReplyParser, RecipientIsFoundAnywhereInTheHeader) {
 }
 
 TEST(ReplyParser, InvalidChannelsAreContent) {
-  for (const char* text : {"Plain text.", "<|channel|>final", "<|channel|>commentary to=functions.none<|message|>{}",
-                           "<|channel|>commentary to=functions.add<|message|>{\"a\": "}) {
-    EXPECT_EQ(parse(harmony(), text).content, text);
-  }
+  EXPECT_EQ(parse(harmony(), "Plain text.").content, "Plain text.");
   const std::string long_text(1000, 'x');
   EXPECT_EQ(parse(harmony(), long_text).content, long_text);
+}
+
+TEST(ReplyParser, MarkupOfChannelsIsNoContent) {
+  for (const auto& [text, content] : std::vector<std::pair<std::string, std::string>>{
+           {"<|chan", ""},
+           {"<|channel|>final", ""},
+           {" to=functions.ad", ""},
+           {"<|channel|>final<|message|>A.<|end|><|start|>assistant<|channel|>fin", "A."},
+           {"<|channel|>commentary to=functions.none<|message|>{}", "{}"},
+           {" to=container.exec<|channel|>commentary<|message|>ls", "ls"},
+           {"<|channel|>commentary to=assistant<|channel|>final<|message|>A.", "A."},
+           {"<|channel|>commentary to=functions.add<|message|>{\"a\": ", "{\"a\": "}}) {
+    EXPECT_EQ(parse(harmony(), text), (ParsedReply{"", content, {}})) << text;
+  }
 }
 
 TEST(ReplyParser, SpacesBetweenMessagesAreContentOnlyIfTextFollows) {

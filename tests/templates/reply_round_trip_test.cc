@@ -99,7 +99,9 @@ class EveryTemplate : public testing::Test {
       SCOPED_TRACE(one.name);
       const auto compiled = ChatTemplate::compile(one.source);
       ASSERT_TRUE(compiled.ok()) << compiled.status().message();
-      check(one, *compiled, find_reply_format(*compiled));
+      const ReplyFormat format = find_reply_format(*compiled);
+      EXPECT_FALSE(has_probe_words(format));
+      check(one, *compiled, format);
     }
   }
 };

@@ -61,33 +61,38 @@ TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedLater) {
   }
 }
 
+// A call in the form of the template, and calls that are the whole answer: the history keeps what was sampled.
 TEST(AnswerReplyTest, UnchangedCallIsNotPrefilledAgain) {
-  ReplyFixture f;
-  const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\":   \"here\"}}\n</tool_call>";
-  f.says({call, "fine"});
-  AnswerRequest request = f.request(Json::array({user("x")}));
-  request.tools = weather_tool();
-  const auto heard = f.start(request);
-  ASSERT_TRUE(heard->wait().ok());
-  const Answer& answer = heard->answer_of();
-  ASSERT_EQ(answer.tool_calls.size(), 1u);
-  EXPECT_EQ(answer.tool_calls[0].name, "weather");
-  EXPECT_EQ(answer.tool_calls[0].arguments, "{\"place\":   \"here\"}") << "the model's spelling";
-  EXPECT_EQ(answer.tool_calls[0].id.size(), 9u);
-  EXPECT_EQ(answer.content, "");
-  EXPECT_EQ(answer.text, call);
+  const std::string object = "{\"name\": \"weather\", \"arguments\": {\"place\":   \"here\"}}";
+  for (const std::string& call :
+       {"<tool_call>\n" + object + "\n</tool_call>", "```json\n" + object + "\n```", object}) {
+    SCOPED_TRACE(call);
+    ReplyFixture f;
+    f.says({call, "fine"});
+    AnswerRequest request = f.request(Json::array({user("x")}));
+    request.tools = weather_tool();
+    const auto heard = f.start(request);
+    ASSERT_TRUE(heard->wait().ok());
+    const Answer& answer = heard->answer_of();
+    ASSERT_EQ(answer.tool_calls.size(), 1u);
+    EXPECT_EQ(answer.tool_calls[0].name, "weather");
+    EXPECT_EQ(answer.tool_calls[0].arguments, "{\"place\":   \"here\"}") << "the model's spelling";
+    EXPECT_EQ(answer.tool_calls[0].id.size(), 9u);
+    EXPECT_EQ(answer.content, "");
+    EXPECT_EQ(answer.text, call);
 
-  Json sent = message_of_answer(answer);
-  sent["content"] = Json();
-  request.messages.push_back(sent);
-  Json result = make_message(Role::kTool, "sun");
-  result["tool_call_id"] = answer.tool_calls[0].id;
-  request.messages.push_back(result);
-  const Answer next = f.answer(request);
-  EXPECT_EQ(next.content, "fine");
-  EXPECT_EQ(next.usage.n_prefilled,
-            f.chat.ids("\n<|im_start|>tool\nsun<|im_end|>\n<|im_start|>assistant\n").size() + 1);
-  EXPECT_EQ(f.service->stats().n_continued, 1u);
+    Json sent = message_of_answer(answer);
+    sent["content"] = Json();
+    request.messages.push_back(sent);
+    Json result = make_message(Role::kTool, "sun");
+    result["tool_call_id"] = answer.tool_calls[0].id;
+    request.messages.push_back(result);
+    const Answer next = f.answer(request);
+    EXPECT_EQ(next.content, "fine");
+    EXPECT_EQ(next.usage.n_prefilled,
+              f.chat.ids("\n<|im_start|>tool\nsun<|im_end|>\n<|im_start|>assistant\n").size() + 1);
+    EXPECT_EQ(f.service->stats().n_continued, 1u);
+  }
 }
 
 TEST(AnswerReplyTest, WithoutToolsCallSyntaxIsText) {

@@ -333,16 +333,36 @@ TEST(AnswerFormTest, RequiredCallReplacesTheFormat) {
   EXPECT_EQ(answer.content, "");
 }
 
-// If the template does not show the tools, the model would have to invent the syntax of a call.
-TEST(AnswerFormTest, RequiredCallIsRefusedIfTheTemplateShowsNoTools) {
-  ServiceFixture f(ServiceFixture::quiet(), kChatMl);
-  AnswerRequest request = ask(Json::array({user("x")}));
-  request.tools = Json::array({tool_with("weather", kSchema)});
-  request.tool_choice.kind = ToolChoice::Kind::kRequired;
-  const auto heard = f.start(request);
-  const Status& status = heard->wait();
-  EXPECT_EQ(status.code(), ErrorCode::kUnsupported);
-  EXPECT_NE(status.message().find("tool_choice: the chat template of"), std::string::npos) << status.message();
+// If the template does not show the tools, the system message describes them.
+TEST(AnswerFormTest, CallCanBeRequiredIfTheTemplateShowsNoTools) {
+  for (const bool has_system : {false, true}) {
+    ServiceFixture f(ServiceFixture::quiet(), kChatMl);
+    AnswerRequest request = ask(Json::array({user("x")}));
+    request.options.max_tokens = 1000;
+    if (has_system) request.messages.insert(request.messages.begin(), make_message(Role::kSystem, "Be brief."));
+    request.tools = Json::array({tool_with("weather", kSchema)});
+    const size_t n_plain = f.answer(request).usage.n_prompt;
+    request.tool_choice.kind = ToolChoice::Kind::kRequired;
+    const Answer answer = f.answer(request);
+    ASSERT_GE(answer.tool_calls.size(), 1u);
+    EXPECT_EQ(answer.tool_calls[0].name, "weather");
+    expect_place(answer.tool_calls[0].arguments);
+    EXPECT_EQ(answer.content, "");
+    EXPECT_GT(answer.usage.n_prompt, n_plain + std::string(kSchema).size() / 2);
+  }
+}
+
+// A call that max_tokens cuts is no content, however much of it was sampled.
+TEST(AnswerFormTest, RequiredCallThatIsCutIsNoContent) {
+  for (size_t n = 1; n < 20; n += 3) {
+    FormFixture f;
+    AnswerRequest request = f.with_call();
+    request.options.max_tokens = n;
+    const auto heard = f.start(request);
+    ASSERT_TRUE(heard->wait().ok());
+    EXPECT_EQ(heard->answer_of().content, "") << n;
+    EXPECT_EQ(heard->answer_of().finish_reason, FinishReason::kLength);
+  }
 }
 
 }  // namespace

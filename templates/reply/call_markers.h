@@ -1,0 +1,36 @@
+// CallMarkers: finds where calls begin and end in an answer. Immutable; it has no state of an answer.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "templates/reply/call_steps.h"
+#include "templates/reply/reply_format.h"
+
+namespace ibid {
+
+// Returns whether the text begins with the marker.
+WordMatch match_marker(std::string_view text, std::string_view marker);
+
+class CallMarkers {
+ public:
+  explicit CallMarkers(const CallSyntax& syntax) : steps_(make_call_steps(syntax)) {}
+
+  const CallSteps& steps() const { return steps_; }
+
+  // Each returns whether the text begins so, and sets `length` to the length of the words that were found.
+
+  // The first word of a call. is_first: nothing else is before it in the answer.
+  WordMatch call(std::string_view text, bool is_first, size_t& length) const;
+  // The text between two calls: as the template writes it, or a comma or semicolon. It may be empty.
+  WordMatch separator(std::string_view text, size_t& length) const;
+  // The first word of a call after another one.
+  WordMatch next_call(std::string_view text, size_t& length) const;
+  // The end of the section of calls. Some of its words may be missing.
+  WordMatch section_end(std::string_view text, size_t& length) const;
+
+ private:
+  CallSteps steps_;
+};
+
+}  // namespace ibid

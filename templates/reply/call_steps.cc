@@ -1,0 +1,159 @@
+#include "templates/reply/call_steps.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace ibid {
+namespace {
+
+void add_words(std::vector<CallStep>& steps, const std::string& text) {
+  for (std::string& word : solid_marker_words(text)) steps.push_back({CallStep::Kind::kWord, std::move(word)});
+}
+
+void add_parts(CallSteps& out) {
+  const std::vector<CallPart>& parts = out.syntax.parts;
+  size_t optional_from = SIZE_MAX;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool before_id = i > 0 && i + 1 < parts.size() && parts[i + 1].kind == CallPart::Kind::kId;
+    switch (parts[i].kind) {
+      case CallPart::Kind::kLiteral:
+        if (before_id) optional_from = out.steps.size();
+        add_words(out.steps, parts[i].text);
+        break;
+      case CallPart::Kind::kName: out.steps.push_back({CallStep::Kind::kName}); break;
+      case CallPart::Kind::kIndex: out.steps.push_back({CallStep::Kind::kIndex}); break;
+      case CallPart::Kind::kArguments: out.steps.push_back({CallStep::Kind::kArguments}); break;
+      case CallPart::Kind::kId:
+        out.steps.push_back({CallStep::Kind::kId});
+        // Models may omit an id that the template writes.
+        if (optional_from < out.steps.size() - 1) {
+          out.steps[optional_from].n_optional = out.steps.size() - optional_from;
+        }
+        break;
+    }
+  }
+}
+
+bool is_tag(const std::string& word) { return word.front() == '<' || word.front() == '['; }
+
+void note_ids(CallSteps& out) {
+  const auto has = [&](CallPart::Kind kind) {
+    return std::any_of(out.syntax.parts.begin(), out.syntax.parts.end(),
+                       [kind](const CallPart& part) { return part.kind == kind; });
+  };
+  out.names_in_ids = !out.syntax.envelope && !has(CallPart::Kind::kName) && has(CallPart::Kind::kId);
+  const std::vector<CallPart>& parts = out.syntax.parts;
+  for (size_t i = 1; i + 2 < parts.size(); ++i) {
+    if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
+    const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
+    if (before.empty() || is_tag(before.back())) continue;
+    out.id_begin = before.back();
+    out.id_middle = parts[i + 1].text;
+  }
+}
+
+void note_type_word(CallSteps& out) {
+  const std::vector<std::string>&string = out.before_value, &other = out.before_other_value;
+  if (string.size() != other.size()) return;
+  size_t n_different = 0;
+  for (size_t i = 0; i < other.size(); ++i) {
+    if (string[i] == other[i]) continue;
+    ++n_different;
+    out.type_word = i;
+  }
+  if (n_different != 1 || is_tag(other[out.type_word])) out.type_word = SIZE_MAX;
+}
+
+}  // namespace
+
+CallSteps make_call_steps(const CallSyntax& syntax) {
+  CallSteps out;
+  out.syntax = syntax;
+  add_words(out.steps, syntax.section_begin);
+  // Models also write a single call without the list around it.
+  for (size_t i = 1; i < out.steps.size(); ++i) {
+    if (out.steps[i].word == "[") out.steps[i].n_optional = 1;
+  }
+  out.n_opening = out.steps.size();
+  if (!syntax.optional_begin.empty()) out.steps.push_back({CallStep::Kind::kWord, syntax.optional_begin, 1});
+  if (syntax.envelope) {
+    add_words(out.steps, syntax.envelope->before);
+    out.steps.push_back({CallStep::Kind::kEnvelope});
+    add_words(out.steps, syntax.envelope->after);
+  } else {
+    add_parts(out);
+  }
+  out.separator = solid_marker_words(syntax.separator);
+  out.section_end = solid_marker_words(syntax.section_end);
+  out.before_key = solid_marker_words(syntax.parameter.before_key);
+  out.before_value = solid_marker_words(syntax.parameter.before_value);
+  out.before_other_value = solid_marker_words(syntax.parameter.before_other_value);
+  out.after_value = solid_marker_words(syntax.parameter.after_value);
+  note_ids(out);
+  note_type_word(out);
+  for (size_t i = 0; i < out.steps.size() && out.steps[i].kind == CallStep::Kind::kWord; ++i) {
+    const std::string& word = out.steps[i].word;
+    const auto n = std::count_if(out.steps.begin(), out.steps.end(), [&](const CallStep& s) { return s.word == word; });
+    if (is_tag(word) && word.size() > 2 && n == 1) out.openers.push_back(word);
+  }
+  return out;
+}
+
+std::vector<std::string> call_triggers(const CallSyntax& syntax) {
+  const CallSteps steps = make_call_steps(syntax);
+  std::vector<std::string> triggers;
+  const auto add = [&](std::string word) {
+    if (!word.empty() && std::find(triggers.begin(), triggers.end(), word) == triggers.end()) {
+      triggers.push_back(std::move(word));
+    }
+  };
+  if (steps.steps.empty()) return triggers;
+  const auto word_of = [](const CallStep& step) {
+    return step.kind == CallStep::Kind::kEnvelope ? std::string("{") : step.word;
+  };
+  add(word_of(steps.steps.front()));
+  if (!syntax.optional_begin.empty() && steps.n_opening == 0 && steps.steps.size() > 1) add(word_of(steps.steps[1]));
+  // Models may also omit the first words of a call. Then its next tag begins the call.
+  for (const std::string& word : steps.openers) add(word);
+  return triggers;
+}
+
+size_t first_step_at(const CallSteps& steps, std::string_view text, size_t first) {
+  // After a call, another section may begin as well.
+  for (const size_t from : {first, size_t{0}}) {
+    for (size_t i = from; i < steps.steps.size(); ++i) {
+      const CallStep& step = steps.steps[i];
+      if (step.kind == CallStep::Kind::kEnvelope && text.starts_with('{')) return i;
+      if (step.kind != CallStep::Kind::kWord) break;
+      if (text.starts_with(step.word) || std::string_view(step.word).starts_with(text)) return i;
+    }
+  }
+  return first;
+}
+
+WordMatch match_words(std::string_view text, const std::vector<std::string>& words, size_t& at) {
+  size_t now = at;
+  for (const std::string& word : words) {
+    while (now < text.size() && is_marker_space(text[now])) ++now;
+    const std::string_view there = text.substr(now, word.size());
+    if (there != std::string_view(word).substr(0, there.size())) return WordMatch::kNo;
+    if (there.size() < word.size()) return WordMatch::kMore;
+    now += word.size();
+  }
+  at = now;
+  return WordMatch::kYes;
+}
+
+WordMatch match_any(std::string_view text, const std::vector<std::string>& words, size_t at) {
+  WordMatch best = WordMatch::kNo;
+  for (const std::string& word : words) {
+    size_t behind = at;
+    const WordMatch match = match_words(text, {word}, behind);
+    if (match == WordMatch::kYes) return match;
+    if (match == WordMatch::kMore) best = match;
+  }
+  return best;
+}
+
+}  // namespace ibid

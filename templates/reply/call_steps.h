@@ -1,0 +1,58 @@
+// CallSteps: a CallSyntax converted to the steps of a reader, in order. Immutable plain data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "templates/reply/reply_format.h"
+
+namespace ibid {
+
+inline constexpr size_t kMaxNameBytes = 256;  // of names and ids
+
+struct CallStep {
+  enum class Kind { kWord, kName, kId, kIndex, kArguments, kEnvelope };
+  Kind kind = Kind::kWord;
+  std::string word = {};  // kWord: may be preceded by spaces
+  // kWord: number of steps, this one included, to skip if the word is missing; 0: it is required.
+  size_t n_optional = 0;
+};
+
+struct CallSteps {
+  std::vector<CallStep> steps;
+  // Number of first steps, which open the section of calls; later calls of the section start after them.
+  size_t n_opening = 0;
+  std::vector<std::string> separator, section_end;  // words
+  CallSyntax syntax;
+  // The words with which a call may begin where the template writes others before them, and what another call begins
+  // with if the end of this one is missing: its tags.
+  std::vector<std::string> openers;
+  // The texts of ParameterSyntax, split into words.
+  std::vector<std::string> before_key, before_value, before_other_value, after_value;
+  // The one word of before_other_value in which it differs from before_value: any word may be there, because it names
+  // the value's type. SIZE_MAX: there is no such word.
+  size_t type_word = SIZE_MAX;
+  bool names_in_ids = false;        // the form has no separate name: the name is part of the id ("functions.NAME:0")
+  std::string id_begin, id_middle;  // texts of ids that are made from name and index; empty: ids have another form
+};
+
+CallSteps make_call_steps(const CallSyntax& syntax);
+
+// Returns the words that begin a call, for CallSyntax::triggers.
+std::vector<std::string> call_triggers(const CallSyntax& syntax);
+
+// Returns the step with which a call begins at `text`, not before step `first`: words of the template before it may be
+// missing. `first` if no opening word is there.
+size_t first_step_at(const CallSteps& steps, std::string_view text, size_t first);
+
+// How a text continues with a word.
+enum class WordMatch { kYes, kMore, kNo };  // kMore: the text ends inside the word
+// Matches words at position `at` of `text`, with spaces allowed before each; moves `at` past the last one.
+WordMatch match_words(std::string_view text, const std::vector<std::string>& words, size_t& at);
+// Returns whether any of the words is at `at`, spaces aside.
+WordMatch match_any(std::string_view text, const std::vector<std::string>& words, size_t at);
+
+}  // namespace ibid

@@ -1,0 +1,249 @@
+#include "templates/reply/parameter_reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "templates/reply/json_scanner.h"
+#include "templates/reply/reply_format.h"
+
+namespace ibid {
+namespace {
+
+std::string_view leading_spaces(std::string_view text) {
+  size_t n = 0;
+  while (n < text.size() && is_marker_space(text[n])) ++n;
+  return text.substr(0, n);
+}
+
+std::string_view trailing_spaces(std::string_view text) {
+  size_t begin = text.size();
+  while (begin > 0 && is_marker_space(text[begin - 1])) --begin;
+  return text.substr(begin);
+}
+
+// A text between these words is a string as it is (XML).
+constexpr std::string_view kCdataBegin = "<![CDATA[", kCdataEnd = "]]>";
+
+}  // namespace
+
+ParameterReader::ParameterReader(const CallSteps& steps, std::vector<std::string> end, const OfferedTools& tools,
+                                 std::string tool)
+    : steps_(steps), end_(std::move(end)), tools_(tools), tool_(std::move(tool)) {}
+
+ParameterReader::State ParameterReader::read(std::string_view text, bool at_end) {
+  for (;;) {
+    const size_t at = at_;
+    const Wants wants = wants_;
+    State state = State::kOpen;
+    switch (wants_) {
+      case Wants::kKeyMarker: state = read_key_marker(text, at_end); break;
+      case Wants::kKey: state = read_key(text); break;
+      case Wants::kValueMarker: state = read_value_marker(text); break;
+      case Wants::kEdge: state = skip_edge(text); break;
+      case Wants::kValue: state = read_value(text, at_end); break;
+    }
+    if (state != State::kOpen) return state;
+    if (at_ != at || wants_ != wants) continue;
+    if (!at_end) return state;
+    // The text ended where a next key or the end may follow: only the closing words of the call can be missing.
+    return wants_ == Wants::kKeyMarker ? State::kDone : State::kBad;
+  }
+}
+
+ParameterReader::State ParameterReader::read_key_marker(std::string_view text, bool at_end) {
+  const WordMatch key = match_words(text, steps_.before_key, at_);
+  if (key == WordMatch::kYes) {
+    key_begin_ = at_;
+    wants_ = Wants::kKey;
+    return State::kOpen;
+  }
+  if (key == WordMatch::kMore && !at_end) return State::kOpen;
+  const WordMatch end = goes_on(text, at_, at_end);
+  if (end == WordMatch::kYes) return State::kDone;
+  return end == WordMatch::kMore ? State::kOpen : State::kBad;
+}
+
+ParameterReader::State ParameterReader::read_key(std::string_view text) {
+  std::string stops = " \n\t\r<>\"";
+  for (const auto* words : {&steps_.before_value, &steps_.before_other_value}) {
+    if (!words->empty()) stops += words->front().front();
+  }
+  const size_t end = text.find_first_of(stops, at_);
+  if (end == text.npos) {
+    at_ = text.size();
+    return State::kOpen;
+  }
+  at_ = end;
+  if (end == key_begin_) return State::kBad;
+  key_ = text.substr(key_begin_, end - key_begin_);
+  wants_ = Wants::kValueMarker;
+  return State::kOpen;
+}
+
+// Matches the marker before a value that is no string.
+WordMatch ParameterReader::match_other(std::string_view text, size_t& at) const {
+  const std::vector<std::string>& words = steps_.before_other_value;
+  if (steps_.type_word == SIZE_MAX) return match_words(text, words, at);
+  const auto split = words.begin() + static_cast<ptrdiff_t>(steps_.type_word);
+  size_t now = at;
+  if (const WordMatch before = match_words(text, {words.begin(), split}, now); before != WordMatch::kYes) return before;
+  const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
+  while (now < text.size() && is_letter(text[now])) ++now;
+  if (now == text.size()) return WordMatch::kMore;
+  const WordMatch behind = match_words(text, {split + 1, words.end()}, now);
+  if (behind == WordMatch::kYes) at = now;
+  return behind;
+}
+
+ParameterReader::State ParameterReader::read_value_marker(std::string_view text) {
+  const WordMatch string = match_words(text, steps_.before_value, at_);
+  WordMatch other = WordMatch::kNo;
+  if (string != WordMatch::kYes && steps_.before_other_value != steps_.before_value) other = match_other(text, at_);
+  if (string == WordMatch::kYes || other == WordMatch::kYes) {
+    is_other_ = string != WordMatch::kYes;
+    wants_ = Wants::kEdge;
+    return State::kOpen;
+  }
+  return string == WordMatch::kMore || other == WordMatch::kMore ? State::kOpen : State::kBad;
+}
+
+// The spaces that the template writes after the marker belong to the marker. All text after them belongs to the value.
+ParameterReader::State ParameterReader::skip_edge(std::string_view text) {
+  const ParameterSyntax& syntax = steps_.syntax.parameter;
+  const std::string_view edge = trailing_spaces(is_other_ ? syntax.before_other_value : syntax.before_value);
+  const std::string_view there = text.substr(at_, edge.size());
+  if (there.size() < edge.size() && edge.starts_with(there)) return State::kOpen;
+  if (there == edge) at_ += edge.size();
+  value_begin_ = at_;
+  wants_ = Wants::kValue;
+  return State::kOpen;
+}
+
+size_t ParameterReader::next_candidate(std::string_view text, size_t from) const {
+  size_t first = text.npos;
+  for (const auto* words : {&steps_.after_value, &steps_.before_key, &end_}) {
+    first = std::min(first, text.find(words->front(), from));
+  }
+  return first;
+}
+
+WordMatch ParameterReader::other_key_at(std::string_view text, size_t at) const {
+  const WordMatch marker = match_words(text, steps_.before_key, at);
+  if (marker != WordMatch::kYes) return marker;
+  const size_t end = std::min(text.size(), at + kMaxNameBytes);
+  size_t behind = at;
+  while (behind < end && !is_marker_space(text[behind]) && text[behind] != '<' && text[behind] != '>' &&
+         text[behind] != '"') {
+    ++behind;
+  }
+  if (behind == text.size()) return WordMatch::kMore;
+  if (behind == at || !tools_.may_have(tool_, text.substr(at, behind - at))) return WordMatch::kNo;
+  const WordMatch string = match_words(text, steps_.before_value, behind);
+  if (string == WordMatch::kYes || steps_.before_other_value == steps_.before_value) return string;
+  const WordMatch other = match_other(text, behind);
+  return other == WordMatch::kNo ? string : other;
+}
+
+ParameterReader::Ending ParameterReader::ending_at(std::string_view text, size_t at, bool at_end) const {
+  size_t behind = at;
+  WordMatch marker = match_words(text, steps_.after_value, behind);
+  if (marker == WordMatch::kYes) marker = goes_on(text, behind, at_end);
+  if (marker == WordMatch::kYes) return {marker, at, behind};
+  const WordMatch key = other_key_at(text, at);
+  if (key == WordMatch::kYes) return {key, at, at};
+  behind = at;
+  WordMatch end = match_words(text, {end_.front()}, behind);
+  if (end_.front() == steps_.after_value.front()) end = WordMatch::kNo;
+  if (end == WordMatch::kYes) end = closes_call(text.substr(behind), at_end);
+  if (end == WordMatch::kYes) return {end, at, at};
+  const bool unsure = marker == WordMatch::kMore || key == WordMatch::kMore || end == WordMatch::kMore;
+  return {unsure ? WordMatch::kMore : WordMatch::kNo, at, at};
+}
+
+// The word that ends the call may also be part of the value: then the marker that ends the value follows, before
+// another call begins.
+WordMatch ParameterReader::closes_call(std::string_view behind, bool at_end) const {
+  constexpr size_t kMaxBytes = 4096;  // that may follow before the marker
+  const bool is_whole = at_end || behind.size() >= kMaxBytes;
+  behind = behind.substr(0, kMaxBytes);
+  const size_t marker = behind.find(steps_.after_value.front());
+  for (const std::string& word : steps_.openers) {
+    for (size_t at = behind.find(word); at < marker; at = behind.find(word, at + 1)) {
+      const WordMatch call = call_at(behind.substr(at));
+      if (call == WordMatch::kYes || (call == WordMatch::kMore && !is_whole)) return call;
+    }
+  }
+  if (marker != behind.npos) return WordMatch::kNo;
+  return is_whole ? WordMatch::kYes : WordMatch::kMore;
+}
+
+// Returns whether a call of an offered tool begins at `text`, up to its name.
+WordMatch ParameterReader::call_at(std::string_view text) const {
+  size_t at = 0;
+  for (size_t i = first_step_at(steps_, text, 0); i < steps_.steps.size(); ++i) {
+    const CallStep& step = steps_.steps[i];
+    if (step.kind != CallStep::Kind::kWord) break;
+    const WordMatch match = match_words(text, {step.word}, at);
+    if (match != WordMatch::kYes && step.n_optional == 0) return match;
+  }
+  text = text.substr(at);
+  while (!text.empty() && is_marker_space(text.front())) text.remove_prefix(1);
+  const size_t end = text.find_first_of(" \n\t\r<>[]({\"',");
+  if (end == text.npos) return WordMatch::kMore;
+  return tools_.has(text.substr(0, end)) ? WordMatch::kYes : WordMatch::kNo;
+}
+
+ParameterReader::State ParameterReader::read_value(std::string_view text, bool at_end) {
+  for (;;) {
+    const size_t found = next_candidate(text, at_);
+    if (found == text.npos) {
+      const size_t longest =
+          std::max({steps_.after_value.front().size(), steps_.before_key.front().size(), end_.front().size()});
+      if (text.size() > at_ + longest - 1) at_ = text.size() - (longest - 1);
+      return at_end ? State::kBad : State::kOpen;
+    }
+    at_ = found;
+    const Ending ending = ending_at(text, at_, at_end);
+    if (ending.match == WordMatch::kMore && !at_end) return State::kOpen;
+    // At the end of the answer, a marker that is only begun ends the value, too: only the call's closing is missing.
+    const bool is_cut = ending.match == WordMatch::kMore && text.substr(at_).starts_with(steps_.after_value.front());
+    if (ending.match != WordMatch::kYes && !is_cut) {
+      ++at_;  // the value itself contains the marker's text
+      continue;
+    }
+    std::string_view value = text.substr(value_begin_, ending.at - value_begin_);
+    // Without the marker, spaces before the next one belong to that.
+    if (ending.next == ending.at && !is_cut) value.remove_suffix(trailing_spaces(value).size());
+    end_value(value);
+    at_ = is_cut ? text.size() : ending.next;
+    wants_ = Wants::kKeyMarker;
+    return State::kOpen;
+  }
+}
+
+WordMatch ParameterReader::goes_on(std::string_view text, size_t at, bool at_end) const {
+  std::vector<std::string> next = end_;
+  next.insert(next.end(), steps_.openers.begin(), steps_.openers.end());
+  if (!steps_.section_end.empty()) next.push_back(steps_.section_end.front());
+  next.push_back(steps_.before_key.front());
+  const WordMatch match = match_any(text, next, at);
+  return match == WordMatch::kMore && at_end ? WordMatch::kYes : match;
+}
+
+void ParameterReader::end_value(std::string_view value) {
+  const std::string_view edge = leading_spaces(steps_.syntax.parameter.after_value);
+  if (value.ends_with(edge)) value.remove_suffix(edge.size());
+  std::optional<bool> is_string;
+  if (steps_.before_other_value != steps_.before_value) is_string = !is_other_;
+  json_ += json_.empty() ? "{" : ", ";
+  json_ += json_string(key_) + ": ";
+  const std::string_view solid = trim_marker_spaces(value);
+  if (solid.size() >= kCdataBegin.size() + kCdataEnd.size() && solid.starts_with(kCdataBegin) &&
+      solid.ends_with(kCdataEnd)) {
+    value = solid.substr(kCdataBegin.size(), solid.size() - kCdataBegin.size() - kCdataEnd.size());
+  }
+  json_ += marked_value_json(value, tools_.types_of(tool_, key_), is_string);
+}
+
+}  // namespace ibid

@@ -1,0 +1,64 @@
+// TemplateProbe: renders short conversations with a template, whose words occur in no template. Not thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/json_fwd.h"
+#include "templates/chat_template.h"
+#include "templates/reply/find_reply_format.h"
+#include "templates/reply/reply_format.h"
+
+namespace ibid {
+
+inline constexpr const char* kQuestion = "Kestrelquestion";
+inline constexpr const char* kReply = "Kestrelreply";
+inline constexpr const char* kThought = "Kestrelthought";
+
+Json probe_call(std::string_view tool, std::string_view id, bool as_text);
+Json answer_with(std::string text);
+Json thinking_answer(std::string text);
+// True if the format has words of the probes: they were taken for a part of it by mistake.
+bool has_probe_words(const ReplyFormat& format);
+
+class TemplateProbe {
+ public:
+  // in_parts: the content of messages is a list of parts, which some templates require. `chat_template` must outlive
+  // the object.
+  TemplateProbe(const ChatTemplate& chat_template, bool in_parts)
+      : template_(chat_template), source_(chat_template.source()), in_parts_(in_parts) {
+    if (chat_template.source_for_tools() != source_) source_ += chat_template.source_for_tools();
+  }
+
+  // Renders a question and `answer`, or, if that is null, a question and the generation prompt. with_tools: two tools
+  // are offered. The text is empty if the template fails.
+  std::string render(const Json& answer, bool with_tools, Json values = Json::object()) const;
+
+  // All that the model's templates say.
+  const std::string& source() const { return source_; }
+
+ private:
+  const ChatTemplate& template_;
+  std::string source_;
+  const bool in_parts_;
+};
+
+// The conversation before the answer, its generation prompt, and the render of an ordinary answer.
+struct Frame {
+  std::string prompt;
+  std::string before_reply;   // the render of the ordinary answer, up to the answer's text
+  std::string end_of_answer;  // the rest of that render
+
+  // Returns the part of a render that is the answer.
+  std::string answer_in(const std::string& render) const;
+};
+
+// Returns nullopt if the template does not render an ordinary answer.
+std::optional<Frame> frame_of(const TemplateProbe& probe, bool with_tools);
+
+// Reads off a format in which each message has a header with its recipient (ChannelSyntax). Returns nullopt if the
+// template's messages have none.
+std::optional<ReplyFormat> find_recipients(const TemplateProbe& probe);
+
+}  // namespace ibid
