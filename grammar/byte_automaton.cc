@@ -220,12 +220,12 @@ void AutomatonBuilder::add_block(const Expr& expr, StateId from, StateId to) {
     block.calls = true;
     block.rule = body_rule(grammar_.child(expr, 0));
   }
-  if (next_block_state_ - kFirstBlockState + uint64_t{block.n_states()} > limits_.max_block_states) {
+  if (next_block_state_ - kFirstBlockState + block.n_states() > limits_.max_block_states) {
     status_ = {ErrorCode::kLimitExceeded, "the counts of the grammar's repetitions add up to more than " +
                                               std::to_string(limits_.max_block_states)};
     return;
   }
-  next_block_state_ += block.n_states();
+  next_block_state_ += static_cast<StateId>(block.n_states());
   add_empty(from, block.base);
   out_.blocks_.push_back(std::move(block));
 }

@@ -6,6 +6,7 @@
 // thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -37,7 +38,9 @@ class ByteAutomaton {
     StateId target;       // for kCall: the state that the rule returns to
     RuleId rule;          // for kCall
   };
-  // A repetition. In state base + k, k repeated texts were read.
+  // A repetition. In state base + k, k repeated texts were read. Further states stand for counts that are far from
+  // `max`, so that texts which cannot reach it share their states: in far(v), v more texts are needed before the
+  // repetition may end; above `min`, any number.
   struct Block {
     StateId base;
     uint32_t min, max;  // if max is kUnbounded, state base + min repeats
@@ -48,7 +51,20 @@ class ByteAutomaton {
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 
-    uint32_t n_states() const { return (max == kUnbounded ? min : max) + 1; }
+    uint32_t n_counts() const { return (max == kUnbounded ? min : max) + 1; }
+    uint64_t n_states() const { return uint64_t{n_counts()} + min + 2; }
+    StateId far(uint32_t v) const { return base + n_counts() + std::min(v, min + 1); }
+    // Returns the state after one more repeated text.
+    StateId next(StateId state) const {
+      const uint32_t k = state - base;
+      if (k < n_counts()) return base + std::min(k + 1, n_counts() - 1);
+      return k == n_counts() || k > n_counts() + min ? state : state - 1;
+    }
+    bool may_leave(StateId state) const {
+      const uint32_t k = state - base;
+      return k < n_counts() ? k >= min : k == n_counts();
+    }
+    bool is_full(StateId state) const { return state - base == max; }
   };
   struct Rule {
     StateId start, final;

@@ -75,18 +75,34 @@ ConfigId Configurations::behind(StackId stack) {
 
 StackId Configurations::push(StackItem return_to) { return stack_of({return_to}); }
 
+void Configurations::allocate_row(ConfigId config) {
+  std::array<bool, 256> bytes{};
+  next_bytes(config, bytes);
+  size_t first = 0, end = bytes.size();
+  while (!bytes[first]) ++first;
+  while (!bytes[end - 1]) --end;
+  Row& row = configs_[config].row;
+  row.first = static_cast<uint8_t>(first);
+  row.next.reserve(end - first);
+  for (size_t byte = first; byte < end; ++byte) row.next.push_back(bytes[byte] ? kUnknown : kDead);
+  n_bytes_ += row.next.size() * sizeof(ConfigId);
+}
+
 ConfigId Configurations::compute_step(ConfigId config, uint8_t byte) {
-  if (config == kDead) return kDead;
+  if (configs_[config].items.empty()) return kDead;
+  if (configs_[config].row.next.empty()) {
+    allocate_row(config);
+    return step(config, byte);
+  }
   ++n_steps_computed_;
   seeds_.clear();
   if (!spend(configs_[config].items.size())) return kDead;
   for (const StackItem item : configs_[config].items) {
     if (ByteAutomaton::is_block_state(item.state)) {
       const auto& block = automaton_.block_of(item.state);
-      const uint32_t k = item.state - block.base;
       const bool taken = std::ranges::any_of(
           block.ranges, [&](const ByteRange& range) { return range.first <= byte && byte <= range.last; });
-      if (taken) seeds_.push_back({block.base + std::min(k + 1, block.n_states() - 1), item.stack});
+      if (taken) seeds_.push_back({block.next(item.state), item.stack});
       continue;
     }
     for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
@@ -95,15 +111,10 @@ ConfigId Configurations::compute_step(ConfigId config, uint8_t byte) {
       }
     }
   }
-  const ConfigId next = seeds_.empty() ? kDead : close();
+  const ConfigId next = close();
   if (trouble_ != Trouble::kNone) return kDead;
-  std::unique_ptr<Row>& row = configs_[config].row;
-  if (row == nullptr) {
-    row = std::make_unique<Row>();
-    row->fill(kUnknown);
-    n_bytes_ += sizeof(Row);
-  }
-  return (*row)[byte] = next;
+  Row& row = configs_[config].row;
+  return row.next[byte - row.first] = next;
 }
 
 // Adds all items that the seeds reach without reading a byte. First it follows the rules that end here, whose stacks
@@ -181,14 +192,13 @@ void Configurations::follow(StackItem item, bool fresh) {
 
 void Configurations::follow_block(StackItem item) {
   const auto& block = automaton_.block_of(item.state);
-  const uint32_t k = item.state - block.base;
-  if (k >= block.min) add_item({block.after, item.stack});
-  if (block.dead || k == block.max) return;
+  if (block.may_leave(item.state)) add_item({block.after, item.stack});
+  if (block.dead || block.is_full(item.state)) return;
   if (!block.calls) {
     kept_.push_back(item);
     return;
   }
-  call(block.rule, {block.base + std::min(k + 1, block.n_states() - 1), item.stack});
+  call(block.rule, {block.next(item.state), item.stack});
 }
 
 // A tail call does not return to the caller, but directly to the states to which the caller would return.
@@ -227,7 +237,7 @@ ConfigId Configurations::intern(std::vector<StackItem> items, bool may_end, bool
   const auto id = static_cast<ConfigId>(configs_.size());
   n_bytes_ += sizeof(Config) + items.size() * kItemBytes + kIndexBytes;
   items.shrink_to_fit();
-  configs_.push_back({.items = std::move(items), .may_end = may_end, .reaches_open = reaches_open, .row = nullptr});
+  configs_.push_back({.items = std::move(items), .may_end = may_end, .reaches_open = reaches_open, .row = {}});
   config_index_.emplace(hash, id);
   return id;
 }

@@ -60,9 +60,10 @@ class Configurations {
   ConfigId start();
   // Returns the configuration after one more byte. kDead: no text of the grammar continues with this byte.
   ConfigId step(ConfigId config, uint8_t byte) {
-    const Row* row = configs_[config].row.get();
-    if (row != nullptr && (*row)[byte] != kUnknown) return (*row)[byte];
-    return compute_step(config, byte);
+    const Row& row = configs_[config].row;
+    const size_t i = size_t{byte} - row.first;  // a very large number for bytes before the first
+    if (i < row.next.size() && row.next[i] != kUnknown) return row.next[i];
+    return row.next.empty() || i < row.next.size() ? compute_step(config, byte) : kDead;
   }
   // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes.
   ConfigId at(StackItem item);
@@ -93,17 +94,22 @@ class Configurations {
 
  private:
   static constexpr ConfigId kUnknown = ~ConfigId{0};
-  using Row = std::array<ConfigId, 256>;
+  // The next configurations for the bytes from the first to the last that can come next. Empty before the first step.
+  struct Row {
+    uint8_t first = 0;
+    std::vector<ConfigId> next;
+  };
   struct Config {
     std::vector<StackItem> items;  // sorted
     bool may_end = false;
     bool reaches_open = false;
-    std::unique_ptr<Row> row;  // allocated with the first step
+    Row row;
   };
   // Maps hashes of items to their ids; different items rarely share a hash.
   using Index = std::unordered_multimap<uint64_t, uint32_t>;
 
   ConfigId compute_step(ConfigId config, uint8_t byte);
+  void allocate_row(ConfigId config);
   ConfigId close();
   void add_item(StackItem item);
   void follow(StackItem item, bool fresh);

@@ -21,6 +21,7 @@ TokenMasks::TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabul
 void TokenMasks::clear() {
   locals_.clear();
   wholes_.clear();
+  loops_.clear();
   n_bytes_ = 0;
 }
 
@@ -46,21 +47,30 @@ bool TokenMasks::add_item(const TokenTrie& trie, uint32_t trie_number, StackItem
   LocalKey key = {trie_number, 0, shortened(item.state, trie.max_length)};
   for (StackId stack = item.stack;;) {
     key[1] = stack == kTextStack;
-    const Local& known = local(trie, key);
+    Local& known = local(trie, key);
     if (configs_.trouble() != Configurations::Trouble::kNone) return true;
-    if (!known.too_many_exits) {
+    const std::span<const StackItem> returns = configs_.returns(stack);
+    const bool goes_deeper = returns.size() == 1 && key.size() < 2 + kMostFrames;
+    if (!known.too_many_exits && (!known.has_costly_exits || !goes_deeper)) {
       add(known.tokens, mask);
-      if (known.exits.empty()) return true;
-      const ConfigId behind = configs_.behind(stack);
-      Walk out;
-      for (const uint32_t node : known.exits) walk(trie, node, behind, out);
-      for (const TokenId id : out.ids) mask.add(id);
+      const size_t n_before = n_nodes_walked_;
+      add_exits(trie, known.exits, stack, mask);
+      known.has_costly_exits = n_nodes_walked_ - n_before > kMostExitNodes;
       return true;
     }
-    const std::span<const StackItem> returns = configs_.returns(stack);
-    if (returns.size() != 1 || key.size() == 2 + kMostFrames) return false;
+    if (!goes_deeper) return false;
     key.push_back(shortened(returns[0].state, trie.max_length));
     stack = returns[0].stack;
+  }
+}
+
+void TokenMasks::add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask) {
+  if (exits.empty()) return;
+  const ConfigId behind = configs_.behind(stack);
+  Walk out;
+  for (const uint32_t node : exits) walk(trie, node, behind, out);
+  for (const auto& [begin, end] : out.ranges) {
+    for (uint32_t i = begin; i < end; ++i) mask.add(trie.tokens[i]);
   }
 }
 
@@ -70,13 +80,13 @@ void TokenMasks::add_config(const TokenTrie& trie, uint32_t trie_number, ConfigI
   Walk out;
   walk(trie, 0, config, out);
   if (configs_.trouble() != Configurations::Trouble::kNone) return;
-  const TokenList& list = wholes_[{trie_number, config}] = as_list(std::move(out.ids));
+  const TokenList& list = wholes_[{trie_number, config}] = as_list(trie, out);
   n_bytes_ += kMapBytes + bytes_of(list);
   add(list, mask);
 }
 
-const TokenMasks::Local& TokenMasks::local(const TokenTrie& trie, const LocalKey& key) {
-  static const Local kNone;
+TokenMasks::Local& TokenMasks::local(const TokenTrie& trie, const LocalKey& key) {
+  static Local kNone;
   const auto found = locals_.find(key);
   if (found != locals_.end()) return found->second;
   StackId stack = key[1] != 0 ? kTextStack : kOpenStack;
@@ -86,7 +96,7 @@ const TokenMasks::Local& TokenMasks::local(const TokenTrie& trie, const LocalKey
   known.too_many_exits = !walk(trie, 0, configs_.at({key[2], stack}), out);
   if (configs_.trouble() != Configurations::Trouble::kNone) return kNone;
   if (!known.too_many_exits) {
-    known.tokens = as_list(std::move(out.ids));
+    known.tokens = as_list(trie, out);
     known.exits = std::move(out.exits);
     known.exits.shrink_to_fit();
   }
@@ -97,12 +107,16 @@ const TokenMasks::Local& TokenMasks::local(const TokenTrie& trie, const LocalKey
 bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out) {
   path_.resize(std::max(path_.size(), trie.max_length + 1));
   path_[trie.nodes[node].depth] = config;
-  const auto take = [&](uint32_t at) {
-    for (uint32_t i = trie.nodes[at].token_begin; i < trie.nodes[at + 1].token_begin; ++i) {
-      out.ids.push_back(trie.tokens[i]);
+  const auto take = [&](uint32_t from, uint32_t to) {  // the tokens that end at nodes `from` to `to` - 1
+    const uint32_t begin = trie.nodes[from].token_begin, end = trie.nodes[to].token_begin;
+    if (begin == end) return;
+    if (!out.ranges.empty() && out.ranges.back().second == begin) {
+      out.ranges.back().second = end;
+    } else {
+      out.ranges.emplace_back(begin, end);
     }
   };
-  if (node != 0) take(node);  // a token may end at the node where the walk resumes
+  if (node != 0) take(node, node + 1);  // a token may end at the node where the walk resumes
   const uint32_t end = trie.nodes[node].end;
   for (uint32_t at = node + 1; at < end;) {
     const TokenTrie::Node& here = trie.nodes[at];
@@ -117,11 +131,54 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
     if (configs_.reaches_open(next)) {
       out.exits.push_back(at);
       if (out.exits.size() > kMostExits) return false;
+    } else if (loops_over(trie, at, next)) {
+      take(at, here.end);
+      at = here.end;
+      continue;
     }
-    if (!configs_.items(next).empty() || configs_.may_end(next)) take(at);
+    if (!configs_.items(next).empty() || configs_.may_end(next)) take(at, at + 1);
     ++at;
   }
   return true;
+}
+
+// True if no descendant of the node leads to another configuration.
+bool TokenMasks::loops_over(const TokenTrie& trie, uint32_t node, ConfigId config) {
+  const TokenTrie::Node& here = trie.nodes[node];
+  if (here.end == node + 1 || (here.below & kBrokenClass) != 0) return false;
+  const uint8_t byte = trie.nodes[node + 1].byte;
+  if (byte < 0x80 && configs_.step(config, byte) != config) return false;
+  const auto [found, is_new] = loops_.try_emplace(config, 0);
+  if (is_new) {
+    found->second = find_loops(config);
+    n_bytes_ += kMapBytes;
+  }
+  return (here.below & ~found->second) == 0;
+}
+
+ByteClasses TokenMasks::find_loops(ConfigId config) {
+  ByteClasses out = ~kBrokenClass;
+  for (uint8_t byte = 0; byte < 0x80; ++byte) {
+    if (configs_.step(config, byte) != config) out &= ~byte_class(byte);
+  }
+  for (const ByteSequence& sequence : multi_byte_sequences()) {
+    std::vector<ConfigId> reached = {config};
+    for (const ByteRange& range : sequence) {
+      std::vector<ConfigId> next;
+      for (const ConfigId from : reached) {
+        for (uint32_t byte = range.first; byte <= range.last; ++byte) {
+          next.push_back(configs_.step(from, static_cast<uint8_t>(byte)));
+        }
+      }
+      std::ranges::sort(next);
+      next.erase(std::unique(next.begin(), next.end()), next.end());
+      reached = std::move(next);
+      // A sequence with a dead end, or with many configurations, is no loop.
+      if (reached[0] == Configurations::kDead || reached.size() > kMostItems) break;
+    }
+    if (reached.size() != 1 || reached[0] != config) return out & ~kMultiByteClass;
+  }
+  return out;
 }
 
 // Returns a state whose count allows the same texts for `horizon` bytes: one state for as many counts as possible.
@@ -129,22 +186,23 @@ StateId TokenMasks::shortened(StateId state, size_t horizon) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   const auto& block = automaton_.block_of(state);
   const uint32_t k = state - block.base;
-  const uint32_t goal = k < block.min ? block.min : block.max;
-  if (goal == kUnbounded || goal - k <= horizon) return state;
-  return block.base + (goal - static_cast<uint32_t>(horizon) - 1);
+  if (k < block.min && block.min - k > horizon) return block.far(block.min + 1);
+  if (block.max == kUnbounded || block.max - std::max(k, block.min) <= horizon) return state;
+  return block.far(k < block.min ? block.min - k : 0);
 }
 
-TokenMasks::TokenList TokenMasks::as_list(std::vector<TokenId> ids) const {
+TokenMasks::TokenList TokenMasks::as_list(const TokenTrie& trie, const Walk& walk) const {
   const size_t n_words = (vocabulary_.size() + 63) / 64;
-  if (ids.size() * sizeof(TokenId) <= n_words * sizeof(uint64_t)) {
-    ids.shrink_to_fit();
-    return {.ids = std::move(ids), .words = {}};
-  }
+  size_t n_ids = 0;
+  for (const auto& [begin, end] : walk.ranges) n_ids += end - begin;
   TokenList list;
-  list.words.resize(n_words);
-  for (const TokenId id : ids) {
-    const auto i = static_cast<size_t>(id);
-    list.words[i / 64] |= uint64_t{1} << (i % 64);
+  const bool is_short = n_ids * sizeof(TokenId) <= n_words * sizeof(uint64_t);
+  is_short ? list.ids.reserve(n_ids) : list.words.resize(n_words);
+  for (const auto& [begin, end] : walk.ranges) {
+    for (const TokenId id : std::span(trie.tokens).subspan(begin, end - begin)) {
+      const auto i = static_cast<size_t>(id);
+      is_short ? list.ids.push_back(id) : void(list.words[i / 64] |= uint64_t{1} << (i % 64));
+    }
   }
   return list;
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -27,7 +28,8 @@ namespace ibid {
 // item's state (and the states of a few rules that it returns to). Tokens that extend beyond the rule are walked
 // further from the end of the rule. So the inside of a string is walked once for all strings of a schema. (2)
 // Configurations with many items (property names, choices) allow few tokens and are cached as a whole. Repetition
-// counts that are too far from their end to matter to a token are treated as equal. Not thread-safe.
+// counts that are too far from their end to matter to a token are treated as equal. A part of the trie whose bytes all
+// lead from a configuration to itself, such as words inside of a string, is not walked. Not thread-safe.
 
 class TokenMasks {
  public:
@@ -45,8 +47,9 @@ class TokenMasks {
 
  private:
   static constexpr size_t kMostFrames = 4;
-  static constexpr size_t kMostItems = 4;     // a configuration with more items is walked as a whole
-  static constexpr size_t kMostExits = 6000;  // with more exits, caching the rule's part costs more than it saves
+  static constexpr size_t kMostItems = 4;         // a configuration with more items is walked as a whole
+  static constexpr size_t kMostExitNodes = 2000;  // with more, the state that the rule returns to is cached as well
+  static constexpr size_t kMostExits = 6000;      // with more exits, caching the rule's part costs more than it saves
 
   // A set of tokens: as a list if that is smaller, else as a bit mask.
   struct TokenList {
@@ -58,22 +61,28 @@ class TokenMasks {
     TokenList tokens;             // tokens that end within these rules
     std::vector<uint32_t> exits;  // trie nodes at which all of these rules may have ended
     bool too_many_exits = false;
+    bool has_costly_exits = false;  // the last walk from the exits visited more than kMostExitNodes
   };
   // Key of a Local: the trie, 1 if the text ends below these states, and the states.
   using LocalKey = std::vector<uint32_t>;
   struct Walk {
-    std::vector<TokenId> ids;
+    std::vector<std::pair<uint32_t, uint32_t>> ranges;  // of indices in the trie's `tokens`
     std::vector<uint32_t> exits;
   };
 
   // Adds the tokens of one item. Returns false if the item's rules are too small to be cached alone.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
+  // Adds the tokens that extend beyond rules which return to `stack` and end at the nodes `exits`.
+  void add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
-  const Local& local(const TokenTrie& trie, const LocalKey& key);
+  Local& local(const TokenTrie& trie, const LocalKey& key);
   // Walks the nodes below `node`, at which the configuration is `config`. Returns false if there are too many exits.
   bool walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out);
+  bool loops_over(const TokenTrie& trie, uint32_t node, ConfigId config);
+  // Returns the classes of bytes that lead from a configuration to itself.
+  ByteClasses find_loops(ConfigId config);
   StateId shortened(StateId state, size_t horizon) const;
-  TokenList as_list(std::vector<TokenId> ids) const;
+  TokenList as_list(const TokenTrie& trie, const Walk& walk) const;
   static void add(const TokenList& list, TokenMask& mask);
   static size_t bytes_of(const TokenList& list);
 
@@ -83,6 +92,7 @@ class TokenMasks {
   const bool free_text_;
   std::map<LocalKey, Local> locals_;
   std::map<std::pair<uint32_t, ConfigId>, TokenList> wholes_;
+  std::unordered_map<ConfigId, ByteClasses> loops_;
   std::vector<ConfigId> path_;  // configuration at each depth of the current walk
   size_t n_bytes_ = 0;
   size_t n_nodes_walked_ = 0;

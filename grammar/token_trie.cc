@@ -9,13 +9,60 @@ namespace {
 
 using BytesOf = std::function<std::string_view(TokenId)>;
 
+// Reads UTF-8 byte by byte.
+class CharReader {
+ public:
+  // Returns the class of the next byte.
+  ByteClasses read(uint8_t byte) {
+    if (broken_) return kBrokenClass;
+    if (n_read_ == 0 && byte < 0x80) return byte_class(byte);
+    if (n_read_ == 0) possible_ = ~0u;
+    const std::vector<ByteSequence>& all = multi_byte_sequences();
+    bool ends = false;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if ((possible_ >> i & 1) == 0) continue;
+      const bool fits = n_read_ < all[i].size() && all[i][n_read_].first <= byte && byte <= all[i][n_read_].last;
+      if (!fits) possible_ &= ~(1u << i);
+      ends |= fits && n_read_ + 1 == all[i].size();
+    }
+    broken_ = (possible_ & ((1u << all.size()) - 1)) == 0;
+    n_read_ = ends ? 0 : n_read_ + 1;
+    return broken_ ? kBrokenClass : kMultiByteClass;
+  }
+  bool is_inside() const { return broken_ || n_read_ > 0; }
+
+ private:
+  uint32_t possible_ = 0;  // bits of the sequences that the bytes of the current character begin
+  size_t n_read_ = 0;      // bytes of the current character
+  bool broken_ = false;
+};
+
+// Sets `below` of all nodes.
+void find_classes(TokenTrie& trie) {
+  std::vector<uint32_t> parents(trie.n_nodes());
+  std::vector<ByteClasses> own(trie.n_nodes());
+  std::vector<CharReader> readers(trie.n_nodes());
+  std::vector<uint32_t> path(trie.max_length + 1);  // nodes by depth
+  for (uint32_t at = 1; at < trie.n_nodes(); ++at) {
+    const TokenTrie::Node& node = trie.nodes[at];
+    path[node.depth] = at;
+    parents[at] = path[node.depth - 1];
+    readers[at] = readers[parents[at]];
+    own[at] = readers[at].read(node.byte);
+  }
+  for (size_t at = trie.n_nodes() - 1; at > 0; --at) {
+    trie.nodes[parents[at]].below |= own[at] | trie.nodes[at].below;
+    if (readers[at].is_inside()) trie.nodes[at].below |= kBrokenClass;
+  }
+}
+
 TokenTrie make_trie(std::vector<TokenId> ids, const BytesOf& bytes_of) {
   std::ranges::sort(ids, [&](TokenId a, TokenId b) {
     const std::string_view x = bytes_of(a), y = bytes_of(b);
     return x != y ? x < y : a < b;
   });
   TokenTrie trie;
-  trie.nodes.push_back({0, 0, 0, 0});
+  trie.nodes.push_back({0, 0, 0, 0, 0});
   std::vector<uint32_t> path = {0};  // nodes of the previous token, by depth
   std::string_view last;
   const auto close_to = [&](size_t depth) {
@@ -29,7 +76,7 @@ TokenTrie make_trie(std::vector<TokenId> ids, const BytesOf& bytes_of) {
     close_to(static_cast<size_t>(end - last.begin()));
     for (size_t depth = path.size(); depth <= bytes.size(); ++depth) {
       path.push_back(static_cast<uint32_t>(trie.nodes.size()));
-      trie.nodes.push_back({0, static_cast<uint32_t>(trie.tokens.size()), static_cast<uint16_t>(depth),
+      trie.nodes.push_back({0, static_cast<uint32_t>(trie.tokens.size()), 0, static_cast<uint16_t>(depth),
                             static_cast<uint8_t>(bytes[depth - 1])});
     }
     trie.tokens.push_back(id);
@@ -39,7 +86,8 @@ TokenTrie make_trie(std::vector<TokenId> ids, const BytesOf& bytes_of) {
   close_to(0);
   const auto n = static_cast<uint32_t>(trie.nodes.size());
   trie.nodes[0].end = n;
-  trie.nodes.push_back({n, static_cast<uint32_t>(trie.tokens.size()), 0, 0});
+  trie.nodes.push_back({n, static_cast<uint32_t>(trie.tokens.size()), 0, 0, 0});
+  find_classes(trie);
   return trie;
 }
 
@@ -62,6 +110,29 @@ TokenId longest_in(const TokenTrie& trie, std::string_view text, size_t& length)
 }
 
 }  // namespace
+
+ByteClasses byte_class(uint8_t byte) {
+  static const std::array<uint8_t, 128> kClasses = [] {
+    std::array<uint8_t, 128> out{};
+    for (uint8_t c = 0; c < 128; ++c) {
+      // Class 0: control characters; 1 to 3: letters and digits; then punctuation, the last class with several.
+      constexpr std::string_view kPunctuation = "\"\\ ,:{}[]/.-_<>'()=+@#&$`?";
+      const size_t found = kPunctuation.find(static_cast<char>(c));
+      if (c < ' ') continue;
+      out[c] = static_cast<uint8_t>(found != kPunctuation.npos ? 4 + found : 29);
+      if ('a' <= c && c <= 'z') out[c] = 1;
+      if ('A' <= c && c <= 'Z') out[c] = 2;
+      if ('0' <= c && c <= '9') out[c] = 3;
+    }
+    return out;
+  }();
+  return ByteClasses{1} << kClasses[byte];
+}
+
+const std::vector<ByteSequence>& multi_byte_sequences() {
+  static const std::vector<ByteSequence> kSequences = utf8_sequences(CodePointSet::of(0x80, kLastCodePoint));
+  return kSequences;
+}
 
 TokenTexts::TokenTexts(std::vector<Token> tokens) : tokens_(std::move(tokens)) {
   std::vector<TokenId> few, many, special, first;

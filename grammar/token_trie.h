@@ -9,15 +9,26 @@
 #include <string_view>
 #include <vector>
 
+#include "grammar/code_point_set.h"
 #include "ibid/token.h"
 
 namespace ibid {
+
+// A set of bytes in classes, one bit each. Bytes that grammars mostly allow together are in one class.
+using ByteClasses = uint32_t;
+inline constexpr ByteClasses kMultiByteClass = 1u << 30;  // characters of several bytes, whole or cut at the end
+inline constexpr ByteClasses kBrokenClass = 1u << 31;     // bytes that are not UTF-8
+// Returns the class of an ASCII byte: a bit below kMultiByteClass.
+ByteClasses byte_class(uint8_t byte);
+// The UTF-8 forms of all characters of several bytes.
+const std::vector<ByteSequence>& multi_byte_sequences();
 
 // The nodes in depth-first order (a node, then its descendants). Node 0 is the root.
 struct TokenTrie {
   struct Node {
     uint32_t end;          // index after its last descendant
     uint32_t token_begin;  // index in `tokens` of those that end at this node, up to the next node's token_begin
+    ByteClasses below;     // of the bytes of its descendants; with kBrokenClass if a character is incomplete here
     uint16_t depth;        // bytes up to and including this node
     uint8_t byte;
   };

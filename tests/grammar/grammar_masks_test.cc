@@ -79,6 +79,46 @@ TEST(GrammarMasksTest, MasksMatchReference) {
   EXPECT_GT(n_compared, 900u);
 }
 
+// The reference enumerates characters, so large sets are compared with masks of Configurations, byte by byte.
+TEST(GrammarMasksTest, MasksOfWideClassesMatchTheirBytes) {
+  size_t n_compared = 0, n_walked = 0, n_nodes = 0;
+  for (uint64_t seed = 5000; seed < 5150; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGrammar random(seed, true);
+    const std::optional<Grammar> grammar = compiled(random.rules());
+    if (!grammar) continue;
+    const auto vocabulary = std::make_shared<const TokenTexts>(random.wide_vocabulary());
+    const auto prototype = make_constraint(*grammar, vocabulary);
+    for (int run = 0; run < 2; ++run) {
+      const auto constraint = prototype->clone();
+      Configurations configs(grammar->parts().automaton, {});
+      const auto after = [&](ConfigId config, TokenId id) {
+        for (const char c : vocabulary->bytes(id)) config = configs.step(config, static_cast<uint8_t>(c));
+        return config;
+      };
+      ConfigId config = configs.start();
+      for (int length = 0; length < 25; ++length) {
+        const auto allowed = allowed_by(*constraint, vocabulary->size());
+        std::vector<TokenId> expected;
+        for (TokenId id = 0; id < static_cast<TokenId>(vocabulary->size()); ++id) {
+          if (after(config, id) != Configurations::kDead) expected.push_back(id);
+        }
+        ASSERT_EQ(allowed, expected) << length;
+        ASSERT_EQ(constraint->may_end(), configs.may_end(config));
+        ++n_compared;
+        n_nodes += vocabulary->short_tokens().n_nodes() + vocabulary->long_tokens().n_nodes();
+        if (allowed.empty()) break;
+        const TokenId id = allowed[random.pick(allowed.size())];
+        constraint->push(id);
+        config = after(config, id);
+      }
+    }
+    n_walked += static_cast<const GrammarConstraint&>(*prototype).matcher()->counters().n_nodes_walked;
+  }
+  EXPECT_GT(n_compared, 1000u);
+  EXPECT_LT(n_walked, n_nodes / 2);
+}
+
 TEST(GrammarMasksTest, NoStateIsADeadEnd) {
   for (uint64_t seed = 1000; seed < 1200; ++seed) {
     SCOPED_TRACE(seed);
@@ -154,8 +194,9 @@ TEST(GrammarMasksTest, NothingIsAllowedAfterAForbiddenToken) {
   EXPECT_FALSE(constraint->may_end());
 }
 
-// A rule's part of a mask is cached for all callers, so a second string costs only the tokens that extend beyond it.
-TEST(GrammarMasksTest, TheInsideOfStringsIsWalkedOnce) {
+// Parts of the trie that stay inside of a string are not walked, whether or not its length is limited. A rule's part of
+// a mask is cached for all callers, so a second string costs only the tokens that extend beyond it.
+TEST(GrammarMasksTest, TheInsideOfStringsIsNotWalked) {
   std::vector<std::string> words;
   for (char a = 'a'; a <= 'z'; ++a) {
     for (char b = 'a'; b <= 'z'; ++b) {
@@ -173,9 +214,30 @@ TEST(GrammarMasksTest, TheInsideOfStringsIsWalkedOnce) {
     return matcher->counters().n_nodes_walked - before;
   };
   const size_t first = cost_behind("{\"a\":\"");
-  EXPECT_GT(first, 3 * words.size() / 2);
+  EXPECT_LT(first, 256 + 26 * 3);
   EXPECT_LT(cost_behind("b"), first / 4);
   EXPECT_LT(cost_behind("b\",\"c\":[{\"d\":[\""), first / 4) << "another stack below";
+}
+
+TEST(GrammarMasksTest, AStringWithALimitedLengthIsWalkedOnce) {
+  std::vector<std::string> words;
+  for (char a = 'a'; a <= 'z'; ++a) {
+    for (char b = 'a'; b <= 'z'; ++b) words.push_back({a, b, 'x', 'y', 'z'});
+  }
+  const auto vocabulary = bytes_and(words);
+  const Grammar grammar =
+      *compile_json_schema(R"({"properties": {"a": {"type": "string", "minLength": 3, "maxLength": 200}},
+                               "required": ["a"], "additionalProperties": false, "type": "object"})");
+  const auto constraint = make_constraint(grammar, vocabulary)->clone();
+  for (const char c : std::string("{\"a\":\"")) constraint->push(static_cast<TokenId>(static_cast<uint8_t>(c)));
+  const auto& matcher = static_cast<const GrammarConstraint&>(*constraint).matcher();
+  const size_t before = matcher->counters().n_nodes_walked;
+  for (int i = 0; i < 180; ++i) {
+    allowed_by(*constraint, vocabulary->size());
+    constraint->push('a');
+  }
+  const size_t n_nodes = vocabulary->short_tokens().n_nodes();
+  EXPECT_LT(matcher->counters().n_nodes_walked - before, 6 * n_nodes) << "of 180 masks";
 }
 
 }  // namespace

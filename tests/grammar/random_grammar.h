@@ -14,7 +14,8 @@ namespace ibid {
 // Rule i may call any rule after it has read a byte, but before that only later rules. So no rule is left-recursive.
 class RandomGrammar {
  public:
-  explicit RandomGrammar(uint64_t seed) : random_(seed) {
+  // wide: with large sets of characters and large counts, which the reference is too slow for.
+  explicit RandomGrammar(uint64_t seed, bool wide = false) : wide_(wide), random_(seed) {
     const size_t n = 1 + pick(4);
     for (size_t i = 0; i < n; ++i) rules_.add_rule("r" + std::to_string(i));
     for (size_t i = 0; i < n; ++i) {
@@ -37,6 +38,20 @@ class RandomGrammar {
     out.push_back({"", "", false});
     return out;
   }
+  // All bytes, and tokens of whole, cut and broken characters.
+  std::vector<TokenTexts::Token> wide_vocabulary() {
+    std::vector<TokenTexts::Token> out;
+    for (int byte = 0; byte < 256; ++byte) out.push_back({std::string(1, static_cast<char>(byte)), "", false});
+    const std::vector<std::string> pieces = {"a",        "b",    "abab",     "z", "Z",        "7",    "\"",
+                                             ", ",       " ",    "\\",       "é", "\xE2\x82", "\xAC", "\xC3",
+                                             "\xED\xA0", "\xFF", "\xF0\x9F", "😀", "\n"};
+    for (size_t i = 0; i < 400; ++i) {
+      std::string text;
+      for (size_t k = 1 + pick(i < 350 ? 4 : 18); k > 0; --k) text += pieces[pick(pick(2) == 0 ? 5 : pieces.size())];
+      out.push_back({text, "", false});
+    }
+    return out;
+  }
   size_t pick(size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random_); }
 
  private:
@@ -48,6 +63,7 @@ class RandomGrammar {
       case 0: return rules_.bytes(pick(2) == 0 ? std::string(1, letter()) : std::string{letter(), letter()});
       case 1: return rules_.chars(CodePointSet::of(pick(2) == 0 ? 'a' : 0xE8, pick(2) == 0 ? 0xE8 : 0xE9));
       case 2: {
+        if (wide_) return rules_.chars(wide_set());
         CodePointSet set = CodePointSet::of('a', pick(2) == 0 ? 'a' : 'b');
         if (pick(2) == 0) set.add(0x20AC);
         return rules_.chars(set);
@@ -58,6 +74,10 @@ class RandomGrammar {
       case 6: {
         const auto min = static_cast<uint32_t>(pick(3));
         const uint32_t max = pick(2) == 0 ? kUnbounded : min + static_cast<uint32_t>(pick(pick(4) == 0 ? 30 : 3));
+        if (wide_ && pick(2) == 0) {
+          const auto begin = static_cast<uint32_t>(pick(40));
+          return rules_.repeat(rules_.chars(wide_set()), begin, max == kUnbounded ? max : begin + max);
+        }
         return rules_.repeat(expr(rule, depth - 1, behind), min, max);
       }
       case 7: {
@@ -78,6 +98,16 @@ class RandomGrammar {
     }
   }
 
+  CodePointSet wide_set() {
+    switch (pick(4)) {
+      case 0: return CodePointSet::of('a', 'z');
+      case 1: return CodePointSet::of('"').complement();
+      case 2: return CodePointSet::of(pick(2) == 0 ? 0x80 : 0x800, kLastCodePoint);
+      default: return CodePointSet::of(' ', 0x20AC).without(CodePointSet::of('\\'));
+    }
+  }
+
+  const bool wide_;
   std::mt19937_64 random_;
   GrammarRules rules_;
 };
