@@ -27,6 +27,7 @@ class AutomatonBuilder {
   void add(ExprId expr, StateId from, StateId to, size_t depth);
   void add_bytes(std::string_view text, StateId from, StateId to);
   void add_chars(const CodePointSet& set, StateId from, StateId to);
+  void add_token(const Expr& expr, StateId from, StateId to);
   void add_graph(const ExprGraph& graph, StateId from, StateId to, size_t depth);
   void add_repeat(const Expr& expr, StateId from, StateId to, size_t depth);
   void add_block(const Expr& expr, StateId from, StateId to);
@@ -54,6 +55,7 @@ class AutomatonBuilder {
   std::vector<bool> productive_;                   // indexed by node_of(): the end of the rule can be reached
   std::vector<std::vector<RuleId>> calls_first_;   // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
+  std::map<std::string, uint32_t> token_indices_;  // in out_.tokens_
   std::vector<ExprId> rule_exprs_;
   std::vector<bool> is_outermost_rule_;  // the first rule, and the rules that its blocks repeat
   bool outermost_ = false;               // true while one of these rules is being added
@@ -140,6 +142,7 @@ void AutomatonBuilder::add(ExprId id, StateId from, StateId to, size_t depth) {
     case Expr::Kind::kChars: return add_chars(grammar_.set(expr), from, to);
     case Expr::Kind::kByteRange:
       return add_edge(from, {Edge::Kind::kBytes, static_cast<uint8_t>(expr.a), static_cast<uint8_t>(expr.b), to, 0});
+    case Expr::Kind::kToken: return add_token(expr, from, to);
     case Expr::Kind::kRule: return add_edge(from, {Edge::Kind::kCall, 0, 0, to, expr.a});
     case Expr::Kind::kRepeat: return add_repeat(expr, from, to, depth);
     case Expr::Kind::kGraph: return add_graph(grammar_.graph(expr), from, to, depth);
@@ -163,6 +166,13 @@ void AutomatonBuilder::add_bytes(std::string_view text, StateId from, StateId to
     add_edge(from, {Edge::Kind::kBytes, byte, byte, next, 0});
     from = next;
   }
+}
+
+void AutomatonBuilder::add_token(const Expr& expr, StateId from, StateId to) {
+  const std::string& reference = grammar_.text(expr);
+  const auto [found, is_new] = token_indices_.emplace(reference, static_cast<uint32_t>(out_.tokens_.size()));
+  if (is_new) out_.tokens_.push_back(reference);
+  add_edge(from, {expr.b == 0 ? Edge::Kind::kToken : Edge::Kind::kOtherToken, 0, 0, to, found->second});
 }
 
 // Adds the UTF-8 forms of a set. Sequences that end in the same ranges share the states for these.

@@ -32,11 +32,11 @@ class ByteAutomaton {
   };
 
   struct Edge {
-    enum class Kind : uint8_t { kBytes, kEmpty, kCall };
+    enum class Kind : uint8_t { kBytes, kEmpty, kCall, kToken, kOtherToken };
     Kind kind;
     uint8_t first, last;  // for kBytes
     StateId target;       // for kCall: the state that the rule returns to
-    RuleId rule;          // for kCall
+    RuleId rule;          // for kCall; for kToken and kOtherToken (any other token), an index in tokens()
   };
   // A repetition. In state base + k, k repeated texts were read. Further states stand for counts that are far from
   // `max`, so that texts which cannot reach it share their states: in far(v), v more texts are needed before the
@@ -97,6 +97,8 @@ class ByteAutomaton {
     return is_block_state(state) ? block_of(state).outermost : outermost_[state];
   }
   const Block& block_of(StateId state) const;
+  // The references to tokens, as the grammar writes them.
+  const std::vector<std::string>& tokens() const { return tokens_; }
 
  private:
   friend class AutomatonBuilder;
@@ -105,7 +107,8 @@ class ByteAutomaton {
   std::vector<Edge> edges_;
   std::vector<bool> final_, tail_, outermost_;
   std::vector<Block> blocks_;  // ascending by `base`
-  std::vector<Rule> rules_;    // the grammar's rules, then the rules that blocks repeat
+  std::vector<std::string> tokens_;
+  std::vector<Rule> rules_;  // the grammar's rules, then the rules that blocks repeat
 };
 
 struct Grammar::Parts {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -79,9 +80,10 @@ void Configurations::allocate_row(ConfigId config) {
   std::array<bool, 256> bytes{};
   next_bytes(config, bytes);
   size_t first = 0, end = bytes.size();
-  while (!bytes[first]) ++first;
-  while (!bytes[end - 1]) --end;
+  while (first < end && !bytes[first]) ++first;
+  while (end > first && !bytes[end - 1]) --end;
   Row& row = configs_[config].row;
+  if (first == end) first = 0, end = 1;  // only tokens can come next: an entry of kDead
   row.first = static_cast<uint8_t>(first);
   row.next.reserve(end - first);
   for (size_t byte = first; byte < end; ++byte) row.next.push_back(bytes[byte] ? kUnknown : kDead);
@@ -115,6 +117,29 @@ ConfigId Configurations::compute_step(ConfigId config, uint8_t byte) {
   if (trouble_ != Trouble::kNone) return kDead;
   Row& row = configs_[config].row;
   return row.next[byte - row.first] = next;
+}
+
+ConfigId Configurations::step_token(ConfigId config, TokenId id, std::span<const TokenId> tokens) {
+  using Kind = ByteAutomaton::Edge::Kind;
+  seeds_.clear();
+  if (tokens.empty() || !spend(configs_[config].items.size())) return kDead;
+  for (const StackItem item : configs_[config].items) {
+    if (ByteAutomaton::is_block_state(item.state)) continue;
+    for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
+      const bool refers = edge.kind == Kind::kToken || edge.kind == Kind::kOtherToken;
+      if (!refers || (tokens[edge.rule] == id) != (edge.kind == Kind::kToken)) continue;
+      seeds_.push_back({edge.target, item.stack});
+    }
+  }
+  const ConfigId next = close();
+  return trouble_ == Trouble::kNone ? next : kDead;
+}
+
+ConfigId Configurations::both(ConfigId a, ConfigId b) {
+  if (a == kDead || b == kDead) return a + b;
+  std::vector<StackItem> items;
+  std::ranges::set_union(configs_[a].items, configs_[b].items, std::back_inserter(items));
+  return intern(std::move(items), may_end(a) || may_end(b), reaches_open(a) || reaches_open(b));
 }
 
 // Adds all items that the seeds reach without reading a byte. First it follows the rules that end here, whose stacks
@@ -179,7 +204,9 @@ void Configurations::follow(StackItem item, bool fresh) {
   bool reads = false;
   for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
     switch (edge.kind) {
-      case ByteAutomaton::Edge::Kind::kBytes: reads = true; break;
+      case ByteAutomaton::Edge::Kind::kBytes:
+      case ByteAutomaton::Edge::Kind::kToken:
+      case ByteAutomaton::Edge::Kind::kOtherToken: reads = true; break;
       case ByteAutomaton::Edge::Kind::kEmpty: add_item({edge.target, item.stack}); break;
       case ByteAutomaton::Edge::Kind::kCall:
         call(edge.rule, {edge.target, item.stack});

@@ -27,6 +27,7 @@
 #include "grammar/byte_automaton.h"
 #include "grammar/compile_budget.h"
 #include "grammar/grammar_rules.h"
+#include "ibid/token.h"
 
 namespace ibid {
 
@@ -65,7 +66,12 @@ class Configurations {
     if (i < row.next.size() && row.next[i] != kUnknown) return row.next[i];
     return row.next.empty() || i < row.next.size() ? compute_step(config, byte) : kDead;
   }
-  // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes.
+  // Returns the configuration after a token as a whole, by edges that refer to tokens only. tokens: the ids of
+  // ByteAutomaton::tokens().
+  ConfigId step_token(ConfigId config, TokenId id, std::span<const TokenId> tokens);
+  // Returns the configuration that continues with the texts of both.
+  ConfigId both(ConfigId a, ConfigId b);
+  // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes or tokens.
   ConfigId at(StackItem item);
   // Returns the configuration after the end of a rule that returns to `stack`.
   ConfigId behind(StackId stack);
@@ -76,7 +82,7 @@ class Configurations {
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
   // True if the rule that was called from an open stack may end here.
   bool reaches_open(ConfigId config) const { return configs_[config].reaches_open; }
-  // The items of a configuration; their states have edges on bytes.
+  // The items of a configuration; their states have edges on bytes or tokens.
   std::span<const StackItem> items(ConfigId config) const { return configs_[config].items; }
   std::span<const StackItem> returns(StackId stack) const { return stacks_[stack]; }
   // Sets the elements of `bytes` for the bytes that may come next.

@@ -40,6 +40,9 @@ Result<Grammar> compile_choices(const std::vector<std::string>& choices) {
 }
 
 Result<TextMatch> match_text(const Grammar& grammar, std::string_view text) {
+  if (const std::vector<std::string>& tokens = grammar.parts().automaton.tokens(); !tokens.empty()) {
+    return {ErrorCode::kUnsupported, "gbnf: " + tokens[0] + ": a reference to a token needs the vocabulary of a model"};
+  }
   Configurations configs(grammar.parts().automaton, Configurations::Limits{});
   configs.begin_work();
   ConfigId config = configs.start();
@@ -70,7 +73,7 @@ Result<Grammar> compile_regex(std::string_view pattern) {
 
 // --- GBNF, the notation of llama.cpp's grammars (grammars/README.md there): rules, quoted texts, classes, groups,
 // alternatives, repetitions. A rule ends at the end of its line, except within parentheses and after | and ::=.
-// References to tokens (<[123]>, <think>) are rejected, because grammars match bytes here.
+// References to tokens (<[123]>, <think>, !<think>) are resolved by make_constraint(), with the model's vocabulary.
 
 namespace {
 
@@ -181,13 +184,27 @@ class GbnfParser {
     if (take("[")) return char_class();
     if (take(".")) return rules_.chars(CodePointSet::all());
     if (is_word(peek())) return rules_.call(rule_of(word()));
-    if (peek() == '<' || peek() == '!') fail("references to tokens are not supported", ErrorCode::kUnsupported);
+    if (peek() == '<' || peek() == '!') return token();
     if (!take("(")) return std::nullopt;
     if (depth >= kMostGroupDepth) return fail("groups are nested too deeply", ErrorCode::kLimitExceeded), std::nullopt;
     skip_space(true);
     const ExprId group = alternatives(true, depth + 1);
     if (status_.ok() && !take(")")) fail("a group is not closed");
     return group;
+  }
+
+  ExprId token() {
+    const bool excluded = take("!");
+    const size_t begin = at_;
+    if (!take("<")) return fail("expected < after !"), rules_.nothing();
+    if (take("[")) {
+      while (peek() >= '0' && peek() <= '9') ++at_;
+      if (!take("]")) fail("expected ]> after the id of a token");
+    } else {
+      while (peek() != '>' && peek() != '\n' && at_ < text_.size()) ++at_;
+    }
+    if (status_.ok() && !take(">")) fail("a reference to a token is not closed with >");
+    return rules_.token(text_.substr(begin, at_ - begin), excluded);
   }
 
   // Also skips the space after an element, which may precede its quantifiers.

@@ -60,7 +60,7 @@ Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat&
 enum class AnyJson { kObject, kValue };
 Result<Grammar> compile_any_json(AnyJson what, const JsonFormat& format = {});
 
-// The texts of the rule `root`, in llama.cpp's notation.
+// The texts of the rule `root`, in llama.cpp's notation. check_references() checks its references to tokens.
 Result<Grammar> compile_gbnf(std::string_view text);
 
 // The texts that match the pattern as a whole.
@@ -126,8 +126,12 @@ struct TextMatch {
   bool accepted = false;  // all of it does
   size_t n_matched = 0;   // bytes with which some text of the grammar begins
 };
-// Error: kLimitExceeded.
+// Errors: kLimitExceeded; kUnsupported if the grammar refers to tokens.
 Result<TextMatch> match_text(const Grammar& grammar, std::string_view text);
+
+// Returns kInvalidArgument, with the reference, if the model lacks a token that the grammar refers to (GBNF).
+class TokenTexts;
+Status check_references(const Grammar& grammar, const TokenTexts& vocabulary);
 
 // Returns a prototype of constraints that allow what the grammar allows. Its clones share computed results under a
 // lock, so any number of turns may use it, on any threads. It caches up to about max_bytes.

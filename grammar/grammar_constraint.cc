@@ -15,8 +15,12 @@ constexpr size_t kMapBytes = 100;  // approximate overhead of a map entry
 }  // namespace
 
 TokenMasks::TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs,
-                       bool free_text)
-    : automaton_(automaton), vocabulary_(vocabulary), configs_(configs), free_text_(free_text) {}
+                       bool free_text, std::vector<TokenId> referred)
+    : automaton_(automaton),
+      vocabulary_(vocabulary),
+      configs_(configs),
+      free_text_(free_text),
+      referred_(std::move(referred)) {}
 
 void TokenMasks::clear() {
   locals_.clear();
@@ -29,6 +33,7 @@ void TokenMasks::allowed(ConfigId config, bool in_front, TokenMask& mask) {
   const std::vector<StackItem> items(configs_.items(config).begin(), configs_.items(config).end());
   if (items.empty()) return;
   for (const StackItem& item : items) {
+    if (!referred_.empty()) add_referred(item, mask);
     if (!free_text_ || !automaton_.is_outermost(item.state)) continue;
     add_config(vocabulary_.special_tokens(), kSpecialTrie, configs_.at(item), mask);
   }
@@ -40,6 +45,18 @@ void TokenMasks::allowed(ConfigId config, bool in_front, TokenMask& mask) {
     bool done = items.size() <= kMostItems;
     for (size_t i = 0; done && i < items.size(); ++i) done = add_item(trie, number, items[i], mask);
     if (!done) add_config(trie, number, config, mask);
+  }
+}
+
+void TokenMasks::add_referred(StackItem item, TokenMask& mask) {
+  using Kind = ByteAutomaton::Edge::Kind;
+  if (ByteAutomaton::is_block_state(item.state)) return;
+  for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
+    if (edge.kind == Kind::kToken) mask.add(referred_[edge.rule]);
+    if (edge.kind != Kind::kOtherToken) continue;
+    for (TokenId id = 0; id < static_cast<TokenId>(vocabulary_.size()); ++id) {
+      if (id != referred_[edge.rule] && !vocabulary_.bytes(id).empty()) mask.add(id);
+    }
   }
 }
 
@@ -229,32 +246,60 @@ Configurations::Limits config_limits(size_t max_bytes) {
   return limits;
 }
 
-}  // namespace
-
-GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar::Parts> grammar,
-                               std::shared_ptr<const TokenTexts> vocabulary, size_t max_bytes)
-    : grammar_(std::move(grammar)),
-      vocabulary_(std::move(vocabulary)),
-      max_mask_bytes_(max_bytes / 2),
-      configs_(grammar_->automaton, config_limits(max_bytes)),
-      masks_(grammar_->automaton, *vocabulary_, configs_, grammar_->free_text) {}
-
-std::string_view GrammarMatcher::bytes_at(const GrammarPlace& place, size_t i) const {
-  return i == 0 ? vocabulary_->first_bytes(place.ids[0]) : vocabulary_->bytes(place.ids[i]);
+// The ids of the tokens that the grammar refers to; -1 for those that the model lacks.
+std::vector<TokenId> find_referred(const ByteAutomaton& automaton, const TokenTexts& vocabulary) {
+  std::vector<TokenId> ids;
+  for (const std::string& reference : automaton.tokens()) {
+    const Result<TokenId> id = vocabulary.find(reference);
+    ids.push_back(id.ok() ? *id : TokenId{-1});
+  }
+  return ids;
 }
 
-ConfigId GrammarMatcher::read(ConfigId config, std::string_view bytes) {
-  for (const char c : bytes) {
+}  // namespace
+
+Status check_references(const Grammar& grammar, const TokenTexts& vocabulary) {
+  for (const std::string& reference : grammar.parts().automaton.tokens()) {
+    const Result<TokenId> id = vocabulary.find(reference);
+    if (!id.ok()) return {id.status().code(), "gbnf: " + id.status().message()};
+  }
+  return {};
+}
+
+GrammarMatcher::GrammarMatcher(const Grammar& grammar, std::shared_ptr<const TokenTexts> vocabulary, size_t max_bytes)
+    : grammar_(grammar.shared_parts()),
+      vocabulary_(std::move(vocabulary)),
+      max_mask_bytes_(max_bytes / 2),
+      references_(check_references(grammar, *vocabulary_)),
+      configs_(grammar_->automaton, config_limits(max_bytes)),
+      masks_(grammar_->automaton, *vocabulary_, configs_, grammar_->free_text,
+             find_referred(grammar_->automaton, *vocabulary_)) {}
+
+ConfigId GrammarMatcher::read(ConfigId config, const GrammarPlace& place, size_t i) {
+  const TokenId id = place.ids[i];
+  const ConfigId after_token = configs_.step_token(config, id, masks_.referred());
+  if (!masks_.referred().empty() && vocabulary_->is_special(id)) config = free_text_of(config);
+  for (const char c : i == 0 ? vocabulary_->first_bytes(id) : vocabulary_->bytes(id)) {
     if (config == Configurations::kDead) break;
     config = configs_.step(config, static_cast<uint8_t>(c));
   }
-  return config;
+  return configs_.both(config, after_token);
+}
+
+ConfigId GrammarMatcher::free_text_of(ConfigId config) {
+  if (!grammar_->free_text) return Configurations::kDead;
+  const std::vector<StackItem> items(configs_.items(config).begin(), configs_.items(config).end());
+  ConfigId out = Configurations::kDead;
+  for (const StackItem& item : items) {
+    if (grammar_->automaton.is_outermost(item.state)) out = configs_.both(out, configs_.at(item));
+  }
+  return out;
 }
 
 bool GrammarMatcher::find(GrammarPlace& place) {
   if (place.generation != generation_) {
     ConfigId config = configs_.start();
-    for (size_t i = 0; i < place.ids.size(); ++i) config = read(config, bytes_at(place, i));
+    for (size_t i = 0; i < place.ids.size(); ++i) config = read(config, place, i);
     if (configs_.trouble() != Trouble::kNone) return false;
     place.config = config;
     place.generation = generation_;
@@ -275,6 +320,7 @@ bool GrammarMatcher::try_again(size_t n_tried) {
 }
 
 Status GrammarMatcher::allowed(GrammarPlace& place, TokenMask& mask) {
+  TRY(references_);
   const std::lock_guard lock(mutex_);
   if (masks_.n_bytes() > max_mask_bytes_) masks_.clear();
   const TokenMask before = mask;
@@ -305,7 +351,7 @@ void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
   const uint64_t generation = std::exchange(place.generation, 0);  // the ConfigId does not include this token yet
   if (generation != generation_) return;
   configs_.begin_work();
-  place.config = read(place.config, bytes_at(place, place.ids.size() - 1));
+  place.config = read(place.config, place, place.ids.size() - 1);
   if (configs_.trouble() != Trouble::kNone)
     return forget();  // after a limit: the next call starts anew, or reports the error
   place.generation = generation;
@@ -352,7 +398,7 @@ std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
                                                        std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits) {
   return std::make_shared<GrammarConstraint>(
-      std::make_shared<GrammarMatcher>(grammar.shared_parts(), std::move(vocabulary), limits.max_bytes));
+      std::make_shared<GrammarMatcher>(grammar, std::move(vocabulary), limits.max_bytes));
 }
 
 }  // namespace ibid

@@ -34,8 +34,9 @@ namespace ibid {
 class TokenMasks {
  public:
   // The arguments must outlive this object. free_text: special tokens are allowed in the first rule (Preamble,
-  // RequiredCalls).
-  TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text);
+  // RequiredCalls). referred: the ids of ByteAutomaton::tokens().
+  TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text,
+             std::vector<TokenId> referred);
 
   // Adds the tokens that may follow `config`. in_front: `config` is at the beginning of an answer. If configs.trouble()
   // is set afterwards, some tokens may be missing.
@@ -44,6 +45,7 @@ class TokenMasks {
   void clear();
   size_t n_bytes() const { return n_bytes_; }
   size_t n_nodes_walked() const { return n_nodes_walked_; }
+  std::span<const TokenId> referred() const { return referred_; }
 
  private:
   static constexpr size_t kMostFrames = 4;
@@ -70,6 +72,8 @@ class TokenMasks {
     std::vector<uint32_t> exits;
   };
 
+  // Adds the tokens that the item's state refers to.
+  void add_referred(StackItem item, TokenMask& mask);
   // Adds the tokens of one item. Returns false if the item's rules are too small to be cached alone.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
   // Adds the tokens that extend beyond rules which return to `stack` and end at the nodes `exits`.
@@ -90,6 +94,7 @@ class TokenMasks {
   const TokenTexts& vocabulary_;
   Configurations& configs_;
   const bool free_text_;
+  const std::vector<TokenId> referred_;
   std::map<LocalKey, Local> locals_;
   std::map<std::pair<uint32_t, ConfigId>, TokenList> wholes_;
   std::unordered_map<ConfigId, ByteClasses> loops_;
@@ -112,11 +117,10 @@ struct GrammarPlace {
 
 class GrammarMatcher {
  public:
-  GrammarMatcher(std::shared_ptr<const Grammar::Parts> grammar, std::shared_ptr<const TokenTexts> vocabulary,
-                 size_t max_bytes);
+  GrammarMatcher(const Grammar& grammar, std::shared_ptr<const TokenTexts> vocabulary, size_t max_bytes);
 
-  // Error: kLimitExceeded if the text has too many parses or takes too much memory. Then the mask is empty, may_end()
-  // is false and propose() appends nothing.
+  // Errors: those of check_references(); kLimitExceeded if the text has too many parses or takes too much memory. Then
+  // the mask is empty, may_end() is false and propose() appends nothing.
   Status allowed(GrammarPlace& place, TokenMask& mask);
   bool may_end(GrammarPlace& place);
   void push(GrammarPlace& place, TokenId id);
@@ -133,8 +137,10 @@ class GrammarMatcher {
  private:
   // Computes place.config. Returns false if a limit of the configurations was reached.
   bool find(GrammarPlace& place);
-  ConfigId read(ConfigId config, std::string_view bytes);
-  std::string_view bytes_at(const GrammarPlace& place, size_t i) const;
+  // Returns the configuration after token i of the place.
+  ConfigId read(ConfigId config, const GrammarPlace& place, size_t i);
+  // Returns the part of a configuration in which special tokens are read as text.
+  ConfigId free_text_of(ConfigId config);
   void forget();
   // Call when a limit was reached: frees memory, and returns true if another try is worthwhile.
   bool try_again(size_t n_tried);
@@ -142,7 +148,8 @@ class GrammarMatcher {
   const std::shared_ptr<const Grammar::Parts> grammar_;
   const std::shared_ptr<const TokenTexts> vocabulary_;
   const size_t max_mask_bytes_;
-  std::mutex mutex_;  // guards the members below
+  const Status references_;  // of check_references()
+  std::mutex mutex_;         // guards the members below
   Configurations configs_;
   TokenMasks masks_;
   uint64_t generation_ = 1;

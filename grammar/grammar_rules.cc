@@ -40,6 +40,13 @@ ExprId GrammarRules::byte_range(uint8_t first, uint8_t last) {
   return add({.kind = Expr::Kind::kByteRange, .a = first, .b = last}, 1);
 }
 
+ExprId GrammarRules::token(std::string_view reference, bool excluded) {
+  const ExprId id = add({.kind = Expr::Kind::kToken, .a = static_cast<uint32_t>(texts_.size()), .b = excluded ? 1u : 0},
+                        1 + reference.size());
+  if (id != nothing()) texts_.emplace_back(reference);
+  return id;
+}
+
 ExprId GrammarRules::add_list(Expr::Kind kind, const std::vector<ExprId>& parts) {
   const ExprId id =
       add({.kind = kind, .a = static_cast<uint32_t>(children_.size()), .b = static_cast<uint32_t>(parts.size())},
@@ -110,7 +117,8 @@ RuleId GrammarRules::append(const GrammarRules& other) {
       case Expr::Kind::kNothing:
       case Expr::Kind::kEmpty:
       case Expr::Kind::kByteRange: break;
-      case Expr::Kind::kBytes: expr.a += static_cast<uint32_t>(texts_.size()); break;
+      case Expr::Kind::kBytes:
+      case Expr::Kind::kToken: expr.a += static_cast<uint32_t>(texts_.size()); break;
       case Expr::Kind::kChars: expr.a += static_cast<uint32_t>(sets_.size()); break;
       case Expr::Kind::kSequence:
       case Expr::Kind::kChoice:

@@ -47,6 +47,7 @@ struct Expr {
     kBytes,      // texts()[a]
     kChars,      // one character of sets()[a]
     kByteRange,  // one byte of [a, b], whether or not it is a whole character
+    kToken,      // the token that texts()[a] refers to, as a whole; b = 1: any other token
     kSequence,   // children()[a], b of them
     kChoice,     // as kSequence
     kRepeat,     // children()[a], min to max times
@@ -72,6 +73,8 @@ class GrammarRules {
   ExprId bytes(std::string_view text);
   ExprId chars(const CodePointSet& set);
   ExprId byte_range(uint8_t first, uint8_t last);
+  // reference: a token as TokenTexts::find() reads it. excluded: any token but this one.
+  ExprId token(std::string_view reference, bool excluded);
   ExprId sequence(const std::vector<ExprId>& parts);
   ExprId choice(const std::vector<ExprId>& parts);
   // REQUIRES: min <= max; both at most kMaxRepetition, or max is kUnbounded.

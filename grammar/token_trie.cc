@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <functional>
 
 namespace ibid {
@@ -173,6 +174,22 @@ const TokenTexts::Token& TokenTexts::token(TokenId id) const {
 std::string_view TokenTexts::first_bytes(TokenId id) const {
   const Token& known = token(id);
   return known.first_bytes.empty() ? known.bytes : known.first_bytes;
+}
+
+Result<TokenId> TokenTexts::find(std::string_view reference) const {
+  const Status unknown = {ErrorCode::kInvalidArgument, std::string(reference) + ": the model has no such token"};
+  TokenId id = -1;
+  if (reference.starts_with("<[")) {
+    const std::string_view digits = reference.substr(2, reference.size() - 4);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), id);
+    if (error != std::errc() || end != digits.data() + digits.size()) return unknown;
+  } else {
+    id = longest_special_prefix(reference);
+    if (bytes(id) != reference) id = longest_prefix(reference);
+    if (bytes(id) != reference) return unknown;
+  }
+  if (bytes(id).empty()) return unknown;
+  return id;
 }
 
 TokenId TokenTexts::longest_prefix(std::string_view text) const {

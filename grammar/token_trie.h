@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "grammar/code_point_set.h"
 #include "ibid/token.h"
 
@@ -58,7 +59,11 @@ class TokenTexts {
   size_t size() const { return tokens_.size(); }
   std::string_view bytes(TokenId id) const { return token(id).bytes; }
   std::string_view first_bytes(TokenId id) const;
+  bool is_special(TokenId id) const { return token(id).special; }
   size_t n_bytes() const { return n_bytes_; }
+  // Finds a token by its id, written "<[123]>", or by its text, "<think>". Error: kInvalidArgument, with the reference,
+  // if there is no such token or it has no text.
+  Result<TokenId> find(std::string_view reference) const;
 
   // The ordinary tokens, split by length: up to kShortLength bytes, and longer.
   const TokenTrie& short_tokens() const { return short_; }

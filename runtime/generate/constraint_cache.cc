@@ -83,6 +83,7 @@ ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_tok
   ++n_compiled_;
   CompileBudget budget(std::move(stop));
   TRY_ASSIGN(const Grammar grammar, compile(budget));
+  TRY(check_references(grammar, *vocabulary()));
   return make_constraint(grammar, vocabulary(), {.max_bytes = kBytesOfEach});
 }
 

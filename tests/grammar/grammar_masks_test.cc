@@ -240,5 +240,47 @@ TEST(GrammarMasksTest, AStringWithALimitedLengthIsWalkedOnce) {
   EXPECT_LT(matcher->counters().n_nodes_walked - before, 6 * n_nodes) << "of 180 masks";
 }
 
+// References to tokens as llama.cpp reads them: a token as a whole, and any other token, special ones included.
+TEST(GrammarMasksTest, ReferencesToTokensAllowTheseTokens) {
+  const auto vocabulary = bytes_and({"ab", "<b>"}, {"<think>", "</think>"});
+  constexpr TokenId kAb = 256, kBold = 257, kThink = 258, kEnd = 259;
+  const auto after = [&](const std::string& gbnf, const Tokens& ids) {
+    const auto constraint = make_constraint(*compile_gbnf(gbnf), vocabulary)->clone();
+    for (const TokenId id : ids) constraint->push(id);
+    auto out = allowed_by(*constraint, vocabulary->size());
+    if (constraint->may_end()) out.push_back(-1);
+    return out;
+  };
+  using Ids = std::vector<TokenId>;
+  const std::string thoughts = "root ::= <think> (!</think>)* </think> \"a\" .*";
+  EXPECT_EQ(after(thoughts, {}), Ids{kThink});
+  EXPECT_EQ(after(thoughts, {kThink}).size(), vocabulary->size());
+  EXPECT_EQ(after(thoughts, {kThink, 'x', kThink, kEnd}), (Ids{'a', kAb}));
+  const Ids in_text = after(thoughts, {kThink, kEnd, 'a'});
+  EXPECT_EQ(std::ranges::count(in_text, kThink) + std::ranges::count(in_text, kEnd), 0) << "special tokens in .*";
+  EXPECT_EQ(std::ranges::count(in_text, -1), 1);
+  EXPECT_EQ(after("root ::= <[97]> \"b\" | <[256]>", {}), (Ids{'a', kAb}));
+  EXPECT_EQ(after("root ::= <[97]> \"b\" | <[256]>", {'a'}), Ids{'b'});
+  EXPECT_EQ(after("root ::= <b>{2}", {kBold}), Ids{kBold});
+  EXPECT_EQ(after("root ::= \"a\" (<b> | \"b\")", {'a'}), (Ids{'b', kBold}));
+  EXPECT_EQ(after("root ::= \"a\" <b>", {kAb}), Ids{}) << "a reference is not the text of the token";
+  EXPECT_EQ(match_text(*compile_gbnf("root ::= <[97]>"), "a").status().code(), ErrorCode::kUnsupported);
+}
+
+TEST(GrammarMasksTest, ReferencesToMissingTokensAreErrors) {
+  const auto vocabulary = bytes_and({});
+  for (const std::string reference : {"<[256]>", "<[99999999999999999999]>", "<[]>", "<none>", "<>"}) {
+    const Grammar grammar = *compile_gbnf("root ::= !" + reference + " \"a\"");
+    const Status status = check_references(grammar, *vocabulary);
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument);
+    EXPECT_NE(status.message().find(reference), std::string::npos) << status.message();
+    const auto constraint = make_constraint(grammar, vocabulary)->clone();
+    TokenMask mask(256);
+    constraint->allowed(mask);
+    EXPECT_EQ(constraint->status().message(), status.message());
+    EXPECT_TRUE(ids_of(mask).empty());
+  }
+}
+
 }  // namespace
 }  // namespace ibid

@@ -86,7 +86,8 @@ void ReferenceMatcher::open(const Stack& stack) {
     return out;
   };
   switch (expr.kind) {
-    case Expr::Kind::kNothing: return;
+    case Expr::Kind::kNothing:
+    case Expr::Kind::kToken: return;  // it reads bytes
     case Expr::Kind::kEmpty: return open(rest);
     case Expr::Kind::kBytes:
     case Expr::Kind::kChars:
