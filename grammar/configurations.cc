@@ -49,6 +49,28 @@ void Configurations::clear() {
   n_seen_ = 0;
 }
 
+ConfigId Configurations::clear_except(ConfigId config) {
+  const Config kept = std::move(configs_[config]);
+  const std::vector<std::vector<StackItem>> stacks = std::move(stacks_);
+  clear();
+  std::vector<bool> is_used(stacks.size());
+  for (const StackItem& item : kept.items) is_used[item.stack] = true;
+  for (size_t id = stacks.size(); id-- > 0;) {  // a stack returns to stacks with lower ids
+    for (const StackItem& item : stacks[id]) is_used[item.stack] = is_used[item.stack] || is_used[id];
+  }
+  std::vector<StackId> new_ids(stacks.size());
+  const auto renamed = [&](std::vector<StackItem> items) {
+    for (StackItem& item : items) item.stack = new_ids[item.stack];
+    std::ranges::sort(items);
+    return items;
+  };
+  new_ids[kTextStack] = kTextStack;
+  for (size_t id = kTextStack + 1; id < stacks.size(); ++id) {
+    if (is_used[id]) new_ids[id] = stack_of(renamed(stacks[id]));
+  }
+  return intern(renamed(kept.items), kept.may_end, kept.reaches_open);
+}
+
 bool Configurations::spend(size_t n) {
   work_ += n;
   n_work_ += n;

@@ -92,6 +92,8 @@ class Configurations {
   void begin_work() { work_ = 0; }
   // Drops all configurations and resets trouble(). All ids except kDead become invalid.
   void clear();
+  // As clear(), but keeps one configuration. Returns its new id. O(its items and the stacks below them).
+  ConfigId clear_except(ConfigId config);
   size_t n_bytes() const { return n_bytes_; }
   size_t n_configs() const { return configs_.size(); }
   size_t n_steps_computed() const { return n_steps_computed_; }

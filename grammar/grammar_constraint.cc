@@ -164,7 +164,8 @@ bool TokenMasks::loops_over(const TokenTrie& trie, uint32_t node, ConfigId confi
   const TokenTrie::Node& here = trie.nodes[node];
   if (here.end == node + 1 || (here.below & kBrokenClass) != 0) return false;
   const uint8_t byte = trie.nodes[node + 1].byte;
-  if (byte < 0x80 && configs_.step(config, byte) != config) return false;
+  const ConfigId next = configs_.step(config, byte);
+  if (byte < 0x80 ? next != config : next == Configurations::kDead) return false;
   const auto [found, is_new] = loops_.try_emplace(config, 0);
   if (is_new) {
     found->second = find_loops(config);
@@ -313,10 +314,13 @@ void GrammarMatcher::forget() {
   ++generation_;
 }
 
-bool GrammarMatcher::try_again(size_t n_tried) {
-  const bool memory = configs_.trouble() == Trouble::kMemory;
-  forget();
-  return memory && n_tried == 0;
+bool GrammarMatcher::try_again(size_t n_tried, GrammarPlace& place) {
+  const bool again = configs_.trouble() == Trouble::kMemory && n_tried == 0;
+  if (!again || place.generation != generation_) return forget(), again;
+  place.config = configs_.clear_except(place.config);
+  masks_.clear();
+  place.generation = ++generation_;
+  return true;
 }
 
 Status GrammarMatcher::allowed(GrammarPlace& place, TokenMask& mask) {
@@ -329,7 +333,7 @@ Status GrammarMatcher::allowed(GrammarPlace& place, TokenMask& mask) {
     if (find(place)) masks_.allowed(place.config, place.ids.empty(), mask);
     if (configs_.trouble() == Trouble::kNone) return {};
     mask = before;
-    if (!try_again(n_tried)) break;
+    if (!try_again(n_tried, place)) break;
   }
   return {ErrorCode::kLimitExceeded,
           "the grammar is too ambiguous for the answer so far, or the answer is nested "
@@ -341,20 +345,23 @@ bool GrammarMatcher::may_end(GrammarPlace& place) {
   for (size_t n_tried = 0;; ++n_tried) {
     configs_.begin_work();
     if (find(place)) return configs_.may_end(place.config);
-    if (!try_again(n_tried)) return false;
+    if (!try_again(n_tried, place)) return false;
   }
 }
 
 void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
   const std::lock_guard lock(mutex_);
   place.ids.push_back(id);
-  const uint64_t generation = std::exchange(place.generation, 0);  // the ConfigId does not include this token yet
-  if (generation != generation_) return;
-  configs_.begin_work();
-  place.config = read(place.config, place, place.ids.size() - 1);
-  if (configs_.trouble() != Trouble::kNone)
-    return forget();  // after a limit: the next call starts anew, or reports the error
-  place.generation = generation;
+  for (size_t n_tried = 0; place.generation == generation_; ++n_tried) {
+    configs_.begin_work();
+    const ConfigId next = read(place.config, place, place.ids.size() - 1);
+    if (configs_.trouble() == Trouble::kNone) {
+      place.config = next;
+      return;
+    }
+    if (!try_again(n_tried, place)) break;
+  }
+  place.generation = 0;  // the configuration does not include this token: the next call starts anew
 }
 
 void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {

@@ -142,8 +142,9 @@ class GrammarMatcher {
   // Returns the part of a configuration in which special tokens are read as text.
   ConfigId free_text_of(ConfigId config);
   void forget();
-  // Call when a limit was reached: frees memory, and returns true if another try is worthwhile.
-  bool try_again(size_t n_tried);
+  // Call when a limit was reached: frees memory, but keeps the configuration of `place`. Returns true if another try is
+  // worthwhile.
+  bool try_again(size_t n_tried, GrammarPlace& place);
 
   const std::shared_ptr<const Grammar::Parts> grammar_;
   const std::shared_ptr<const TokenTexts> vocabulary_;

@@ -172,6 +172,21 @@ std::shared_ptr<const TokenTexts> bytes_and(const std::vector<std::string>& word
   return std::make_shared<const TokenTexts>(std::move(tokens));
 }
 
+// When the memory is used up, the current configuration is kept: the text is not read again.
+TEST(GrammarMasksTest, LowMemoryDoesNotReadTheTextAgain) {
+  const std::string text(20'000, 'x');
+  const auto vocabulary = bytes_and({});
+  const auto constraint = make_constraint(*compile_choices({text}), vocabulary, {.max_bytes = 400'000})->clone();
+  for (const char c : text) {
+    ASSERT_EQ(allowed_by(*constraint, 256), std::vector<TokenId>{c});
+    constraint->push(static_cast<TokenId>(c));
+  }
+  EXPECT_TRUE(constraint->may_end());
+  const auto counters = static_cast<const GrammarConstraint&>(*constraint).matcher()->counters();
+  EXPECT_GT(counters.n_generations, 5u);
+  EXPECT_LT(counters.n_steps_computed, 5 * text.size());
+}
+
 TEST(GrammarMasksTest, DeepNestingIsAnError) {
   const Grammar json = *compile_any_json(AnyJson::kValue);
   const auto constraint = make_constraint(json, bytes_and({}), {.max_bytes = 1'000'000})->clone();
