@@ -265,7 +265,7 @@ class ArgumentWriter {
     GrammarRules rules;
     const RuleId root = rules.add_rule("pattern");
     const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
-    const Result<ExprId> expr = parse_regex(part.patterns[0].first, RegexMatch::kSearch, write, rules);
+    const Result<ExprId> expr = compile_pattern(part.patterns[0].first, RegexMatch::kSearch, write, rules);
     if (!expr.ok()) {
       return schema_error(expr.status().code(), pointer_of_text(document_, part.patterns[0].second, "pattern"), "",
                           expr.status().message());

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "grammar/byte_automaton.h"
 #include "grammar/configurations.h"
@@ -65,7 +66,7 @@ Result<Grammar> compile_regex(std::string_view pattern) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("regex");
   const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
-  Result<ExprId> expr = parse_regex(pattern, RegexMatch::kWhole, write, rules);
+  Result<ExprId> expr = compile_pattern(pattern, RegexMatch::kWhole, write, rules);
   if (!expr.ok()) return {expr.status().code(), "regex: " + expr.status().message()};
   rules.define(root, *expr);
   return make_grammar(std::move(rules), "regex");
@@ -248,7 +249,7 @@ class GbnfParser {
   bool number(uint32_t& out) {
     uint64_t value = 0;
     const size_t begin = at_;
-    for (; peek() >= '0' && peek() <= '9'; ++at_) {
+    for (; is_decimal_digit(peek()); ++at_) {
       value = std::min<uint64_t>(value * 10 + static_cast<uint64_t>(peek() - '0'), kMaxRepetition + 1);
     }
     if (value > kMaxRepetition) fail("a count above " + std::to_string(kMaxRepetition), ErrorCode::kLimitExceeded);
@@ -308,12 +309,10 @@ class GbnfParser {
   uint32_t hexadecimal(size_t n_digits) {
     uint32_t value = 0;
     for (size_t i = 0; i < n_digits; ++i, ++at_) {
-      const char c = peek();
-      const char lower = static_cast<char>(c | 0x20);
-      const bool is_digit = c >= '0' && c <= '9';
-      if (!is_digit && (lower < 'a' || lower > 'f')) return fail("expected hexadecimal digits"), 0;
+      const int digit = hex_digit(peek());
+      if (digit < 0) return fail("expected hexadecimal digits"), 0;
       if (value > kLastCodePoint) return fail("above the last Unicode character"), 0;
-      value = value * 16 + static_cast<uint32_t>(is_digit ? c - '0' : lower - 'a' + 10);
+      value = value * 16 + static_cast<uint32_t>(digit);
     }
     if (value > kLastCodePoint || (value >= 0xD800 && value < 0xE000)) return fail("not a Unicode character"), 0;
     return value;

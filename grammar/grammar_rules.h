@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "grammar/code_point_set.h"
+#include "base/unicode/code_point_set.h"
 
 namespace ibid {
 
@@ -121,9 +121,8 @@ class GrammarRules {
 };
 
 // --- Regular expressions of JSON Schema (ECMA-262 with the flag u), as far as they are regular: classes, groups,
-// alternatives, counted repetitions; anchors that bind a whole alternative. Back-references, lookaround, word
-// boundaries and flags are errors that name the construct. A lazy quantifier matches the same texts as a greedy one.
-// \d, \w, \s are those of ECMA-262; \p{..} supports general categories.
+// alternatives, counted repetitions; anchors that bind a whole alternative. Lookahead, word boundaries and possessive
+// quantifiers are errors that name them. A lazy quantifier matches the same texts as a greedy one.
 
 // Returns an expression for one character of a set: the character itself, or its notation in a JSON string.
 using CharWriter = std::function<ExprId(const CodePointSet&)>;
@@ -133,8 +132,9 @@ enum class RegexMatch {
   kSearch,  // any part of a text matches, unless anchored
 };
 
-// Returns an expression for the texts that match `pattern`. O(pattern). Errors: kUnsupported, kInvalidArgument,
-// kLimitExceeded, with the byte offset.
-Result<ExprId> parse_regex(std::string_view pattern, RegexMatch match, const CharWriter& write, GrammarRules& rules);
+// Returns an expression for the texts that match `pattern`. O(pattern). Errors: those of parse_regex(), and
+// kUnsupported with the place.
+Result<ExprId> compile_pattern(std::string_view pattern, RegexMatch match, const CharWriter& write,
+                               GrammarRules& rules);
 
 }  // namespace ibid

@@ -356,11 +356,11 @@ ExprId one_of(std::string_view characters, GrammarRules& rules) {
   return rules.chars(set);
 }
 
-ExprId hex_digit(GrammarRules& rules) { return one_of("0123456789abcdefABCDEF", rules); }
+ExprId any_hex_digit(GrammarRules& rules) { return one_of("0123456789abcdefABCDEF", rules); }
 
 // \uXXXX for a character other than a surrogate, or two of them for a surrogate pair.
 ExprId unicode_escapes(GrammarRules& rules) {
-  const ExprId hex = hex_digit(rules), hex2 = rules.repeat(hex, 2, 2);
+  const ExprId hex = any_hex_digit(rules), hex2 = rules.repeat(hex, 2, 2);
   const ExprId u = rules.bytes("\\u"), d = one_of("dD", rules);
   const ExprId not_d = rules.sequence({one_of("0123456789abcefABCEF", rules), hex, hex2});
   const ExprId below = rules.sequence({d, one_of("01234567", rules), hex2});

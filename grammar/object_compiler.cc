@@ -159,7 +159,7 @@ Status ObjectCompiler::compile_patterns() {
     Status status;
     const GrammarRules names = canonical_rules([&, &regex = pattern](GrammarRules& rules) {
       const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
-      Result<ExprId> expr = parse_regex(regex, RegexMatch::kSearch, write, rules);
+      Result<ExprId> expr = compile_pattern(regex, RegexMatch::kSearch, write, rules);
       if (!expr.ok()) status = expr.status();
       return expr.ok() ? *expr : rules.nothing();
     });

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
 #include "grammar/configurations.h"
 #include "grammar/grammar_rules.h"
 #include "grammar/json_writer.h"
@@ -102,7 +103,7 @@ Result<std::unique_ptr<PatternSearch::Compiled>> PatternSearch::compile(std::str
   GrammarRules rules;
   const RuleId root = rules.add_rule("pattern");
   const CharWriter write = [&](const CodePointSet& set) { return rules.chars(set); };
-  TRY_ASSIGN(const ExprId expr, parse_regex(pattern, RegexMatch::kSearch, write, rules));
+  TRY_ASSIGN(const ExprId expr, compile_pattern(pattern, RegexMatch::kSearch, write, rules));
   rules.define(root, expr);
   TRY_ASSIGN(ByteAutomaton automaton, ByteAutomaton::compile(rules));
   budget_->spend(pattern.size() + automaton.n_states() + automaton.n_edges());
@@ -177,12 +178,7 @@ void append_value(const Json& value, std::string& out) {
 std::string percent_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
-    const auto digit = [&](size_t at) -> int {
-      const char c = at < text.size() ? text[at] : '\0';
-      if (c >= '0' && c <= '9') return c - '0';
-      const char lower = static_cast<char>(c | 0x20);
-      return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-    };
+    const auto digit = [&](size_t at) { return at < text.size() ? hex_digit(text[at]) : -1; };
     if (text[i] == '%' && digit(i + 1) >= 0 && digit(i + 2) >= 0) {
       out += static_cast<char>(digit(i + 1) * 16 + digit(i + 2));
       i += 2;

@@ -52,7 +52,7 @@ std::vector<Wanted> wanted_patterns(const SchemaPart& part) {
 Result<ExprId> add_pattern(const SchemaDocument& document, const Wanted& wanted, GrammarRules& rules) {
   TRY(document.spend(wanted.pattern.size(), kAnySchema));
   const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
-  Result<ExprId> expr = parse_regex(wanted.pattern, RegexMatch::kSearch, write, rules);
+  Result<ExprId> expr = compile_pattern(wanted.pattern, RegexMatch::kSearch, write, rules);
   if (expr.ok()) return expr;
   return wrong(document, wanted, expr.status());
 }

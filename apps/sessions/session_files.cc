@@ -8,6 +8,7 @@
 #include <span>
 
 #include "apps/command_line/command.h"
+#include "base/text.h"
 #include "base/user_folders.h"
 #include "base/utf8.h"
 
@@ -127,9 +128,7 @@ std::string holder_of(FileOps& files, const std::string& lock_path) {
   const Result<std::string> text = read_file(files, lock_path, kMaxLockBytes);
   if (!text.ok()) return "";
   const std::string digits = text->substr(0, text->find('\n'));
-  if (digits.empty() || !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; })) {
-    return "";
-  }
+  if (digits.empty() || !has_only_digits(digits)) return "";
   return " (process " + digits + ")";
 }
 

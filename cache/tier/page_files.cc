@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/text.h"
 
 namespace ibid {
 
@@ -38,7 +39,7 @@ Status expect_size(File& file, uint64_t record_bytes) {
 bool is_temporary(std::string_view name) {
   if (!name.ends_with(kTemporary)) return false;
   name.remove_suffix(kTemporary.size());
-  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; });
+  return !name.empty() && has_only_digits(name);
 }
 
 }  // namespace

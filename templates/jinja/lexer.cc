@@ -4,18 +4,13 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "templates/jinja/python_text.h"
 #include "templates/jinja/value.h"
 
 namespace ibid::jinja {
 namespace {
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
-}
 
 void append_checked(std::string& out, uint32_t code_point, int line) {
   if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point < 0xE000)) {
@@ -110,8 +105,6 @@ std::string normalize_newlines(std::string_view source) {
   if (!out.empty() && out.back() == '\n') out.pop_back();
   return out;
 }
-
-bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 class Lexer {
  public:
@@ -269,15 +262,15 @@ class Lexer {
   size_t digits(size_t position) const {
     size_t end = position;
     while (end < source_.size() &&
-           (is_ascii_digit(source_[end]) ||
-            (source_[end] == '_' && end > position && end + 1 < source_.size() && is_ascii_digit(source_[end + 1])))) {
+           (is_decimal_digit(source_[end]) || (source_[end] == '_' && end > position && end + 1 < source_.size() &&
+                                               is_decimal_digit(source_[end + 1])))) {
       ++end;
     }
     return end - position;
   }
 
   bool lex_number() {
-    if (!is_ascii_digit(source_[position_])) return false;
+    if (!is_decimal_digit(source_[position_])) return false;
     const bool after_dot = position_ > 0 && source_[position_ - 1] == '.';
     size_t end = position_ + digits(position_);
     bool is_float = false;

@@ -10,8 +10,6 @@ namespace {
 const size_t kMaxOpen = JsonLimits().max_depth;  // parse_json() rejects deeper values
 
 bool is_json_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
-bool is_decimal(char c) { return c >= '0' && c <= '9'; }
-bool is_hexadecimal(char c) { return is_decimal(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 }  // namespace
 
@@ -67,14 +65,14 @@ JsonScanner::State JsonScanner::begin_value(char c) {
     word_ = c == 't' ? "rue" : c == 'f' ? "alse" : "ull";
     return go_on(Wants::kWord);
   }
-  if (c != '-' && !is_decimal(c)) return bad();
+  if (c != '-' && !is_decimal_digit(c)) return bad();
   digits_ = c == '-' ? Digits::kMinus : c == '0' ? Digits::kZero : Digits::kWhole;
   return go_on(Wants::kNumber);
 }
 
 JsonScanner::State JsonScanner::in_string(char c) {
   if (wants_ == Wants::kHex) {
-    if (!is_hexadecimal(c)) return bad();
+    if (hex_digit(c) < 0) return bad();
     return --n_hex_ == 0 ? go_on(Wants::kInString) : state_;
   }
   if (wants_ == Wants::kEscaped) {
@@ -104,7 +102,7 @@ JsonScanner::State JsonScanner::end_string() {
 
 // A number ends before the byte that cannot continue it; that byte is then processed by itself.
 JsonScanner::State JsonScanner::in_number(char c) {
-  const bool digit = is_decimal(c);
+  const bool digit = is_decimal_digit(c);
   switch (digits_) {
     case Digits::kMinus:
       if (!digit) return bad();

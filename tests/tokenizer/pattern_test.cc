@@ -96,12 +96,15 @@ TEST(Pattern, MatchesNestedAndNegatedSets) {
   EXPECT_EQ(match("[\\W\\d]+", "1!a").end, 2u);
   EXPECT_EQ(match(".+", "ab\n").end, 2u);
   EXPECT_EQ(match("\\x{1F600}\\u4e00\\x41", "\U0001F600\u4E00A").end, 8u);
+  EXPECT_EQ(match("[\\p{L}&&[^\\p{Han}a-y]]+", "z\u00E9a").end, 3u);
+  EXPECT_EQ(match("[\\s[^a]]+", "b\xFF\u00E9a").end, 4u);
 }
 
 TEST(Pattern, MatchesCountedRepeats) {
   EXPECT_EQ(match("(?:ab|a){2,3}c", "ababac ").end, 6u);
   EXPECT_EQ(match("(?:ab){,2}c", "ababc ").end, 5u);
   EXPECT_EQ(match("(?:ab){2,}", "abababa ").end, 6u);
+  EXPECT_EQ(match("a{0}(?:bc){0,0}d", "d").end, 1u);
   EXPECT_EQ(match("\\d{1,3}+x", "12345x").end, 6u);  // + after {1,3} repeats the counted item
 }
 
@@ -111,6 +114,7 @@ TEST(Pattern, UnsupportedSyntaxIsReported) {
     return pattern.ok() ? "" : pattern.status().message();
   };
   EXPECT_EQ(words("a|b"), "");
+  EXPECT_EQ(words("ab*?c"), "a lazy quantifier, which is not supported, at byte 2 of the pattern");
   for (const auto& [expression, wanted] : {std::pair("a+?", "lazy"),
                                            std::pair("(?<=a)b", "(?<"),
                                            std::pair("(?<n>a)", "(?<"),
@@ -142,7 +146,11 @@ TEST(Pattern, UnsupportedSyntaxIsReported) {
   }
   EXPECT_FALSE(Pattern::parse(std::string(300, '(')).ok());
   EXPECT_FALSE(Pattern::parse("(?:(?:abcdefghij){1000}){1000}").ok());
-  EXPECT_FALSE(Pattern::parse(std::string(Pattern::kMaxExpressionBytes + 1, 'a')).ok());
+  std::string empty = "(?:)";
+  for (int i = 0; i < 50; ++i) empty = "(?:" + empty + "{1000})";
+  EXPECT_TRUE(Pattern::parse(empty + 'a').ok());
+  EXPECT_FALSE(Pattern::parse("(?:(?:(?:(?=a){1000}){1000}){1000}){1000}").ok());
+  EXPECT_FALSE(Pattern::parse(std::string(Pattern::kMaxInstructions, 'a')).ok());
 }
 
 // Patterns that take exponential or quadratic time if failures are not recorded.

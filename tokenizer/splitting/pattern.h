@@ -10,83 +10,56 @@
 // thread-safe; the caller provides the memory of a match.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "base/regex/regex.h"
 #include "base/result.h"
-#include "base/unicode/unicode.h"
+#include "base/unicode/code_point_set.h"
 
 namespace ibid {
 
-// --- CharSet: a set of characters as written in a pattern: Unicode classes, ranges, and differences of such sets.
-// Filled once, then constant; thread-safe.
+// --- CharSet: a CodePointSet with an index, for fast queries. Constant; thread-safe.
 
 class CharSet {
  public:
-  // Stands for a byte that is not UTF-8. It is in no class and no range, so only negated sets contain it, and sets
-  // after add_invalid().
-  static constexpr uint32_t kInvalid = 0xFFFFFFFF;
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;  // a byte that is not UTF-8
 
-  void add(uint32_t first, uint32_t last) {
-    for (uint32_t c = first; c <= last && c < 0x80; ++c) ascii_[c] = true;
-    if (last >= 0x80) ranges_.emplace_back(first, last);
-  }
-  // Adds every character whose unicode_property() `member` accepts.
-  template <typename Member>
-  void add_class(Member member) {
-    for (unsigned property = 0; property < 256; ++property) {
-      if (member(static_cast<uint8_t>(property))) properties_[property] = true;
+  explicit CharSet(const CodePointSet& set) : invalid_(set.has_invalid_bytes()), ranges_(set.ranges()) {
+    for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = set.has(c);
+    if (ranges_.size() <= kFewRanges) return;
+    for (uint32_t block = 0, n = 0; block <= (kLastCodePoint >> kBlockBits) + 1; ++block) {
+      while (n < ranges_.size() && ranges_[n].last < block << kBlockBits) ++n;
+      blocks_.push_back(n);
     }
-    for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = ascii_[c] || member(unicode_property(c));
   }
-  void add_invalid() { invalid_ = true; }
-  // Returns false and changes nothing if the result cannot be represented: `other` must be negated, and classes can
-  // only be subtracted from classes.
-  bool intersect(const CharSet& other) {
-    const bool ranges_meet_classes = !ranges_.empty() && other.properties_.any();
-    if (!other.negated_ || !other.holes_.empty() || negated_ || ranges_meet_classes) return false;
-    holes_.insert(holes_.end(), other.ranges_.begin(), other.ranges_.end());
-    ascii_ &= ~other.ascii_;
-    properties_ &= ~other.properties_;
-    return true;
-  }
-  bool unite(const CharSet& other) {
-    if (other.negated_ || !other.holes_.empty() || !holes_.empty()) return false;
-    ascii_ |= other.ascii_;
-    properties_ |= other.properties_;
-    invalid_ = invalid_ || other.invalid_;
-    ranges_.insert(ranges_.end(), other.ranges_.begin(), other.ranges_.end());
-    return true;
-  }
-  void negate() { negated_ = !negated_; }
 
   bool contains(uint32_t c) const {
-    if (c < 0x80) return ascii_[c] != negated_;
-    return (c == kInvalid ? invalid_ : has(c)) != negated_;
+    if (c < 0x80) return ascii_[c];
+    if (c == kInvalid) return invalid_;
+    const size_t block = c >> kBlockBits;
+    const auto begin = ranges_.begin() + (blocks_.empty() ? 0 : blocks_[block]);
+    const auto end = blocks_.empty() ? ranges_.end() : ranges_.begin() + blocks_[block + 1];
+    const auto at =
+        std::lower_bound(begin, end, c, [](const CodePointSet::Range& range, uint32_t x) { return range.last < x; });
+    return at != ranges_.end() && at->first <= c;
   }
 
  private:
-  using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;
-
-  static bool in(const Ranges& ranges, uint32_t c) {
-    for (const auto& [first, last] : ranges) {
-      if (c >= first && c <= last) return true;
-    }
-    return false;
-  }
-  bool has(uint32_t c) const { return (properties_[unicode_property(c)] || in(ranges_, c)) && !in(holes_, c); }
+  static constexpr size_t kBlockBits = 10, kFewRanges = 8;
 
   std::bitset<128> ascii_;
-  std::bitset<256> properties_;  // classes of unicode_property() that the set contains
-  Ranges ranges_, holes_;
-  bool invalid_ = false;  // the set contains kInvalid
-  bool negated_ = false;
+  bool invalid_;
+  std::vector<CodePointSet::Range> ranges_;
+  std::vector<uint32_t> blocks_;  // by block of characters: the number of ranges that end before it
 };
+
+// --- Pattern.
 
 // The part of a text that a match may read: text[begin, end). Reading at or beyond `safe_end` counts as reading the
 // end.
@@ -98,12 +71,10 @@ struct PatternWindow {
 
 class Pattern {
  public:
-  static constexpr size_t kMaxExpressionBytes = 8192;
   static constexpr size_t kMaxInstructions = 10'000;
-  static constexpr uint32_t kMaxSplits = 256;    // alternatives and repeats of groups
-  static constexpr uint32_t kMaxRepeats = 1000;  // highest n and m of {n,m}
+  static constexpr uint32_t kMaxSplits = 256;  // alternatives and repeats of groups
 
-  // Error: kUnsupported, naming the part of `expression` that is unknown or exceeds the limits.
+  // Error: kUnsupported, with the part of `expression` that is unknown or exceeds the limits, and its place.
   static Result<Pattern> parse(std::string_view expression);
   // For expressions in this program's source. REQUIRES: parse() accepts the expression.
   explicit Pattern(std::string_view expression);
@@ -162,7 +133,7 @@ class Pattern {
     kLineEnd,       // matches at the end or before a line feed
     kMatch,
   };
-  static constexpr uint32_t kMany = UINT32_MAX;
+  static constexpr uint32_t kMany = RegexNode::kUnbounded;
   struct Instruction {
     Op op;
     bool possessive = false;

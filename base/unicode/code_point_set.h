@@ -1,7 +1,9 @@
-// CodePointSet: a set of Unicode scalar values (no surrogates), as sorted ranges. A value.
+// CodePointSet: a set of Unicode scalar values (no surrogates), as sorted ranges. A value. Bytes that are not UTF-8
+// count as one more member, which is in complements only.
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 namespace ibid {
@@ -26,6 +28,7 @@ class CodePointSet {
   void add(const CodePointSet& other);
 
   bool has(uint32_t code_point) const;
+  bool has_invalid_bytes() const { return has_invalid_bytes_; }
   bool empty() const { return ranges_.empty(); }
   const std::vector<Range>& ranges() const { return ranges_; }
   CodePointSet complement() const;
@@ -37,7 +40,13 @@ class CodePointSet {
   void add_range(Range range);
 
   std::vector<Range> ranges_;  // sorted, disjoint and not adjacent
+  bool has_invalid_bytes_ = false;
 };
+
+// The characters with a property, by its name in \p{..}: a general category ("Lu", "Uppercase_Letter", "L") as in
+// PropertyValueAliases.txt, "White_Space", "Han", or "Word" (\w of UTS 18 without Join_Control). nullptr for other
+// names.
+const CodePointSet* unicode_class(std::string_view name);
 
 // utf8_sequences() returns sequences of byte ranges that match exactly the UTF-8 forms of a set.
 struct ByteRange {
