@@ -213,9 +213,10 @@ TEST(AnswerFormTest, RequiredCallHasItsNameInItsId) {
 TEST(AnswerFormTest, KeywordsWithoutEffectAreReported) {
   FormFixture f;
   AnswerRequest request = f.request("open");
-  request.form = {.kind = ResponseFormat::Kind::kJsonSchema,
-                  .text = R"({"title": "T", "properties": {"a": {"type": "string", "format": "secret", "unit": "cm"}}})",
-                  .field = "response_format.schema"};
+  request.form = {
+      .kind = ResponseFormat::Kind::kJsonSchema,
+      .text = R"({"title": "T", "properties": {"a": {"type": "string", "format": "secret", "unit": "cm"}}})",
+      .field = "response_format.schema"};
   for (const bool has_tools : {false, true}) {
     if (has_tools) request.tools = f.with_call().tools;
     const auto heard = f.start(request);
