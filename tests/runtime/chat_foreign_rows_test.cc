@@ -71,7 +71,7 @@ struct ChatForeignRowsTest : testing::Test {
   Tokens ids;
 };
 
-TEST_F(ChatForeignRowsTest, ImportedRowsReachNoOtherConversation) {
+TEST_F(ChatForeignRowsTest, ImportedRowsAreNotUsedByOtherConversations) {
   make_gift();
   {
     Process process(files);

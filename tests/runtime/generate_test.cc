@@ -118,7 +118,7 @@ TEST(GenerateTest, EndOfTurnIsReportedAndNotPartOfReply) {
   g.expect_holds(joined(prompt, reply));
 }
 
-TEST(GenerateTest, AnswerContinuesAfterTheEntry) {
+TEST(GenerateTest, AnswerContinuesAfterTheTokensOfTheEntry) {
   Generating g;
   const Tokens first = {'x'}, second = {'y', 'z'};
   g.say({'a', 'b'});
@@ -170,7 +170,7 @@ struct Eager : Generating {
   Eager() { say({}); }
 };
 
-TEST(GenerateTest, MinTokensDelaysTheEnd) {
+TEST(GenerateTest, MinTokensDelaysTheEndOfTheAnswer) {
   for (size_t n = 0; n <= 6; ++n) {
     Eager g;
     const auto out = g.run(Tokens{'x'}, {.max_tokens = 16, .min_tokens = n});
@@ -183,7 +183,7 @@ TEST(GenerateTest, MinTokensDelaysTheEnd) {
   }
 }
 
-TEST(GenerateTest, MinTokensSamplesMostLikelyOtherToken) {
+TEST(GenerateTest, MinTokensSamplesTheMostLikelyTokenExceptEndTokens) {
   Eager held, banned;
   const auto out = held.run(Tokens{'x'}, {.max_tokens = 5, .min_tokens = 5});
   ASSERT_TRUE(out.ok());
@@ -241,7 +241,7 @@ TEST(GenerateTest, StopStringAcrossTokensKeepsWholeTokensBeforeIt) {
   EXPECT_FALSE(out->end_of_turn.has_value());
 }
 
-TEST(GenerateTest, TextIsEmittedInWholeCharactersAndACutOneIsReplaced) {
+TEST(GenerateTest, TextIsEmittedInWholeCharactersAndACutCharacterIsReplaced) {
   const std::string text = "a\u00e9\u65e5\U0001F600";
   for (size_t n = 1; n <= text.size(); ++n) {
     Generating g;
@@ -312,7 +312,7 @@ TEST(GenerateTest, CancelledAnswerLeavesFedTokensInEntry) {
   }
 }
 
-TEST(GenerateTest, StopBeforeCallComputesNothing) {
+TEST(GenerateTest, CallThatIsStoppedBeforeItBeginsComputesNothing) {
   Generating g;
   std::stop_source source;
   source.request_stop();
