@@ -181,7 +181,7 @@ TEST_F(NumberedCases, Case110InvalidTemperatures) {
   }
 }
 
-TEST_F(NumberedCases, Case111SharesAboveOne) {
+TEST_F(NumberedCases, Case111TopPMinPAndTypicalPAboveOne) {
   for (const char* field : {"top_p", "min_p", "typical_p"}) expect_refused(field, {"2", "-1", "1.0001"});
 }
 
@@ -247,7 +247,7 @@ TEST_F(NumberedCases, Case117NoMessages) {
 }
 
 // The client that leaves frees its place in the queue, and the running answer is not affected.
-TEST_F(NumberedCases, Case129ClientLeavesWhileItWaits) {
+TEST_F(NumberedCases, Case129WaitingClientDisconnects) {
   RawClient first = begin_long();
   RawClient waiting(inside_->server->port());
   waiting.send(post_text(kChat, chat("\"max_tokens\":5")));
@@ -272,7 +272,7 @@ TEST_F(NumberedCases, Case131TwoResponsesOfOneConversationAtOnce) {
   EXPECT_TRUE(becomes([&] { return status_of(ask("/v1/responses", two)) == 200; }));
 }
 
-TEST_F(NumberedCases, Case132ConversationIsDeletedWhileItAnswers) {
+TEST_F(NumberedCases, Case132ConversationIsDeletedDuringItsAnswer) {
   const std::string path = "/v1/conversations/" + make_conversation();
   RawClient one = begin_long_in(path.substr(path.rfind('/') + 1));
   const std::string deleted =
@@ -285,7 +285,7 @@ TEST_F(NumberedCases, Case132ConversationIsDeletedWhileItAnswers) {
   EXPECT_EQ(status_of(inside_->ask(get_text(path, "Connection: close\r\n"))), 404);
 }
 
-TEST_F(NumberedCases, Case134InvalidSalts) {
+TEST_F(NumberedCases, Case134InvalidCacheSalts) {
   expect_refused("cache_salt", {"\"" + std::string(1u << 20, 's') + "\"", "\"" + std::string(129, 's') + "\"",
                                 R"("a\u0000b")", R"("a\nb")", R"("a\u001fb")", R"("a b")", "\"\"", "\"\xC3\xA4\""});
 }

@@ -101,7 +101,7 @@ TEST_F(DoorTest, PreflightNeedsNoKey) {
   EXPECT_EQ(header(admission, "Allow"), "POST, OPTIONS");
 }
 
-TEST_F(DoorTest, PreflightReturnsOnlyHeaderNames) {
+TEST_F(DoorTest, PreflightAllowsOnlyValidHeaderNames) {
   for (const std::string& wanted :
        {std::string("x\r\nSet-Cookie: a"), std::string("<script>"), std::string(3000, 'a')}) {
     const Headers headers = {{"Origin", "https://page.example"}, {"Access-Control-Request-Headers", wanted}};

@@ -43,7 +43,7 @@ struct ReplyFixture : ServiceFixture {
   }
 };
 
-TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedLater) {
+TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedFromTheHistory) {
   for (const bool sends_it_back : {false, true}) {
     ReplyFixture f;
     f.says({"<think>\nwhy\n</think>\n\nHello", "on"});

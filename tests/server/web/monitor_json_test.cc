@@ -58,7 +58,7 @@ TEST(MonitorJsonTest, ModelHasFiguresOfItsEngine) {
   EXPECT_TRUE(json["tier"].is_null());
 }
 
-TEST(MonitorJsonTest, OtherNamespacesAreOneRowWithoutNames) {
+TEST(MonitorJsonTest, OtherNamespacesAreSummedInOneRowWithoutNames) {
   ChatFixture fixture;
   say(fixture, "alice", "what alice asks, which is nobody else's business");
   say(fixture, "bob", "bob's question");
@@ -78,7 +78,7 @@ TEST(MonitorJsonTest, OtherNamespacesAreOneRowWithoutNames) {
   EXPECT_EQ(text.find("asks"), std::string::npos);
 }
 
-TEST(MonitorJsonTest, SingleNamespaceHasNoRowOfOthers) {
+TEST(MonitorJsonTest, SingleNamespaceHasNoRowOfOtherNamespaces) {
   ChatFixture fixture;
   say(fixture, "us", "hello");
   EXPECT_EQ(monitor_json(sample_of(fixture.engine), "us", 0, 0)["models"][0]["namespaces"].size(), 1u);
