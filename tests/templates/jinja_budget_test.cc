@@ -54,7 +54,7 @@ TEST(JinjaBudget, UnsupportedJinjaFiltersAreReported) {
   EXPECT_NE(run("{{ [1] | map('random') | list }}").message().find("'random' is not supported"), std::string::npos);
 }
 
-TEST(JinjaBudget, Case94SelfCallingMacro) {
+TEST(JinjaBudget, Case94SelfCallingMacroExceedsTheDepth) {
   expect_budget("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "depth");
   expect_budget("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", "depth");
   expect_budget("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "depth");
@@ -97,7 +97,7 @@ TEST(JinjaBudget, Case97HugeOutput) {
   expect_budget("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "steps");
 }
 
-TEST(JinjaBudget, Case98Nesting) {
+TEST(JinjaBudget, Case98DeepNesting) {
   const size_t n = 10'000;
   EXPECT_EQ(run("{{ " + repeat("(", n) + "1" + repeat(")", n) + " }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ " + repeat("[", n) + repeat("]", n) + " }}").code(), ErrorCode::kTemplateBudget);
@@ -149,7 +149,7 @@ TEST(JinjaBudget, Case98DeepValues) {
   }
 }
 
-TEST(JinjaBudget, Case99NothingCanBeChangedOrEscapedFrom) {
+TEST(JinjaBudget, Case99TemplateCannotChangeValuesOrReachPythonObjects) {
   for (const char* source :
        {"{{ l.append(1) }}", "{{ d.update({'a': 2}) }}", "{{ d.pop('a') }}", "{{ l.sort() }}",
         "{{ ''.__class__.__mro__ }}", "{{ l.__class__() }}", "{{ range.__globals__.x }}", "{% set d.a = 2 %}",
@@ -166,7 +166,7 @@ TEST(JinjaBudget, Case100IncludeAndImport) {
   }
 }
 
-TEST(JinjaBudget, Case101RaiseExceptionInTheTemplatesOwnWords) {
+TEST(JinjaBudget, Case101RaiseExceptionKeepsTheMessageOfTheTemplate) {
   const auto compiled = ChatTemplate::compile(
       "\n{% for m in messages %}{% if m.role != 'user' %}{{ raise_exception('Rôle ' + m.role) }}{% endif "
       "%}{% endfor %}");
@@ -178,7 +178,7 @@ TEST(JinjaBudget, Case101RaiseExceptionInTheTemplatesOwnWords) {
 }
 
 // The budgets grow with the conversation: long messages, or many of them, are no attack.
-TEST(JinjaBudget, LongConversationsAreNotHostile) {
+TEST(JinjaBudget, LongConversationsStayWithinTheBudget) {
   const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   const auto compiled = ChatTemplate::compile(source.value_or(""));
   ASSERT_TRUE(compiled.ok());
