@@ -50,7 +50,7 @@ TEST(ServerAddress, ValidUrlsAreParsedAndOthersRefused) {
   EXPECT_EQ(parse_server_address("http://name:secret@h").status().message().find("secret"), std::string::npos);
 }
 
-TEST(EventStream, EventsDoNotDependOnThePieces) {
+TEST(EventStream, EventsDoNotDependOnHowBytesAreSplit) {
   const std::string bytes =
       "\xEF\xBB\xBF: hello\ndata: one\n\nevent: x\r\ndata:two\r\ndata:  three\r\n\r\nid: 1\n\n"
       "data\n\ndata: four\r\rdata: lost";
@@ -96,7 +96,7 @@ TEST(ReplyReader, ToleratesRandomBytes) {
   EXPECT_GT(n_refused, 100u);
 }
 
-TEST(ReplyReader, AssemblesToolCallsAndParsesTheLostPrefix) {
+TEST(ReplyReader, AssemblesStreamedToolCallsAndParsesTheLostPrefixReport) {
   const ChatServer::OnPart listen = [](const ChatPart&) {};
   ReplyReader reader(listen);
   for (

@@ -302,7 +302,7 @@ TEST(HostileGguf, Case042TenGigabytesAfterTheLastTensor) {
 }
 
 // tests/weights/gguf_split_test.cc tests missing and inconsistent parts.
-TEST(HostileGguf, PartOfASplitModelWithoutTheOthersIsRefused) {
+TEST(HostileGguf, SplitModelWithMissingPartsIsRefused) {
   GgufWriter writer;
   writer.add_u16("split.count", 3);
   writer.add_u16("split.no", 0);

@@ -7,7 +7,7 @@
 namespace ibid {
 namespace {
 
-TEST(Panel, BytesFollowTheLayout) {
+TEST(Panel, PanelBytesFollowTheLayout) {
   EXPECT_EQ(panel_bytes(PanelType::kP4, 64), 64u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP4m, 64), 128u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP4k, 256), 320u + 2048u);

@@ -177,7 +177,7 @@ TEST(KvPrecision, ModelsWithOutliersAreAsExactAsOthers) {
   }
 }
 
-TEST(KvPrecision, MixedFormatsGiveTheSameBitsEverywhere) {
+TEST(KvPrecision, MixedKvFormatsGiveTheSameBitsForAnyChunkAndInstructionSet) {
   for (const Planted& planted : {kKeyBias, kValueBias}) {
     const PlantedModel model(planted);
     for (const KvDType dtype : {KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {
