@@ -130,7 +130,7 @@ TEST(BadInputTest, ProtocolsWithOneAnswerRefuseN) {
 }
 
 // /metrics counts an error as the client's exactly if the client gets a 400 or 404 for it.
-TEST(BadInputTest, IsOfRequestMatchesTheStatus) {
+TEST(BadInputTest, ErrorsOfRequestsAreThoseWithStatus400Or404) {
   for (int i = 1; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
     const auto code = static_cast<ErrorCode>(i);
     const int status = fault_of(Status(code, "x")).status;
@@ -266,7 +266,7 @@ TEST(BadInputTest, UnknownFieldsAreIgnored) {
 }
 
 // Both ends of a range in the table are allowed, and the sampler accepts every value that the table allows.
-TEST(BadInputTest, TableHasTheRangesOfTheSampler) {
+TEST(BadInputTest, FieldTableHasTheRangesOfTheSampler) {
   size_t n_checked = 0;
   for (const Field<AnswerRequest>& field : sampler_fields()) {
     if (field.rule.shape != Shape::kNumber) continue;
