@@ -29,7 +29,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(HubName, ValidNamesAreParsedAndOthersRefused) {
+TEST(HubName, ValidHubNamesAreParsedAndInvalidNamesRefused) {
   const HubName name = *parse_hub_name("hf:Qwen/Qwen3-0.6B-GGUF:Q8_0");
   EXPECT_EQ(name.repository() + "|" + name.choice, "Qwen/Qwen3-0.6B-GGUF|Q8_0");
   EXPECT_EQ(parse_hub_name("HF:a/b")->choice, "");

@@ -34,7 +34,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ServerAddress, ValidUrlsAreParsedAndOthersRefused) {
+TEST(ServerAddress, ValidUrlsAreParsedAndInvalidUrlsRefused) {
   for (const char* url : {"http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"}) {
     EXPECT_EQ(parse_server_address(url)->base, "http://h:1") << url;
   }
@@ -407,7 +407,7 @@ class RemoteChatWithIbid : public CommandLine {
   const std::string model_ = dir_.file("scripted.gguf");
 };
 
-TEST_F(RemoteChatWithIbid, WorksOverTcpWithAKeyAndOverAUnixSocket) {
+TEST_F(RemoteChatWithIbid, ChatWorksOverTcpWithAKeyAndOverAUnixSocket) {
   const std::string socket = dir_.file("socket");
   ServedProcess served({model_, "--port", "0", "--check-model-names", "--unix", socket},
                        {"IBID_API_KEY=key-of-a-test"});

@@ -47,7 +47,7 @@ TEST(Oversubscription, AllThreadsAreUsedIfTheyArriveInTime) {
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), 4);
 }
 
-TEST(Oversubscription, SingleShortWaitsChangeNothing) {
+TEST(Oversubscription, SingleShortWaitsDoNotReduceTheTeam) {
   Regions regions(2);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(regions.run(33, 30), 2);
@@ -55,7 +55,7 @@ TEST(Oversubscription, SingleShortWaitsChangeNothing) {
   }
 }
 
-TEST(Oversubscription, ASingleLongWaitChangesNothing) {
+TEST(Oversubscription, SingleLongWaitDoesNotReduceTheTeam) {
   Regions regions(2);
   ASSERT_EQ(regions.run(1000, 990), 2);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(regions.run(3), 2);

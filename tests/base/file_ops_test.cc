@@ -101,7 +101,7 @@ TEST(FileOps, InfoDoesNotFollowSymlinks) {
   EXPECT_TRUE(files.open_to_read(dir.file("link")).ok());
 }
 
-TEST(FileOps, LocksAreExclusive) {
+TEST(FileOps, FileLocksAreExclusive) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   Result<std::unique_ptr<FileLock>> first = files.lock(dir.file("lock"));

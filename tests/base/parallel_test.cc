@@ -131,7 +131,7 @@ TEST_P(TeamOf, ThreadsAreCreatedOnce) {
 }
 
 // A region wakes the threads that went to sleep after the spin.
-TEST_P(TeamOf, ARegionWakesSleepingThreads) {
+TEST_P(TeamOf, RegionWakesSleepingThreads) {
   const auto team = team_of(GetParam());
   for (int repeat = 0; repeat < 5; ++repeat) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));

@@ -108,7 +108,7 @@ TEST_F(PrefixEndingsTest, PageThatGrowsKeepsItsCachedLogits) {
   EXPECT_EQ(find(TokenSpan(tokens).first(20)), 1);
 }
 
-TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLruOne) {
+TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLeastRecentlyUsedLogits) {
   const Tokens tokens = random_tokens(5, 64);
   store(tokens);
   for (size_t n = 1; n <= 4; ++n) {

@@ -234,7 +234,7 @@ TEST_F(FileTierStates, StatesUseHalfOfTheBudgetAndTheOldestIsEvictedFirst) {
   EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(100)), 0u);
 }
 
-TEST_F(FileTierStates, AStateLargerThanHalfTheBudgetIsNotWritten) {
+TEST_F(FileTierStates, StateLargerThanHalfTheBudgetIsNotWritten) {
   FileTierOptions wanted = options();
   wanted.budget_bytes = kv_state_record_bytes(layout_, 40, 0);
   const auto tier = open(wanted);

@@ -124,7 +124,7 @@ TEST_P(KvCacheEntryLaws, ReserveCopiesOnlyTheCommittedRows) {
   EXPECT_EQ(b.pages()[0].use_count(), 1u);
 }
 
-TEST_P(KvCacheEntryLaws, WriteAfterSliceIntoASharedPageCopiesIt) {
+TEST_P(KvCacheEntryLaws, WriteAfterSliceIntoASharedPageCopiesThePage) {
   const Tokens tokens = random_tokens(11, 128), other = random_tokens(12, 80);
   KvCacheEntry a(pool_);
   ASSERT_TRUE(feed(a, tokens).ok());

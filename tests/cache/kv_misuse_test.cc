@@ -75,7 +75,7 @@ TEST_F(KvMisuseTest, EntryOfAnotherPoolIsRefused) {
   EXPECT_EQ(store_.stats().pages, 0u);
 }
 
-TEST_F(KvMisuseTest, StoreWithoutBudgetRefusesEverything) {
+TEST_F(KvMisuseTest, StoreWithoutBudgetRefusesEveryEntry) {
   LruKvCacheStore store(pool_, 0);
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
@@ -101,7 +101,7 @@ TEST_F(KvMisuseTest, EntryLargerThanTheBudgetIsRefusedAsAWhole) {
   EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());
 }
 
-TEST_F(KvMisuseTest, AThousandSessionsStayWithinThePoolBudget) {
+TEST_F(KvMisuseTest, ThousandSessionsStayWithinThePoolBudget) {
   LruKvCacheStore store(pool_, size_t{1} << 30);  // a large budget, so that only the pool limits the store
   std::vector<KvCacheEntry> live;
   size_t refused = 0;

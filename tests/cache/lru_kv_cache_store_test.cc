@@ -142,7 +142,7 @@ TEST_F(LruKvCacheStoreTest, FindsTheLongestMatchAmongManySiblings) {
   }
 }
 
-TEST_F(LruKvCacheStoreTest, InsertCostsNewPagesOnly) {
+TEST_F(LruKvCacheStoreTest, InsertChargesNewPagesOnly) {
   KvCacheEntry session(pool_);
   Tokens history;
   size_t first_touched = 0, first_compared = 0;
@@ -168,7 +168,7 @@ TEST_F(LruKvCacheStoreTest, InsertCostsNewPagesOnly) {
   EXPECT_EQ(find(history), history.size());
 }
 
-TEST_F(LruKvCacheStoreTest, InsertingAgainAddsNothing) {
+TEST_F(LruKvCacheStoreTest, InsertingTheSameEntryAgainAddsNoPage) {
   KvCacheEntry entry = fed(random_tokens(12, 100));
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
   const StoreStats before = store_.stats();

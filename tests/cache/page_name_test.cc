@@ -38,7 +38,7 @@ TEST(PageName, NamesAreMadeByTheGivenRule) {
   EXPECT_EQ(namer.next(PageName(), Tokens{1}), PageName());
 }
 
-TEST(PageName, FileNamesRoundTripAndOthersAreRefused) {
+TEST(PageName, ValidFileNamesRoundTripAndInvalidNamesAreRefused) {
   PageNamer namer(first_half);
   const PageName a = namer.first(identity("a", "")), b = namer.next(a, Tokens{1, 2});
   for (const KvRecordKind kind : {KvRecordKind::kPage, KvRecordKind::kState}) {

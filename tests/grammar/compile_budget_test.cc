@@ -75,7 +75,7 @@ TEST(CompileBudgetTest, ComparingBranchesCountsAgainstTheBudget) {
   EXPECT_LT(budget.peak_bytes(), CompileBudget::Limits{}.max_bytes * 5 / 4);
 }
 
-TEST(CompileBudgetTest, APatternIsCompiledOnce) {
+TEST(CompileBudgetTest, EachPatternIsCompiledOnce) {
   CompileBudget budget;
   PatternSearch patterns(budget);
   for (int name = 0; name < 100; ++name) {

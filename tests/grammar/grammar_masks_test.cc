@@ -202,7 +202,7 @@ TEST(GrammarMasksTest, DeepNestingIsAnError) {
   EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
 }
 
-TEST(GrammarMasksTest, NothingIsAllowedAfterAForbiddenToken) {
+TEST(GrammarMasksTest, NoTokenIsAllowedAfterAForbiddenToken) {
   const auto constraint = make_constraint(*compile_choices({"yes", "no"}), bytes_and({}))->clone();
   constraint->push('x');
   EXPECT_TRUE(allowed_by(*constraint, 256).empty());

@@ -102,7 +102,7 @@ void put_numbers_everywhere(const std::string& sound, size_t end, const Parser& 
   }
 }
 
-TEST(Mutations, Case003GgufTruncatedAtEveryByteOfTheHeader) {
+TEST(Mutations, Case003GgufTruncatedAtAnyByteOfTheHeaderIsRefused) {
   const std::string sound = sample_gguf();
   const size_t end = header_bytes(sound);
   for (size_t n = 0; n < end; ++n) {
@@ -120,7 +120,7 @@ TEST(Mutations, Case003TruncatedMappedFilesAreRefused) {
   }
 }
 
-TEST(Mutations, Case004GgufTruncatedInTheData) {
+TEST(Mutations, Case004GgufTruncatedInTheDataIsRefused) {
   const std::string sound = sample_gguf();
   const size_t last = 144;  // size of the last tensor, a block of Q4_K; padding follows it
   const size_t end = header_bytes(sound) + 96 + 32 + last;
@@ -156,7 +156,7 @@ TEST(Mutations, GgufFilesWithFlippedBytesAreReadOrRefused) {
   EXPECT_GT(opened, 0u) << "a flipped byte of a value leaves a file that opens";
 }
 
-TEST(Mutations, Case003SafetensorsTruncatedAtEveryByte) {
+TEST(Mutations, Case003SafetensorsTruncatedAtAnyByteIsRefused) {
   const std::string sound = sample_safetensors();
   for (size_t n = 0; n < sound.size(); ++n) {
     EXPECT_EQ(error_code_name(parse_safetensors(sound.substr(0, n))), "Truncated") << n << " bytes";

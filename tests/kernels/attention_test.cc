@@ -155,7 +155,7 @@ TEST_P(AttentionTest, OtherSequencesInTheBatchDoNotChangeABit) {
   }
 }
 
-TEST_P(AttentionTest, InstructionSetsAgree) {
+TEST_P(AttentionTest, InstructionSetsGiveTheSameBits) {
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 520);
     for (const Rows& rows : {Rows{&stored, 519, 1}, Rows{&stored, 480, 40}}) {

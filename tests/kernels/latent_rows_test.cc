@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(IsasAndTypes, LatentRows,
                          });
 
 // A latent row has 576 numbers instead of a key and a value. k8v4 stores it as INT8, because it is a key.
-TEST(LatentBlock, HasOneRowPerPosition) {
+TEST(LatentBlock, BlockHasOneRowPerPosition) {
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF32, 576, 512).bytes, 64u * 576 * 4);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF16, 576, 512).bytes, 64u * 576 * 2);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kInt8, 576, 512).bytes, 64u * (576 + 2 * 4));

@@ -107,7 +107,7 @@ TEST(Linear, FastModeEqualsExactModeForFewRowsAndForQuantisedWeights) {
                run_team(2, kernels, Numerics::kExact, quantized, many));
 }
 
-TEST(Blas, IsAvailableOnlyWithAMatchingCoreType) {
+TEST(Blas, BlasIsAvailableOnlyWithAMatchingCoreType) {
   if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
   void* loaded = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(loaded, nullptr);

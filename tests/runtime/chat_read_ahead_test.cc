@@ -59,7 +59,7 @@ TEST(ChatReadAheadTest, TurnAfterMispredictedPrefillIsExact) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, CancelledPrefillResumes) {
+TEST(ChatReadAheadTest, CancelledPrefillIsResumedByTheNextPrefill) {
   ChatFixture f(kChatMl, {.max_chunk = 32});
   ChatSession chat = f.session({.system = std::string(400, 'z')});
   std::stop_source source;

@@ -157,7 +157,7 @@ TEST(NextTokensTest, NonFiniteLogitsAreNotMasked) {
   EXPECT_EQ(sampler.sample(*next.restrict(logits)).status().code(), ErrorCode::kNonFinite);
 }
 
-TEST(TokenMaskTest, HasOnlyTokensOfTheVocabulary) {
+TEST(TokenMaskTest, MaskHasOnlyTokensOfTheVocabulary) {
   TokenMask mask(70);
   for (const TokenId id : {0, 63, 64, 69, 70, 1000, -1}) mask.add(id);
   for (TokenId id = -2; id < 200; ++id) {

@@ -170,7 +170,7 @@ TEST(ContextPolicyTest, CutsAreAtCharacterBoundaries) {
   EXPECT_THAT(cut, testing::HasSubstr("bytes left out"));
 }
 
-TEST(ContextPolicyTest, LongMessageIsCutToWhatTheAnswerLeaves) {
+TEST(ContextPolicyTest, LongMessageIsCutToLeaveSpaceForTheAnswer) {
   Json messages = five_turns();
   messages.back()["content"] = std::string(3000, 'q');  // after 90 tokens
   for (const size_t n_answer : {size_t{1}, size_t{8}, SIZE_MAX}) {
@@ -193,7 +193,7 @@ struct SmallContext : ChatFixture {
   SmallContext() : ChatFixture(kChatMl, {.max_seq_len = 300, .max_chunk = 32}) {}
 };
 
-TEST(ContextPolicyTest, SessionDropsOldTurnsAndReportsThem) {
+TEST(ContextPolicyTest, SessionDropsOldTurnsAndReportsTheirNumber) {
   SmallContext f;
   ChatSession chat = f.session({.system = "be the best", .when_full = WhenFull::kDropOldestTurns});
   const TurnOptions options = greedy(8);

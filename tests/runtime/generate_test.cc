@@ -222,7 +222,7 @@ TEST(GenerateTest, MinTokensDoesNotDelayMaxTokensOrStopStrings) {
   EXPECT_EQ(stopped->text, "a");
 }
 
-TEST(GenerateTest, StopStringAcrossTokensKeepsWholeTokensBeforeIt) {
+TEST(GenerateTest, StopStringAcrossTokensKeepsWholeTokensBeforeTheString) {
   Generating g;
   const Tokens reply = g.tokenizer.sampled({"Hello", "abc", "d", " world"});
   g.say(reply);
@@ -284,7 +284,7 @@ TEST(GenerateTest, FullContextEndsAnswerAndTooLongPromptComputesNothing) {
 }
 
 // Cancelled in every layer of every pass: before the first token an error, later the answer so far.
-TEST(GenerateTest, CancelledAnswerLeavesFedTokensInEntry) {
+TEST(GenerateTest, CancelledAnswerLeavesComputedTokensInEntry) {
   const Tokens prompt = plain_ids(70);
   const Tokens reply = {'a', 'b', 'c'};
   const size_t n_prefills = 3;

@@ -189,7 +189,7 @@ TEST_P(SessionBits, OtherProcessesResumeWithTheSameBits) {
   }
 }
 
-TEST_P(SessionBits, NamespacesAreIsolated) {
+TEST_P(SessionBits, NamespacesDoNotAffectEachOthersBits) {
   on_every_machine([&](const Machine& machine) {
     const auto shared = engine(machine);
     std::vector<Usage> usages;

@@ -16,7 +16,7 @@ void record(DraftPolicy& policy, size_t match_length, bool hit, int n) {
 
 TEST(DraftPolicyTest, NothingIsDraftedWithoutAMatch) { EXPECT_EQ(DraftPolicy().n_drafts(0, 7), 0u); }
 
-TEST(DraftPolicyTest, LongMatchesDraftMoreThanShortOnes) {
+TEST(DraftPolicyTest, LongMatchesDraftMoreThanShortMatches) {
   const DraftPolicy policy;
   EXPECT_GE(policy.n_drafts(kMinMatch, 7), 1u);
   EXPECT_LE(policy.n_drafts(kMinMatch, 7), 2u);

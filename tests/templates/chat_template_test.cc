@@ -35,7 +35,7 @@ std::string render(const ChatTemplate& chat_template, const Json& messages, cons
   return text.ok() ? text->bytes() : "";
 }
 
-TEST(ChatTemplateTest, AbsentToolsAndDocumentsAreDefinedAsNone) {
+TEST(ChatTemplateTest, TemplateSeesAbsentToolsAndDocumentsAsNone) {
   const ChatTemplate chat_template =
       compile("{{ tools is none }}{{ documents is defined }}{{ add_generation_prompt }}{{ x is defined }}");
   EXPECT_EQ(render(chat_template, kHello), "TrueTrueFalseFalse");

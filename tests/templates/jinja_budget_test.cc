@@ -64,13 +64,13 @@ TEST(JinjaBudget, Case94SelfCallingMacroExceedsTheDepth) {
       "depth");
 }
 
-TEST(JinjaBudget, Case95HugeRange) {
+TEST(JinjaBudget, Case95HugeRangeExceedsTheBudget) {
   expect_budget("{% for i in range(10 ** 9) %}{% endfor %}", "range");
   expect_budget("{{ range(-9223372036854775807, 9223372036854775807) }}", "range");
   expect_budget("{{ [0] * 10 ** 12 }}", "range");
 }
 
-TEST(JinjaBudget, Case96HugeStrings) {
+TEST(JinjaBudget, Case96HugeStringsExceedTheBudget) {
   expect_budget("{{ 'x' * 10 ** 10 }}", "bytes");
   expect_budget("{{ 10 ** 18 * 'xyz' }}", "bytes");
   expect_budget("{{ 'x'.ljust(10 ** 12) }}", "bytes");
@@ -90,14 +90,14 @@ TEST(JinjaBudget, Case96HugeStrings) {
                 "bytes");
 }
 
-TEST(JinjaBudget, Case97HugeOutput) {
+TEST(JinjaBudget, Case97HugeOutputExceedsTheBudget) {
   expect_budget(
       "{% for i in range(100000) %}{% for j in range(100000) %}" + repeat("x", 10000) + "{% endfor %}{% endfor %}",
       "bytes");
   expect_budget("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "steps");
 }
 
-TEST(JinjaBudget, Case98DeepNesting) {
+TEST(JinjaBudget, Case98DeeplyNestedExpressionsExceedTheBudget) {
   const size_t n = 10'000;
   EXPECT_EQ(run("{{ " + repeat("(", n) + "1" + repeat(")", n) + " }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ " + repeat("[", n) + repeat("]", n) + " }}").code(), ErrorCode::kTemplateBudget);
@@ -121,7 +121,7 @@ TEST(JinjaBudget, Case98DeepNesting) {
   EXPECT_TRUE(run("{{ 'a'" + repeat(" ~ 'b'", n) + " }}").ok());
 }
 
-TEST(JinjaBudget, Case98DeepValues) {
+TEST(JinjaBudget, Case98DeeplyNestedValuesExceedTheBudget) {
   expect_budget("{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}",
                 "depth");
   expect_budget("{% set ns = namespace(d={}) %}{% for i in range(100000) %}{% set ns.d = {'a': ns.d} %}{% endfor %}",
@@ -159,7 +159,7 @@ TEST(JinjaBudget, Case99TemplateCannotChangeValuesOrReachPythonObjects) {
   }
 }
 
-TEST(JinjaBudget, Case100IncludeAndImport) {
+TEST(JinjaBudget, Case100IncludeAndImportAreRefused) {
   for (const char* source :
        {"{% include 'a' %}", "{% import 'a' as b %}", "{% from 'a' import b %}", "{% extends 'a' %}"}) {
     EXPECT_EQ(run(source).code(), ErrorCode::kTemplateError) << source;

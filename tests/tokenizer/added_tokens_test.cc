@@ -50,7 +50,7 @@ TEST(AddedTokens, SingleWordTokenMatchesOnlyBetweenNonWordCharacters) {
   EXPECT_THAT(cut(set, "cat", TextOrigin::kTemplate, true), ElementsAre("cat"));
 }
 
-TEST(AddedTokens, SpecialTokenInInputStaysTextAndHidesOverlappingMatches) {
+TEST(AddedTokens, SpecialTokenInInputStaysTextAndPreventsOverlappingMatches) {
   const AddedTokenSet set({{.text = "<|x|>", .id = 0, .special = true}, {.text = "|><|", .id = 1}});
   EXPECT_THAT(cut(set, "<|x|><|", TextOrigin::kInput), ElementsAre("<|x|><|"));
   EXPECT_THAT(cut(set, "|><|", TextOrigin::kInput), ElementsAre("[|><|]"));

@@ -67,7 +67,7 @@ TEST(ByteLevelTokenizer, SpecialTokensAreRecognisedOnlyInTemplateText) {
   EXPECT_FALSE(tokenizer->is_special(1'000'000));
 }
 
-TEST(ByteLevelTokenizer, DisabledSpecialTokenHidesOverlappingMatches) {
+TEST(ByteLevelTokenizer, DisabledSpecialTokenPreventsOverlappingMatches) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   const TokenId inner = *tokenizer->find_token("|><|");
   const Tokens hidden = tokenizer->encode("<|im_end|><|x|>", TextOrigin::kInput);

@@ -46,7 +46,7 @@ TEST(Pattern, RepeatBacktracksUnlessPossessive) {
   EXPECT_EQ(match("\\p{N}{3}", "12a").end, std::nullopt);
 }
 
-TEST(Pattern, RepeatsGroups) {
+TEST(Pattern, RepeatedGroupsAreMatched) {
   EXPECT_EQ(match("(?:ab)+", "ababa "), (Found{4, false}));
   EXPECT_EQ(match("(?:ab)*c", "c "), (Found{1, false}));
   EXPECT_EQ(match("x(?:ab)?y", "xaby "), (Found{4, false}));

@@ -54,7 +54,7 @@ TEST(LlamaServerTest, StreamHasPartsAndAFinalEvent) {
   EXPECT_EQ(events[2]["stop"], true);
 }
 
-TEST(LlamaServerTest, TokenizesAndDetokenizes) {
+TEST(LlamaServerTest, TokenizeAndDetokenizeEndpointsWork) {
   FakeDoor door;
   const Json tokens = door.post("/tokenize", std::string(R"({"content": "abc"})"))->json()["tokens"];
   ASSERT_TRUE(tokens.is_array());

@@ -95,7 +95,7 @@ TEST(EmbeddingJobTest, VectorsEqualTheEnginesInInputOrder) {
   EXPECT_EQ(stats.n_running, 0u);
 }
 
-TEST(EmbeddingJobTest, ErrorsAreReported) {
+TEST(EmbeddingJobTest, InvalidEmbeddingRequestsAreReported) {
   const EmbeddingService s(ServiceFixture::quiet(), 64);
   EmbeddingRequest request;
   request.inputs = {std::string("a")};

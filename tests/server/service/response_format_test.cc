@@ -299,7 +299,7 @@ TEST(AnswerFormTest, OnlyOneCallIsMadeIfParallelCallsAreDisabled) {
   }
 }
 
-TEST(AnswerFormTest, ToolChoiceNonePreventsCalls) {
+TEST(AnswerFormTest, ToolChoiceOfNonePreventsCalls) {
   InTextFixture f("As you wish: " + kCall);
   AnswerRequest request = f.with_tools(false);
   request.tool_choice.kind = ToolChoice::Kind::kNone;

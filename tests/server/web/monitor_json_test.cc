@@ -29,7 +29,7 @@ void say(ChatFixture& fixture, const std::string& name_space, const std::string&
   ASSERT_TRUE(session.send(text, greedy()).ok());
 }
 
-TEST(MonitorJsonTest, HasServerAndAnswerFigures) {
+TEST(MonitorJsonTest, JsonHasServerAndAnswerFigures) {
   const Json json = monitor_json(sample_of(nullptr), "us", 5'500'000'000, 2'000'000'000);
   EXPECT_EQ(json["time_ms"], 5500);
   EXPECT_EQ(json["uptime_s"], 3.5);
