@@ -273,7 +273,7 @@ TEST_F(RemoteChat, ApiKeyComesFromAFileOrTheEnvironment) {
   EXPECT_THAT(run(command + " --api-key-file /no/such", "Hi\n").err, HasSubstr("/no/such"));
 }
 
-TEST_F(RemoteChat, WithJsonEachAnswerIsALine) {
+TEST_F(RemoteChat, JsonOptionPrintsEachAnswerAsALine) {
   const Outcome outcome = chat("one\nbusy\nthink\n", "--json --model owl");
   EXPECT_EQ(outcome.status, 1);
   std::vector<Json> lines;

@@ -116,7 +116,7 @@ TEST(KvPagePool, AllocatesAllOrNothingAtTheBudget) {
   EXPECT_EQ(pool.peak_bytes(), 3 * kLayout.page_bytes());
 }
 
-TEST(KvPagePool, WithoutBudgetAllocationFails) {
+TEST(KvPagePool, AllocationWithoutBudgetFails) {
   KvPagePool nothing(kLayout, 0), too_little(kLayout, kLayout.page_bytes() - 1);
   EXPECT_EQ(nothing.allocate().status().code(), ErrorCode::kOutOfMemory);
   EXPECT_EQ(too_little.allocate().status().code(), ErrorCode::kOutOfMemory);

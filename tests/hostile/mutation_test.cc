@@ -130,12 +130,12 @@ TEST(Mutations, Case004GgufTruncatedInTheDataIsRefused) {
   EXPECT_EQ(parse_gguf(sound.substr(0, end)), ErrorCode::kOk) << "padding after the last tensor may be missing";
 }
 
-TEST(Mutations, GgufWithEveryHeaderBitFlipped) {
+TEST(Mutations, GgufWithAnyHeaderBitFlippedIsReadOrRefused) {
   const std::string sound = sample_gguf();
   flip_every_bit(sound, header_bytes(sound), parse_gguf);
 }
 
-TEST(Mutations, GgufWithHostileNumbersAtEveryOffset) {
+TEST(Mutations, GgufWithHostileNumbersAtAnyOffsetIsReadOrRefused) {
   const std::string sound = sample_gguf();
   put_numbers_everywhere<uint32_t>(sound, header_bytes(sound), parse_gguf);
   put_numbers_everywhere<uint64_t>(sound, header_bytes(sound), parse_gguf);
@@ -163,17 +163,17 @@ TEST(Mutations, Case003SafetensorsTruncatedAtAnyByteIsRefused) {
   }
 }
 
-TEST(Mutations, SafetensorsWithEveryBitFlipped) {
+TEST(Mutations, SafetensorsWithAnyBitFlippedIsReadOrRefused) {
   const std::string sound = sample_safetensors();
   flip_every_bit(sound, sound.size() - 10, parse_safetensors);
 }
 
-TEST(Mutations, SafetensorsWithHostileNumbersAtEveryOffset) {
+TEST(Mutations, SafetensorsWithHostileNumbersAtAnyOffsetIsReadOrRefused) {
   const std::string sound = sample_safetensors();
   put_numbers_everywhere<uint64_t>(sound, sound.size(), parse_safetensors);
 }
 
-TEST(Mutations, ShardIndexWithEveryBitFlippedAndTruncated) {
+TEST(Mutations, ShardIndexWithAnyBitFlippedOrTruncatedIsReadOrRefused) {
   const std::string sound = R"({"metadata":{"total_size":3},"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})";
   const Parser parse = [](std::string_view text) { return parse_shard_index(text, "index").status().code(); };
   flip_every_bit(sound, sound.size(), parse);

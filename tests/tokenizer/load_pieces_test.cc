@@ -307,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& blemished) { return blemished.param.name; });
 
-TEST(LoadPieces, WithoutTypesBytesAndSpecialTokensAreRecognised) {
+TEST(LoadPieces, BytesAndSpecialTokensAreRecognisedWithoutTokenTypes) {
   PieceVocabulary v, without;
   without.types.clear();
   const auto tokenizer = v.load(), same = without.load();

@@ -319,7 +319,7 @@ TEST(LoadGguf, TokensThatOnlyLookLikeControlTokensKeepTheirType) {
 }
 
 // llama.cpp's rule for files from before the key exist.
-TEST(LoadGguf, WithoutAPretokenizerTextsAreSplitAsDefault) {
+TEST(LoadGguf, TextsAreSplitAsDefaultIfNoPretokenizerIsNamed) {
   GgufVocabulary without, with;
   without.pre.clear();
   with.pre = "default";

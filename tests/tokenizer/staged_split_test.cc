@@ -42,7 +42,7 @@ TEST(StagedSplit, LaterStepsSplitInsideEarlierPieces) {
   EXPECT_EQ(pieces(make("Punctuation:isolated"), "a!?b"), (Pieces{"a", "!", "?", "b"}));
 }
 
-TEST(StagedSplit, WithoutStepsATextIsOnePiece) {
+TEST(StagedSplit, TextIsOnePieceWithoutSplitSteps) {
   const StagedSplit split = make(std::vector<SplitStep>{});
   EXPECT_EQ(pieces(split, "one text, 2 words"), (Pieces{"one text, 2 words"}));
   ScanMemory memory;

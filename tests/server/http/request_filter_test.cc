@@ -112,7 +112,7 @@ TEST_F(DoorTest, PreflightAllowsOnlyValidHeaderNames) {
 }
 
 // Case 133.
-TEST_F(DoorTest, WithoutAKeyExistingPathsAreNotRevealed) {
+TEST_F(DoorTest, RequestWithoutAKeyCannotDetectExistingPaths) {
   const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto status = [&](const char* path, Headers headers) {
     return locked.admit(head("POST", path, "localhost", std::move(headers)), false).refusal.status;

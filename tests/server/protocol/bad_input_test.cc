@@ -114,7 +114,7 @@ TEST(BadInputTest, ErrorsPrintLargeNumbersExactly) {
             "seed: must be a whole number, -9223372036854775808 to 18446744073709551615, not -9.223372036854776e+18");
 }
 
-TEST(BadInputTest, ProtocolsWithOneAnswerRefuseN) {
+TEST(BadInputTest, ProtocolsWithASingleAnswerRefuseTheFieldN) {
   const std::pair<const char*, const char*> bodies[] = {
       {"/v1/responses", R"({"input": "hi", "n": 2})"},
       {"/v1/messages", R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "n": 2})"},

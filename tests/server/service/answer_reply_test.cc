@@ -95,7 +95,7 @@ TEST(AnswerReplyTest, UnchangedCallIsNotPrefilledAgain) {
   }
 }
 
-TEST(AnswerReplyTest, WithoutToolsCallSyntaxIsText) {
+TEST(AnswerReplyTest, CallSyntaxIsTextIfNoToolsAreOffered) {
   ReplyFixture f;
   const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>";
   f.says({call});
