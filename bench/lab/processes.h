@@ -17,7 +17,7 @@ class OtherProcesses {
 
  private:
   struct Seconds {
-    double busy = 0;  // of all CPUs, of all processes
+    double busy = 0;  // CPU time of all processes on all CPUs
     double own = 0;
     double wall = 0;
   };

@@ -36,7 +36,7 @@ struct TurnCurvePoint {
 // How the warm turn grows with its history, in microseconds per 1,000 tokens: medians of the slopes between all pairs
 // of points (Theil 1950, Sen 1968), so that single disturbed points have little effect.
 struct TurnCurveFit {
-  bool known = false;  // at least two points have a history
+  bool known = false;  // true if at least two points have a history
   double turn_us_per_1000 = 0;
   double pass_us_per_1000 = 0;     // growth of the bare pass, in which only attention depends on the history
   double besides_us_per_1000 = 0;  // growth of the turn minus the pass, compared round by round

@@ -37,7 +37,7 @@ struct CachedLogits {
   CachedLogits* younger_ = nullptr;
 };
 
-inline constexpr size_t kMaxCachedLogits = 4;  // per node
+inline constexpr size_t kMaxCachedLogits = 4;  // maximum for one node
 
 // Member of PrefixNode that is written by CachedLogitsIndex.
 class NodeEndings {

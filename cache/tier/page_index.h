@@ -38,7 +38,7 @@ struct StoredRecord {
   Tokens ids;             // tokens from its page's beginning to its end; empty: can be evicted, not found
   bool is_known = false;  // true if the record is of this fingerprint and version, so that `ids` is set
   KvPageParts parts = KvPageParts::kBoth;
-  uint64_t bytes = 0;  // of the file
+  uint64_t bytes = 0;  // size of the file
   int64_t last_use_ns = 0;
 
   // Number of tokens from the beginning of its page to first_position; 0 for a page.
@@ -88,8 +88,8 @@ class PageIndex {
   struct StateMatch {
     std::string file_name;
     size_t first_position = 0;
-    size_t n_rows = 0;  // in the file
-    size_t n_used = 0;  // rows in common with the tokens
+    size_t n_rows = 0;  // number of rows in the file
+    size_t n_used = 0;  // number of rows in common with the tokens
   };
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
   // True if there is a state after `before` of exactly the first n_front tokens of `ids`, with rows of the others.
@@ -104,7 +104,7 @@ class PageIndex {
 
   size_t pages() const;
   size_t states() const;
-  uint64_t bytes() const;  // of pages and states
+  uint64_t bytes() const;  // total of pages and states
   uint64_t state_bytes() const;
 
  private:
@@ -149,7 +149,7 @@ class PageIndex {
 
 class PageIndex::Prepared {
   friend class PageIndex;
-  ByFileMap by_file_;  // one record each
+  ByFileMap by_file_;  // one entry in each set and map
   ByIdsSet by_ids_;
   ByAgeSet by_age_, states_by_age_;
 };

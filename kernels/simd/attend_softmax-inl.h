@@ -134,7 +134,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
     tile.result.max[rows.first + r] = max;
     top[r] = set1(max);
   }
-  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on the largest weight
+  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on, the largest weight of each row
   for (size_t p = first; p < rows.seen.end; p += 16) {
     V16 value_scale = zero();
     if constexpr (kInt8) {

@@ -171,7 +171,7 @@ template <size_t kPanels>
 struct Unpacked {
   uint8_t* codes;  // [blocks][8 vectors of 4 columns][kPanels][16 rows][4]
   float* scales;   // [blocks][groups][kPanels][16]
-  float* mins;     // as scales, for types with mins
+  float* mins;     // laid out as the scales; only for types with mins
 };
 
 // Unpacks a panel to panel p of the kPanels in `out`.

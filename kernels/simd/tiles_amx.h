@@ -11,7 +11,7 @@ namespace ibid::IBID_ISA {
 namespace {
 
 struct TileShape {
-  size_t rows;   // at most 16
+  size_t rows;   // number of rows, at most 16
   size_t bytes;  // bytes of a row, at most 64
 };
 
