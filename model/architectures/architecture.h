@@ -31,7 +31,7 @@ enum class RopeLayers : uint8_t {
   kAll,
   kWindowed,  // layers with a window; all layers if no layer has one
   kTwoRules,  // layers with a window use the second rule, the others the first
-  kListed,    // as listed in no_rope_layers; without a list, all layers except every fourth one
+  kListed,    // the layers that no_rope_layers lists; without a list, all layers except every fourth one
   kIfNamed,   // all layers, unless position_embedding_type names another kind
   kIfTheta,   // all layers, if the file has a theta
   kIfAsked,   // no layers, unless use_mem_rope is set
@@ -61,7 +61,7 @@ struct Architecture {
   std::string_view hf_model_type;  // config.json: model_type
   // general.architecture that the converter writes for models without and with experts; empty: gguf_name.
   std::string_view written_dense = {}, written_moe = {};
-  std::string_view written_recurrent = {};  // the same, for models with recurrent layers
+  std::string_view written_recurrent = {};  // as written_dense, for models with recurrent layers
 
   // --- files
   std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
@@ -109,7 +109,7 @@ struct Architecture {
   bool parallel = false;  // attention and MLP read the same x, if the file has no key for this
 
   // --- experts, if the file has any
-  RouterScores router_scores = RouterScores::kSoftmax;  // if the file has no key for this
+  RouterScores router_scores = RouterScores::kSoftmax;  // default if the file has no key
   In router_normalizes = In::kNeither;  // default: weights of the chosen experts are divided by their sum
   size_t shared_experts = 0;            // number of shared experts, if the file has no key for this
   bool weighs_inputs = false;           // router weights scale the inputs of experts instead of their outputs
@@ -123,7 +123,7 @@ struct Architecture {
   // --- factors
   bool embed_scale_is_sqrt_dim = false;
   bool logits_are_divided = false;                 // logits are divided by the scale in the metadata, not multiplied
-  float attention_softcap = 0, logit_softcap = 0;  // if the file has none
+  float attention_softcap = 0, logit_softcap = 0;  // soft caps if the file has none
 };
 
 // The rows of families with recurrent layers (recurrent_families.cc), with the tensor names of their files.

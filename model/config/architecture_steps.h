@@ -84,7 +84,7 @@ struct AdapterWeights {
   PackedMatrix q, k, v;              // A [width, R], if adapts_attention
 };
 
-struct CommonBlockWeights {                     // beside wq, wk, wv (which read 2 D columns) and wo
+struct CommonBlockWeights {                     // weights beside wq, wk, wv (which read 2 D columns) and wo
   std::span<const float> norm;                  // [2 D]
   std::span<const float> ffn_norm;              // [D]
   PackedMatrix w_gate, w_up;                    // [F, D]

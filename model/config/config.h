@@ -101,15 +101,15 @@ struct ModelConfig {
   bool query_growth_without_rope = false;  // only in layers without rope
 
   // --- recurrent layers
-  RecurrentMixer recurrent;                          // of the layers that have a recurrent state
+  RecurrentMixer recurrent;                          // mixer of the layers that have a recurrent state
   CommonBlocks common;                               // shared blocks that run before the mixer of some recurrent layers
-  NormPlaces recurrent_norms = NormPlaces::kBefore;  // of recurrent layers without attention
+  NormPlaces recurrent_norms = NormPlaces::kBefore;  // norm places of recurrent layers without attention
 
   // --- MLP
   bool gated = true;      // down(f(gate h) * up h), else down(f(up h))
   bool parallel = false;  // attention and MLP read the same x: x += attention(x) + mlp(x)
 
-  MoeRule moe;                       // of the layers that have experts
+  MoeRule moe;                       // rule of the layers that have experts
   bool experts_interleaved = false;  // the file's fused gate|up of an expert alternates rows of gate and up
   bool experts_transposed = false;   // float experts are [in, out] in the file
 
@@ -122,7 +122,7 @@ struct ModelConfig {
   // --- factors
   float embed_scale = 1;                                          // factor of the embeddings
   float residual_scale = 1;                                       // factor of the outputs of attention and MLP
-  Residual attention_residual, recurrent_residual, mlp_residual;  // in addition to residual_scale
+  Residual attention_residual, recurrent_residual, mlp_residual;  // factors in addition to residual_scale
   float attention_input_scale = 1;  // factor of h, contained in attention_scale and attention_residual; divides biases
   float gate_scale = 1;             // factor of the gates of MLPs
   float logit_scale = 1;

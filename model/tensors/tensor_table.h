@@ -58,7 +58,7 @@ enum class TensorRole : uint8_t {
   kLayerInputs,
   kLayerInputNorm,
   kSpread,
-  kGather,  // per stream except the first
+  kGather,  // one per stream except the first
   kAttnNorm,
   kAttnNormBias,
   kAttnPostNorm,
@@ -66,7 +66,7 @@ enum class TensorRole : uint8_t {
   kWk,
   kWv,
   kWo,
-  kWqkv,  // per layer
+  kWqkv,  // one per layer
   kWqGate,
   kBqGate,
   kBq,
@@ -114,7 +114,7 @@ enum class TensorRole : uint8_t {
   kChoiceBias,
   kSharedRouter,
   kRouterScale,
-  kExpertScale,  // per layer with experts
+  kExpertScale,  // one per layer with experts
   kMoeNorm,
   kMoePostNorm,
   kMlpPostNorm,
@@ -128,7 +128,7 @@ enum class TensorRole : uint8_t {
   kExpertGateUp,
   kExpertGate,
   kExpertUp,
-  kExpertDown,  // per expert
+  kExpertDown,  // one per expert
   kBExpertGateUp,
   kBExpertGate,
   kBExpertUp,
@@ -147,7 +147,7 @@ enum class TensorRole : uint8_t {
   kAdapterLow,
   kAdapterGateUp,
   kAdapterGate,
-  kAdapterUp,  // per use of a shared block
+  kAdapterUp,  // one per use of a shared block
   kAdapterQLow,
   kAdapterQ,
   kAdapterKLow,
@@ -169,7 +169,7 @@ enum class TensorRole : uint8_t {
   kMixGateLow,
   kMixScan,
   kMixStep,
-  kMixOut,  // per recurrent layer
+  kMixOut,  // one per recurrent layer
   kMixConv,
   kMixConvQ,
   kMixConvK,

@@ -46,7 +46,7 @@ struct TranscriptSpan {
   SpanOrigin origin = SpanOrigin::kTemplate;
   size_t byte_begin = 0, byte_end = 0;
   size_t id_begin = 0;              // a token across two encoded spans belongs to the second
-  std::optional<EncoderMark> mark;  // of encoded spans, and of the replies after them
+  std::optional<EncoderMark> mark;  // set for encoded spans and for the replies after them
   std::vector<size_t> token_ends;   // kSampled, kEndOfTurn: byte position after each token; one per token
   size_t first_message = 0;         // messages whose rendering may reach into the span
   size_t last_message = 0;

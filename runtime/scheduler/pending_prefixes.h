@@ -23,7 +23,7 @@ class PendingPrefixes {
   enum class Earlier {
     kNothing,    // no earlier reading has the prefix
     kReads,      // an earlier reading will publish it
-    kPublished,  // it is published
+    kPublished,  // the prefix is published
     kOver,       // the earlier reading ended and published a part; another reading may continue
   };
 
@@ -55,7 +55,7 @@ class PendingPrefixes {
     const TokenSpan ids_;
     size_t n_published_ = 0;
     const Reading* awaited_ = nullptr;  // an earlier reading, or null
-    size_t n_awaited_ = 0;              // tokens expected of it
+    size_t n_awaited_ = 0;              // number of tokens that awaited_ is expected to publish
     std::list<Reading*>::iterator place_;
   };
 
