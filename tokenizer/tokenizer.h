@@ -26,7 +26,7 @@ struct TextContext {
   bool after_word = false;  // the preceding character is a word character (\w)
   // the same after normalization: "²" is no word character, but becomes "2", which is one
   bool after_normalized_word = false;
-  bool after_text = false;  // ordinary text precedes it directly, not an added token
+  bool after_text = false;  // ordinary text directly precedes the text, not an added token
 };
 
 // The tokens of a text that may still grow at its end.
@@ -125,8 +125,8 @@ class IncrementalEncoder {
 class StreamDecoder {
  public:
   // Special tokens give no text, except those of `shown`: markers of calls and of reasoning are special tokens in some
-  // models. `shown` must be sorted and outlive the decoder. begins: the text begins here, so that the space that some
-  // tokenizers put in front of it is left out.
+  // models. `shown` must be sorted and outlive the decoder. begins: the text begins here, so the space that some
+  // tokenizers add before a text is removed.
   explicit StreamDecoder(const Tokenizer& tokenizer, TokenSpan shown = {}, bool begins = true)
       : tokenizer_(&tokenizer), shown_(shown), begins_(begins) {}
 

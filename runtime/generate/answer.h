@@ -118,7 +118,7 @@ class Answer final : public Task {
   const StopDetector stops_;
   const size_t n_prompt_;
   const size_t n_before_answer_;  // tokens in the sampler's history
-  const size_t n_drafter_;        // and in the drafter, before the answer; and its statistics
+  const size_t n_drafter_;        // tokens in the drafter before the answer; and its statistics
   const DraftPolicy policy_before_;
 
   // For the compute thread only until the answer is over.

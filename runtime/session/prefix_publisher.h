@@ -33,7 +33,7 @@ class PrefixPublisher {
   // Returns the longest stored prefix of the tokens, from memory or the tier; `stop` ends reads from the tier. own:
   // imported KV that may be used. An empty entry: nothing was found.
   struct Found : PrefixHit {
-    size_t n_in_memory = 0;  // of its length; the rest was read from disk
+    size_t n_in_memory = 0;  // length of the part that was in memory; the rest was read from disk
     Foreign foreign = {};
     size_t tokens_compared = 0;
   };

@@ -145,10 +145,10 @@ class SessionState {
 
   const std::shared_ptr<Engine> engine;
   SessionOptions options;  // .system is the dialogue's, .variables is `variables`
-  Json variables;          // of the template
+  Json variables;          // variables of the template
   bool plain = false;
   SessionBranch branch;
-  LoadWarnings load_warnings;               // of load()
+  LoadWarnings load_warnings;               // warnings of load()
   std::vector<SessionBranch> alternatives;  // answers to the last question; [chosen] is the slot of `branch`
   size_t chosen = 0;
   std::atomic<bool> busy{false};

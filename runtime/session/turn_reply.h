@@ -46,7 +46,7 @@ class TurnReply {
 
   ReplyParser parser_;
   const uint64_t seed_;
-  size_t n_bytes_ = 0;  // that were fed
+  size_t n_bytes_ = 0;  // number of bytes that were fed
   ParsedReply ids_;     // the emitted calls, with their ids only
   const bool continues_;
   ParsedReply added_;  // text that was emitted

@@ -21,7 +21,7 @@ namespace ibid::serve {
 // An entry of the lists of models.
 struct ModelCard {
   std::string name;
-  std::string path = {};  // of its file or directory
+  std::string path = {};  // path of its file or directory
   uint64_t file_bytes = 0;
   int64_t created_s = 0;  // time of the model's file, seconds since 1970
   bool is_loaded = false;

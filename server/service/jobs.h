@@ -176,7 +176,7 @@ class TaskJob final : public Job {
 
  private:
   Ask ask_;
-  Backend::Then<Value> then_;  // null: it was called
+  Backend::Then<Value> then_;  // null: the callback was called
 };
 
 // --- The prompt of a request without a session. Errors: kUnsupported: the model has no template; those of

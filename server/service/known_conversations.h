@@ -56,7 +56,7 @@ class KnownConversations {
 
   // Adds a conversation and returns its number.
   uint64_t add(Known known);
-  // Removes and returns a conversation. The place's space is removed too if this was its last one.
+  // Removes and returns a conversation; removes its space too if this was the last conversation of the space.
   Known take_out(const Place& place);
   // Evicts conversations until the budget holds, and returns them.
   std::vector<Known> make_room();

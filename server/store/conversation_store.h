@@ -78,7 +78,7 @@ struct FoundHistory {
 
 struct HistoryStats {
   uint64_t n_kept = 0, n_bytes = 0;  // entries in the store now
-  // Since the start: written; not written because of an error; removed because invalid.
+  // Numbers of histories since the start: written; not written because of an error; removed because invalid.
   uint64_t n_written = 0, n_failed = 0, n_refused = 0;
 };
 
