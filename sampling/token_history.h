@@ -29,7 +29,7 @@ namespace ibid {
 
 class RepeatIndex {
  public:
-  static constexpr size_t kMaxMatch = 50;  // longer matches count as this long
+  static constexpr size_t kMaxMatch = 50;  // longer matches count as matches of this length
 
   // Token `id` followed an earlier occurrence of the last `length` tokens of the sequence.
   struct Repeat {
@@ -53,9 +53,9 @@ class RepeatIndex {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct State {
-    uint32_t length = 0;    // length of its longest string; its shortest is one longer than the longest of `link`
-    uint32_t link = kNone;  // state of the longest suffix of its strings that also ends elsewhere
-    uint32_t last_end = 0;  // last end position of its strings of up to kMaxMatch + 1 tokens
+    uint32_t length = 0;    // length of the longest string; the shortest is one longer than the longest of `link`
+    uint32_t link = kNone;  // state of the longest suffix of these strings that also ends elsewhere
+    uint32_t last_end = 0;  // last end position of the state's strings of up to kMaxMatch + 1 tokens
     uint32_t first_edge = kNone;
   };
   struct Edge {

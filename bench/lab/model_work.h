@@ -69,7 +69,7 @@ struct PlannedRun {
 // Speed of the model on this machine.
 struct ModelPace {
   double prefill_token_s = 0;  // time per token of a short prompt
-  double decode_token_s = 0;   // time per token after few others
+  double decode_token_s = 0;   // time per token after a short history
   // Additional time for each position before a token, as a fraction of the times above.
   double prefill_per_position = 0;
   double decode_per_position = 0;

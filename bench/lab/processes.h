@@ -30,7 +30,7 @@ struct ProcessMemory {
   size_t resident_bytes = 0;
   size_t peak_bytes = 0;  // largest resident_bytes so far
 };
-// Zeros if the system does not report it.
+// Returns zeros if the system does not report the memory.
 ProcessMemory process_memory();
 
 }  // namespace ibid

@@ -50,7 +50,7 @@ Status claims_of_long_chats(const LoadEngine& load, const ClaimSink& sink);
 Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink);
 // Measures resuming a conversation of 4,000 tokens after a restart.
 Status claims_of_resuming(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
-// Measures the lookup of 4,000 tokens in the store, and their memory.
+// Measures the lookup of 4,000 tokens in the store, and the memory of these tokens.
 Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink);
 // Measures concurrent sessions: gaps between tokens, rates, cancellation, eight at once.
 Status claims_of_company(const LoadEngine& load, size_t rounds, const ClaimSink& sink);

@@ -58,8 +58,8 @@ enum class Retention {
 // Member of PrefixNode that is written by EvictionQueue.
 class NodeRank {
  public:
-  uint64_t rank() const { return rank_; }            // nodes of the lowest rank are evicted first,
-  uint64_t last_used() const { return last_used_; }  // and among these the least recently used one
+  uint64_t rank() const { return rank_; }            // nodes of the lowest rank are evicted first
+  uint64_t last_used() const { return last_used_; }  // of equal ranks, the least recently used node comes first
   bool is_declared() const { return retention_ == Retention::kPrefix; }
 
  private:

@@ -119,7 +119,7 @@ class PageSink {
   // Marks a page, the states within it, and all pages that it continues as used now, so that they are evicted after
   // records that were used earlier.
   virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
-  // As has(), for a state after the first n_front tokens with rows of the others.
+  // As has(), for a state after the first n_front tokens with rows for the remaining tokens.
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
   // Stores a page. rows: page_bytes() bytes, zero after the page's last position, of which `parts` are valid;
   // `page.page` is empty. A stored version with more tokens or parts stays. Error: nothing was stored. REQUIRES: the

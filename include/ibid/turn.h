@@ -157,8 +157,8 @@ struct TurnStart {
 struct TurnEvent {
   enum class Kind {
     kLeftOut,   // turn: with left_out set
-    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones too; n_total: all of it
-    kLogprobs,  // logprobs: those of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
+    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones too; n_total: all positions
+    kLogprobs,  // logprobs of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit them
     kText,      // text: the next piece of the answer
     // With TurnOptions::parse_reply streams emit the following kinds in place of kText:
     kReasoning,   // text: the next piece of the reasoning

@@ -7,7 +7,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: its index.
+// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: their index.
 IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
                                 const TileScratch& s, size_t row) {
   const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);

@@ -15,7 +15,7 @@ struct TileShape {
   size_t bytes;  // bytes of a row, at most 64
 };
 
-// Configures the eight tiles with these shapes, until it is destroyed.
+// Configures the eight tiles with these shapes, until the object is destroyed.
 class TileScope {
  public:
   explicit TileScope(const TileShape (&shapes)[8]) {

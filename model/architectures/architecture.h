@@ -52,7 +52,7 @@ struct RecurrentFamily {
   bool common_blocks = false;              // some layers run shared blocks before their mixers (CommonBlocks)
   bool gguf_folds_factors = false;         // GGUF has the model's factors multiplied into its weights
   bool one_block = false;                  // each layer has only one of: mixer, attention, MLP, experts
-  float norm_eps = 0;                      // epsilon of their norms; 0: that of the model
+  float norm_eps = 0;                      // epsilon of the norms of recurrent layers; 0: that of the model
   NormPlaces norms = NormPlaces::kBefore;  // norm places of recurrent layers
 };
 
@@ -94,7 +94,7 @@ struct Architecture {
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;             // rotated share of a head, if config.json has none
   bool rotary_share_is_fixed = false;  // config.json cannot override it
-  bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no key for this
+  bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no such key
   bool grows_without_rope = false;     // scales queries of layers without rope by position, if the file requests it
   double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta
 
@@ -106,12 +106,12 @@ struct Architecture {
   size_t gguf_cut_layers = 0;  // number of first layers whose gates default to the cutoff for share 0.95 in GGUF
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
-  bool parallel = false;  // attention and MLP read the same x, if the file has no key for this
+  bool parallel = false;  // default if the file has no key: attention and MLP read the same x
 
   // --- experts, if the file has any
   RouterScores router_scores = RouterScores::kSoftmax;  // default if the file has no key
   In router_normalizes = In::kNeither;  // default: weights of the chosen experts are divided by their sum
-  size_t shared_experts = 0;            // number of shared experts, if the file has no key for this
+  size_t shared_experts = 0;            // default number of shared experts if the file has no key
   bool weighs_inputs = false;           // router weights scale the inputs of experts instead of their outputs
   bool moe_beside_mlp = false;          // experts and MLP both read x, each through its own norm
   bool clamped_swiglu = false;

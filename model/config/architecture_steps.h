@@ -33,7 +33,7 @@ struct StreamWeights {
   PackedMatrix gather;  // [D, D]
 };
 
-// The weights of one layer; they are small and stored as floats.
+// The weights of one layer, which are small and stored as floats.
 struct AltUpWeights {
   std::span<const float> router;        // [n, D]
   std::span<const float> router_norm;   // [D]

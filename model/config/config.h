@@ -50,19 +50,19 @@ enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
   bool attends = true;             // has attention; the layer may also have a recurrent mixer, or neither
-  size_t state_layer = kNoState;   // index of its recurrent state in the cache (KvLayout)
+  size_t state_layer = kNoState;   // index of the layer's recurrent state in the cache (KvLayout)
   size_t common_layer = kNoLayer;  // if it uses CommonBlocks: the layer that stores the shared weights
-  size_t adapter = 0;              // index of its adapter in that layer
+  size_t adapter = 0;              // index of the layer's adapter in common_layer
   size_t window = 0;               // sliding attention span in positions; 0: the whole sequence
   bool chunked = false;            // attention is limited to the current chunk of ModelConfig::attention_chunk
   size_t rope = 0;                 // index into ModelConfig::ropes; kNoRope: not rotated
   size_t n_kv_heads = 0;           // G
   size_t head_dim = 0;             // d
-  size_t kv_layer = 0;             // KV layer of the cache (KvLayout) whose keys and values it reads
-  bool writes_kv = true;           // stores its keys and values in that KV layer; false: an earlier layer does
+  size_t kv_layer = 0;             // KV layer of the cache (KvLayout) whose keys and values the layer reads
+  bool writes_kv = true;           // the layer stores the keys and values of kv_layer; false: an earlier layer does
   bool value_is_key = false;       // values are the unnormed, unrotated keys: v = Wk h
   size_t ffn_dim = 0;              // F of this layer's MLP; 0: no MLP
-  bool has_experts = false;        // has experts instead of an MLP, or beside it
+  bool has_experts = false;        // the layer has experts instead of an MLP or beside it
   // Each gate becomes max(gate - cutoff, 0). cutoff: mean of the row's gates + gate_cutoff standard deviations.
   std::optional<float> gate_cutoff;
   Activation activation;

@@ -257,7 +257,7 @@ struct TensorRow {
   Presence (*presence)(const ModelConfig&, size_t layer);
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
-  TensorRole part_of = role;     // the fused tensor that may contain it; its own role: never fused
+  TensorRole part_of = role;     // the fused tensor that may contain this tensor; its own role: never fused
   Copies copies = Copies::kOne;  // kOne with a member of Expert: the shared expert
 
   bool per_layer() const {

@@ -117,8 +117,8 @@ class Answer final : public Task {
   Sampler sampler_;
   const StopDetector stops_;
   const size_t n_prompt_;
-  const size_t n_before_answer_;  // tokens in the sampler's history
-  const size_t n_drafter_;        // tokens in the drafter before the answer; and its statistics
+  const size_t n_before_answer_;  // tokens in the sampler's history before the answer
+  const size_t n_drafter_;        // tokens in the drafter before the answer
   const DraftPolicy policy_before_;
 
   // For the compute thread only until the answer is over.
@@ -127,7 +127,7 @@ class Answer final : public Task {
   std::optional<KvCacheEntry> replaced_;
   NextTokens next_tokens_;
   ReplyText reply_;
-  RepetitionDetector repetition_;  // updated only if it may end the answer
+  RepetitionDetector repetition_;  // updated only if a repetition may end the answer
   Tokens sampled_;
   LogprobQueue logprobs_;  // log-probabilities of sampled_, except those of an end of turn; if requested
   Tokens draft_;           // fed after the last token; row i + 1 of the logits is after draft_[i]

@@ -38,7 +38,7 @@ struct SharedPrompt {
   std::function<bool(KvCacheEntry& entry, bool whole)> publish;
 };
 
-// Which events the owner of an answer takes, and what a stop does to an answer that is further than these.
+// Which events the owner of an answer takes, and what a stop does to an answer that is beyond these events.
 enum class Delivery {
   kNone,       // no events are queued
   kAll,        // all events; a stopped answer ends at its current token
@@ -54,7 +54,7 @@ struct GenerateRequest {
   CheckpointPositions checkpoints;              // checkpoints of the prompt, for the recurrent states
   size_t max_tokens = 0;                        // at least 1
   std::vector<TokenId> stop_ids;                // tokens that end the turn
-  size_t min_tokens = 0;                        // stop tokens are not sampled before as many others
+  size_t min_tokens = 0;                        // number of other tokens before the first stop token
   const TokenConstraint* constraint = nullptr;  // constraint of the sampled tokens; it is cloned and does not change
   bool stop_repetition = false;                 // end an answer that repeats itself
   bool keep_when_out_of_memory = false;         // as in TurnOptions
@@ -68,7 +68,7 @@ struct GenerateRequest {
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
   Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt, takes the sampled ones
-  int64_t start_ns = 0;        // when the call began, on the clock: ttft_ms counts from it
+  int64_t start_ns = 0;        // start time of the call; ttft_ms counts from it
   Delivery delivery = Delivery::kNone;
 };
 

@@ -66,7 +66,7 @@ struct SampledReply {
   Tokens ids;
   std::vector<size_t> text_ends;       // length of the text after each token
   std::string text;                    // the bytes of `ids` as the next render will show them
-  std::optional<TokenId> end_of_turn;  // the token that ended it, with its own text
+  std::optional<TokenId> end_of_turn;  // the token that ended the reply, with its own text
   std::string end_of_turn_text;
 
   // Replaces its text by `shown`, if different: templates render tool calls in their own spelling. The sampled tokens

@@ -22,7 +22,7 @@ class PendingPrefixes {
  public:
   enum class Earlier {
     kNothing,    // no earlier reading has the prefix
-    kReads,      // an earlier reading will publish it
+    kReads,      // an earlier reading will publish the prefix
     kPublished,  // the prefix is published
     kOver,       // the earlier reading ended and published a part; another reading may continue
   };
@@ -30,7 +30,7 @@ class PendingPrefixes {
   // A prompt that is being prefilled, until destruction. Used by one thread at a time.
   class Reading {
    public:
-    // Announces that these tokens will be prefilled. They must outlive it.
+    // Announces that these tokens will be prefilled. The tokens must outlive the object.
     Reading(PendingPrefixes& pending, std::string_view name_space, TokenSpan ids);
     ~Reading();
     Reading(const Reading&) = delete;

@@ -40,7 +40,7 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   bool is_over() const { return over_.load(std::memory_order_acquire); }
-  // Ends the task as the stop token does, but is checked only between passes. Any thread may call it.
+  // Ends the task as the stop token does, but only between passes. Any thread may call it.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
  protected:

@@ -44,7 +44,7 @@ class KnownConversations {
     const Engine& engine;
     const std::string& cache_namespace;
     const Json& messages;
-    std::vector<uint64_t> hashes;  // hashes of its prefixes, the shortest first
+    std::vector<uint64_t> hashes;  // hashes of the history's prefixes, the shortest first
   };
   // Returns the conversation of that engine and namespace that shares the longest prefix with the history.
   std::optional<Place> find(const Wanted& wanted) const;

@@ -66,7 +66,7 @@ struct Infill {
     std::string name, text;
   };
   std::string prefix = {}, suffix = {};
-  std::vector<File> files = {};  // context: other files, or parts of them
+  std::vector<File> files = {};  // other files as context, or parts of files
 };
 using Prompt = std::variant<std::string, Tokens, PromptPieces, Infill>;
 
@@ -135,8 +135,8 @@ class AnswerListener {
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
   // Progress of the prompt. n_done: number of positions that have KV, reused ones included.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
-  // The scores of the prompt of the answers from `i` on, if requested (AnswerRequest::n_prompt_logprobs); before their
-  // other events.
+  // The scores of the prompt, for answers `i` and later, if requested (AnswerRequest::n_prompt_logprobs); before the
+  // other events of these answers.
   virtual void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) { (void)i, (void)scores; }
   // The next tokens of answer `i` with log-probabilities, if requested. They precede the text of these tokens. Those of
   // the last tokens may come only with answer().

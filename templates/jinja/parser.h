@@ -127,7 +127,7 @@ class OperandParser {
 
 class ExpressionParser {
  public:
-  // `state` must outlive it.
+  // `state` must outlive the parser.
   explicit ExpressionParser(ParseState& state) : state_(state), tokens_(state.tokens), operands_(state, *this) {}
   ExpressionParser(const ExpressionParser&) = delete;
   ExpressionParser& operator=(const ExpressionParser&) = delete;
