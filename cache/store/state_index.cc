@@ -112,7 +112,7 @@ void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
 void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
   if (ids.empty()) return;
   for (const Tail& tail : kept.tails) {
-    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // these rows are known already
+    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // the state has these rows already
   }
   kept.tails.reserve(kept.tails.size() + 1);
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};

@@ -148,7 +148,7 @@ class AddedReader {
   JsonTokenizer& json_;
   std::optional<int64_t> n_rows_;
   TokenId next_;
-  std::unordered_map<std::string_view, TokenId> ids_;  // of texts of added tokens: the model's id
+  std::unordered_map<std::string_view, TokenId> ids_;  // the model's id of each added token's text
   std::unordered_set<std::string> done_;
   size_t n_beyond_ = 0;
   std::string first_beyond_;
