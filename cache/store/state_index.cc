@@ -175,7 +175,7 @@ StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
   return kept_.end();
 }
 
-// Evicts a state. States that are used from now on get a higher priority than it had.
+// Evicts a state. States that are used later get a higher priority than the evicted state had.
 void StateIndex::give_up(Map::iterator at, Removed& removed) {
   floor_ = std::max(floor_, at->second->priority);
   remove(at, removed);
