@@ -123,7 +123,7 @@ struct Architecture {
   // --- factors
   bool embed_scale_is_sqrt_dim = false;
   bool logits_are_divided = false;                 // logits are divided by the scale in the metadata, not multiplied
-  float attention_softcap = 0, logit_softcap = 0;  // soft caps if the file has none
+  float attention_softcap = 0, logit_softcap = 0;  // default soft caps, if the file has no key
 };
 
 // The rows of families with recurrent layers (recurrent_families.cc), with the tensor names of their files.

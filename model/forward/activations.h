@@ -36,8 +36,8 @@ struct RowBuffers {
   Rows streams;                         // all streams of AltUp; x is the active one while a layer computes
   LinearInput laurel;                   // [T, R]             the input of laurel_right
   LinearInput layer_gated;              // [T, P]           the input of LayerInputWeights::out
-  LinearInput router_h;                 // input of the router, in models with experts beside an MLP,
-  Rows mlp_out;                         // and the output of the MLP
+  LinearInput router_h;                 // input of the router, in models with experts beside an MLP
+  Rows mlp_out;                         // output of the MLP in these models
   LinearInput mixed;                    // the input of RecurrentWeights::w_out; in Mamba-1 first of w_scan
   LinearInput recurrent_low;            // the input of the second factor of a low-rank matrix
   Rows scan_numbers;                    // [T, 2 N]           B and C of Mamba-1

@@ -54,7 +54,7 @@ struct GenerateRequest {
   CheckpointPositions checkpoints;              // checkpoints of the prompt, for the recurrent states
   size_t max_tokens = 0;                        // at least 1
   std::vector<TokenId> stop_ids;                // tokens that end the turn
-  size_t min_tokens = 0;                        // number of other tokens before the first stop token
+  size_t min_tokens = 0;                        // minimum number of tokens before a stop token
   const TokenConstraint* constraint = nullptr;  // constraint of the sampled tokens; it is cloned and does not change
   bool stop_repetition = false;                 // end an answer that repeats itself
   bool keep_when_out_of_memory = false;         // as in TurnOptions

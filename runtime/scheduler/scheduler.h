@@ -85,9 +85,9 @@ class Scheduler {
 
   // For the compute thread only.
   std::list<Task*> tasks_;            // all tasks in order of arrival
-  std::vector<Task*> members_;        // tasks of the running pass,
-  Task* only_member_ = nullptr;       // or this task, if there was no memory for a plan
-  std::vector<SequenceChunk> batch_;  // chunks of a shared pass,
+  std::vector<Task*> members_;        // tasks of the running pass
+  Task* only_member_ = nullptr;       // the only task of the pass, if there was no memory for a plan
+  std::vector<SequenceChunk> batch_;  // chunks of a shared pass
   std::vector<size_t> first_rows_;    // first row of each member's logits
   Logits logits_;
   int64_t start_ns_ = 0;

@@ -192,7 +192,7 @@ Status TokenizerBuilder::add_merges(std::span<const TextMerge> merges) {
 
 // Looks up all three texts of each merge (left, right, and both joined) in one batch.
 Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
-  // Ends in sides_, for each merge: of the previous merges, left, right.
+  // For each merge, the ends in sides_ of the previous merges, the left and the right side.
   std::array<std::array<size_t, 3>, kMergesTogether> ends;
   sides_.clear();
   for (size_t i = 0; i < merges.size(); ++i) {
