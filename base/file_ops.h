@@ -1,6 +1,6 @@
-// FileOps: the file system calls of crash-safe file stores, behind an interface so that tests can make the nth call
-// fail. Model files are read by base/mapped_file.h instead. Implementations are thread-safe; one File is used by one
-// thread at a time.
+// FileOps: the file system calls of crash-safe file stores, as an interface, so that tests can make the nth call fail.
+// Model files are read by base/mapped_file.h instead. Implementations are thread-safe; one File is used by one thread
+// at a time.
 #pragma once
 
 #include <cstddef>

@@ -84,9 +84,9 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file);
 
 // --- IncrementalEncoder: keeps the tokens of a text that grows at its end, at a cost proportional to the new text.
 // After any number of append() calls, the tokens equal a full encode of the concatenated pieces (each piece under its
-// own origin; added tokens do not match across a change of origin). Why that is exact: a pre-token is final once its
-// match, lookahead included, did not read the end of the text; no match crosses a special token; everything after the
-// last final boundary is encoded again. A value: copy it to fork a conversation, keep a copy to rewind one. Not
+// own origin; added tokens do not match across a change of origin). This is exact, because a pre-token is final once
+// its match, lookahead included, did not read the end of the text; no match crosses a special token; everything after
+// the last final boundary is encoded again. A value: copy it to fork a conversation, keep a copy to rewind one. Not
 // thread-safe.
 
 class IncrementalEncoder {

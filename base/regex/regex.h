@@ -1,6 +1,6 @@
 // parse_regex: reads a regular expression into a syntax tree, for the matcher of the tokenizer and the automata of the
-// grammars. Syntax that neither supports (lookbehind, back-references, flags ...) is an error; what only one of them
-// supports is in the tree, and the other refuses it with regex_error().
+// grammars. Syntax that neither supports (lookbehind, back-references, flags ...) is an error. Syntax that only one
+// supports is in the tree; the other refuses it with regex_error().
 #pragma once
 
 #include <cstddef>

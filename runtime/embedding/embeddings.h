@@ -1,8 +1,8 @@
 // Embeddings: vectors of many texts, one task for each (text_embedding.h). The texts share the engine's passes with
 // each other and with all its other work.
 //
-// Runs just enough texts at a time to fill passes, because each takes keys and values while it is computed. A text that
-// finds no memory for them waits until others are over.
+// Runs just enough texts at a time to fill passes, because each needs memory for keys and values meanwhile. A text that
+// finds no such memory waits until others are over.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
 
 class Embeddings {
  public:
-  // Starts. `engine` must outlive it. bell: rings when advance() should be called. Errors: kUnsupported if the engine
-  // makes no embeddings, or their length is out of range; naming the number of the text: kInvalidArgument for no tokens
-  // or a token outside the vocabulary, kContextFull with needed and available tokens; kOutOfMemory; those of
-  // Scheduler::submit().
+  // Starts the tasks. `engine` must outlive the object. bell: rings when advance() should be called. Errors:
+  // kUnsupported if the engine makes no embeddings, or their length is out of range; naming the number of the text:
+  // kInvalidArgument for no tokens or a token outside the vocabulary, kContextFull with needed and available tokens;
+  // kOutOfMemory; those of Scheduler::submit().
   static Result<std::unique_ptr<Embeddings>> begin(EngineState& engine, std::vector<Tokens> texts,
                                                    EmbeddingOptions options, std::shared_ptr<Waker> bell);
   // Cancels, and waits for running tasks.

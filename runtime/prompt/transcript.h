@@ -69,13 +69,13 @@ struct SampledReply {
   std::optional<TokenId> end_of_turn;  // the token that ended the reply, with its own text
   std::string end_of_turn_text;
 
-  // Replaces its text by `shown`, if different: templates render tool calls in their own spelling. The sampled tokens
-  // stay; those after the first difference all end at the end of the text, so they stay or are dropped together.
+  // Replaces the reply's text by `shown`, if different: templates render tool calls in their own spelling. The sampled
+  // tokens stay; those after the first difference all end at the end of the text, so they stay or are dropped together.
   void show_as(std::string shown);
 };
 
 // Appends the reply to a patch, as message number `message`; also an empty one, because it holds the mark. `mark`: the
-// encoder at the end of the patch. After the transcript's reply to the same message it becomes part of that.
+// encoder at the end of the patch. If the transcript ends in a reply to the same message, both become one reply.
 void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark);
 
 class Transcript {
