@@ -24,7 +24,7 @@ class ModelFile;
 struct TextContext {
   bool at_start = true;     // nothing precedes the text
   bool after_word = false;  // the preceding character is a word character (\w)
-  // the same after normalization: "²" is no word character, but becomes "2", which is one
+  // as after_word, after normalization: "²" is no word character, but becomes "2", which is one
   bool after_normalized_word = false;
   bool after_text = false;  // ordinary text directly precedes the text, not an added token
 };

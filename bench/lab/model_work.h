@@ -21,12 +21,12 @@ inline constexpr size_t kRateTurnTokens = 44;
 inline constexpr double kLeastSampledSeconds = 0.2;
 inline constexpr size_t kMostSamples = 50;
 
-// The turns of bench/lab/chat_turns.h: short ones after a system message,
+// The turns of bench/lab/chat_turns.h: short turns after a system message.
 inline constexpr size_t kSystemLengths[] = {0, 1000, 3500};
 inline constexpr size_t kChatTurns = 8;
 inline constexpr size_t kChatReplyTokens = 24;
 inline constexpr size_t kChatTurnTokens = 80;  // maximum tokens of message and reply
-// The growing conversation.
+// The turns of the growing conversation.
 inline constexpr size_t kConversationTurns = 10;
 inline constexpr size_t kConversationMessage = 60;
 inline constexpr size_t kConversationAnswer = 440;

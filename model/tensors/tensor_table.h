@@ -223,7 +223,7 @@ enum class FixUp : uint8_t {
   kNone,
   kRotated,      // rows of rotated heads are reordered if ModelConfig::adjacent_pairs
   kNorm,         // adds 1 if ModelConfig::norms_minus_one
-  kRotatedNorm,  // both, for the norm of a head
+  kRotatedNorm,  // kRotated and kNorm, for the norm of a head
   kByColumn,     // a small matrix, stored column by column
   kDecay,        // the file has log(-A) if RecurrentMixer::logs_of_decays
   kDecayByColumn,
