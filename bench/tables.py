@@ -428,8 +428,8 @@ TABLES = {
                     "at most +{what=growth of counters} % (pages)"),
             promise("system message of 3,000 tokens, 50 sessions", "prefilled once, in memory once",
                     "{what=tokens read again} of {what=tokens asked} tokens prefilled again; "
-                    "{what=pages; setting=together} pages, {what=memory; setting=together} MiB (without sharing: {what=pages; setting=apart} pages, "
-                    "{what=memory; setting=apart} MiB)"),
+                    "{what=pages; setting=together} pages, {what=memory; setting=together} MiB (without "
+                    "sharing: {what=pages; setting=apart} pages, {what=memory; setting=apart} MiB)"),
             promise("resumed at 4,000 tokens, files in the system's cache",
                     "at most 2 times a warm turn; 20 times as fast as a cold prefill",
                     "{what=resume; setting=cached} ms to {what=warm turn; setting=cached} ms: "
