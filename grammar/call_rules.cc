@@ -244,7 +244,10 @@ Status check_words(const std::vector<std::string>& words) {
           "markers of reasoning and calls: more than " + std::to_string(WordAutomaton::kMostBytes) + " bytes in all"};
 }
 
-Result<Grammar> compile_calls(const RequiredCalls& demanded) {
+namespace {
+
+// ignored: Grammar::ignored() of the result.
+Result<Grammar> compile_section(const RequiredCalls& demanded, std::vector<std::string> ignored) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: the list is empty"};
   TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() searches for two words
   GrammarRules rules;
@@ -254,11 +257,18 @@ Result<Grammar> compile_calls(const RequiredCalls& demanded) {
   if (demanded.otherwise) ways.push_back(calls.call({*demanded.otherwise}));
   TRY(calls.status());
   rules.define(root, rules.sequence({reasoning(demanded.lead, rules), rules.choice(ways)}));
-  return make_grammar(std::move(rules), "calls", true);
+  return make_grammar(std::move(rules), "calls", true, std::move(ignored));
+}
+
+}  // namespace
+
+Result<Grammar> compile_calls(const RequiredCalls& demanded) {
+  const bool has_format = demanded.otherwise && demanded.otherwise->grammar;
+  return compile_section(demanded, has_format ? demanded.otherwise->grammar->ignored() : std::vector<std::string>());
 }
 
 Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar) {
-  return compile_calls({.lead = lead, .calls = {{{.grammar = grammar}}}});
+  return compile_section({.lead = lead, .calls = {{{.grammar = grammar}}}}, grammar.ignored());
 }
 
 // --- Any text in which words begin tool calls. Its graph is written in the first rule.

@@ -142,6 +142,10 @@ std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
                                                        std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits = {});
 
+// Returns Grammar::ignored() of the grammar from which make_constraint() made `constraint`; empty for other
+// constraints.
+std::vector<std::string> ignored_of(const TokenConstraint& constraint);
+
 // --- Arguments of calls in other notations than a JSON object, as pieces of a grammar of calls (RequiredCalls).
 
 struct ArgumentNotation {

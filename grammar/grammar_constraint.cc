@@ -408,4 +408,9 @@ std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
       std::make_shared<GrammarMatcher>(grammar, std::move(vocabulary), limits.max_bytes));
 }
 
+std::vector<std::string> ignored_of(const TokenConstraint& constraint) {
+  const auto* made = dynamic_cast<const GrammarConstraint*>(&constraint);
+  return made == nullptr ? std::vector<std::string>() : made->matcher()->ignored();
+}
+
 }  // namespace ibid

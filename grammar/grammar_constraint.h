@@ -118,6 +118,7 @@ struct GrammarPlace {
 class GrammarMatcher {
  public:
   GrammarMatcher(const Grammar& grammar, std::shared_ptr<const TokenTexts> vocabulary, size_t max_bytes);
+  const std::vector<std::string>& ignored() const { return grammar_->ignored; }
 
   // Errors: those of check_references(); kLimitExceeded if the text has too many parses or takes too much memory. Then
   // the mask is empty, may_end() is false and propose() appends nothing.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "grammar/code_point_set.h"
+#include "base/unicode/code_point_set.h"
 #include "ibid/token.h"
 
 namespace ibid {

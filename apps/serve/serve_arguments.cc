@@ -153,6 +153,10 @@ void ServeArguments::add_limits(CLI::App& command) {
       .add_flag("--no-answer-guard", no_answer_guard,
                 "answers without a maximum length may fill the context and repeat themselves")
       ->group(kLimitsGroup);
+  command
+      .add_flag("--standard-schemas", standard_schemas,
+                "schemas by the letter: objects may have properties they do not list")
+      ->group(kLimitsGroup);
   command.add_option("--drain-timeout", drain_timeout, "time for answers in progress when the server stops")
       ->type_name("TIME")
       ->check(amount_of_time(false))
@@ -181,6 +185,7 @@ AdmissionOptions ServeArguments::admission_options() const {
   options.max_running = parallel;
   options.max_waiting = queue;
   options.guards_answers = !no_answer_guard;
+  options.standard_schemas = standard_schemas;
   options.queue_timeout = time_or_none(queue_timeout);
   options.total_timeout = time_or_none(total_timeout);
   return options;

@@ -37,7 +37,7 @@ struct ServeArguments {
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";
-  bool no_answer_guard = false;
+  bool no_answer_guard = false, standard_schemas = false;
   bool log = false;
 
   // Declares the options. `this` must outlive the command.

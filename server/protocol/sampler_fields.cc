@@ -215,6 +215,10 @@ void set_stop_repetition(const Json& value, AnswerRequest& request) {
   request.chooses_repetition = true;
 }
 
+void set_standard_schema(const Json& value, AnswerRequest& request) {
+  request.form.standard_schema = value.get<bool>();
+}
+
 constexpr std::string_view kNoSampler = "this sampler is not supported";
 constexpr std::string_view kOfOtherSampler = "belongs to a sampler that is not supported";
 
@@ -270,6 +274,12 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
       "default: only for requests without a maximum length and for answers in JSON, unless the server runs with "
       "--no-answer-guard"},
      set<&AnswerRequest::guard>},
+    {{"standard_schema", Shape::kBoolean,
+      "read the JSON schema of the response format by the letter of the specification: objects may have properties "
+      "that "
+      "the schema does not list, and numbers any length; default: false, unless the server runs with "
+      "--standard-schemas"},
+     set_standard_schema},
     {{"speculate", Shape::kBoolean, "speculative decoding with drafts from the conversation: the same answer, sooner"},
      set_option<&TurnOptions::speculate>},
     refused_field<AnswerRequest>("mirostat", kNoSampler),

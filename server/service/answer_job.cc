@@ -98,6 +98,8 @@ class AnswerJob final : public Job {
   };
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
   Status find_out(const Place& place);
+  // Reports the keywords of the response format's schema that do not constrain the answer.
+  void note_ignored_keywords();
   void guard(size_t max_seq_len);
   TurnStart start() const { return request_.continues ? TurnStart::continuing() : TurnStart::answer(); }
   Status find_prompt(const Place& place);
@@ -188,6 +190,16 @@ void AnswerJob::guard(size_t max_seq_len) {
   }
 }
 
+void AnswerJob::note_ignored_keywords() {
+  const bool has_schema = request_.form.kind == ResponseFormat::Kind::kJsonSchema;
+  if (!has_schema || request_.options.constraint == nullptr) return;
+  for (const std::string& place : ignored_of(*request_.options.constraint)) {
+    ignore(request_.ignored, {.field = request_.form.field + place,
+                              .reason = "the keyword or format does not constrain the answer",
+                              .is_clients_own = true});
+  }
+}
+
 Status AnswerJob::find_out(const Place& place) {
   if (request_.n > ChatSession::kMaxAnswers) {
     return {ErrorCode::kInvalidArgument,
@@ -203,6 +215,7 @@ Status AnswerJob::find_out(const Place& place) {
   describe_tools(*place.engine(), request_);
   TRY(place_system_messages(*place.engine(), request_));
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
+  note_ignored_keywords();
   const Status status = find_prompt(place);
   return is_refusal(status.code()) && join_system_to_user(request_) ? find_prompt(place) : status;
 }

@@ -40,6 +40,8 @@ struct ResponseFormat {
   std::string text = {};  // depends on the kind: the schema as JSON text, the grammar, or the expression
   std::vector<std::string> choices = {};
   std::string field = {};  // field of the request, such as "guided_regex"; errors begin with it
+  // JsonFormat::strict of a schema; unset: as the server's options say.
+  std::optional<bool> standard_schema = {};
 };
 
 // A part of a request that was left out, was placed elsewhere, or has no effect.

@@ -132,7 +132,8 @@ Result<Grammar> compile_form(const ResponseFormat& form, CompileBudget& budget) 
   switch (form.kind) {
     case ResponseFormat::Kind::kText:
     case ResponseFormat::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
-    case ResponseFormat::Kind::kJsonSchema: return compile_json_schema(form.text, {}, &budget);
+    case ResponseFormat::Kind::kJsonSchema:
+      return compile_json_schema(form.text, {.strict = form.standard_schema.value_or(false)}, &budget);
     case ResponseFormat::Kind::kGbnf: return compile_gbnf(form.text);
     case ResponseFormat::Kind::kRegex: return compile_regex(form.text);
     case ResponseFormat::Kind::kChoices: return compile_choices(form.choices);
@@ -153,6 +154,7 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   const Preamble lead = lead_in_of(engine, request, false);
   const bool parallel = request.tool_choice.parallel;
   Key key = Key("form").add(std::to_string(static_cast<int>(form.kind))).add(form.text).add(lead);
+  key.add(form.standard_schema.value_or(false) ? "1" : "");
   for (const std::string& choice : form.choices) key.add(choice);
   if (calls != nullptr) key.add("tools").add(json_to_string(request.tools)).add(parallel ? "1" : "");
   ConstraintCache& constraints = engine->state().constraints();

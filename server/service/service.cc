@@ -97,6 +97,7 @@ bool Service::wait_until_quiet(std::chrono::milliseconds limit) {
 
 void Service::start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) {
   if (!options_.guards_answers && !request.guard) request.guard = false;
+  if (!request.form.standard_schema) request.form.standard_schema = options_.standard_schemas;
   enter(make_answer_job(std::move(request), std::move(listener), std::move(stop), bell_));
 }
 

@@ -47,7 +47,8 @@ struct AdmissionOptions {
   std::chrono::milliseconds total_timeout{0};       // 0: no limit
   // Assumed length of an answer without max_tokens, by which its memory is reserved.
   size_t expected_answer_tokens = 512;
-  bool guards_answers = true;  // AnswerRequest::guard of requests that do not say
+  bool guards_answers = true;     // AnswerRequest::guard of requests that do not say
+  bool standard_schemas = false;  // ResponseFormat::standard_schema of requests that do not say
   ConversationOptions conversations = {};
 };
 

@@ -210,6 +210,35 @@ TEST(AnswerFormTest, RequiredCallHasItsNameInItsId) {
   EXPECT_EQ(answer.content, "");
 }
 
+TEST(AnswerFormTest, KeywordsWithoutEffectAreReported) {
+  FormFixture f;
+  AnswerRequest request = f.request("open");
+  request.form = {.kind = ResponseFormat::Kind::kJsonSchema,
+                  .text = R"({"title": "T", "properties": {"a": {"type": "string", "format": "secret", "unit": "cm"}}})",
+                  .field = "response_format.schema"};
+  for (const bool has_tools : {false, true}) {
+    if (has_tools) request.tools = f.with_call().tools;
+    const auto heard = f.start(request);
+    EXPECT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+    const IgnoredParts& ignored = heard->ignored_parts();
+    ASSERT_EQ(ignored.size(), 2u);
+    EXPECT_EQ(ignored[0].field, "response_format.schema#/properties/a/format");
+    EXPECT_EQ(ignored[1].field, "response_format.schema#/properties/a/unit");
+    EXPECT_TRUE(ignored[0].is_clients_own) << "not for the log";
+  }
+}
+
+TEST(AnswerFormTest, SchemaIsReadByTheLetterIfAsked) {
+  FormFixture f;
+  f.begins_with(R"({"place":"here","more":1})", kPrompt, true);
+  AnswerRequest request = f.request();
+  request.form = {.kind = ResponseFormat::Kind::kJsonSchema,
+                  .text = R"({"type": "object", "properties": {"place": {"type": "string"}}})"};
+  EXPECT_EQ(*parse_json(f.answer(request).content, "the answer"), Json({{"place", "here"}}));
+  request.form.standard_schema = true;
+  EXPECT_EQ(f.answer(request).content, R"({"place":"here","more":1})");
+}
+
 TEST(AnswerFormTest, ConstraintsAreCachedAcrossRequests) {
   FormFixture f;
   const auto n_compiled = [&] { return f.chat.engine->state().constraints().n_compiled(); };
