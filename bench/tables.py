@@ -266,19 +266,21 @@ TABLES = {
                 "aim": "{engine=aim; what=%s_%s}" % (what, aim)})
             for label, which, what, aim in (
                 ("`GET /health`, idle server", "setting=alone", "health", "p99"),
-                ("`GET /health` beside 256 streams, tiny model", "setting=in the crowd", "health", "p99"),
+                ("`GET /health`, 256 streams of a tiny model", "setting=in the crowd", "health", "p99"),
                 ("`POST /echo`, idle server", "setting=alone", "crowd", "p99"),
-                ("the same while 2,000 slow clients are at another program", "setting=elsewhere", "crowd", "p99"),
-                ("beside 2,000 slow clients, for which there is room", "setting=in the crowd", "crowd", "p99"),
-                ("beside 2,000 slow clients, with room for half", "setting=twice the places", "crowd", "p99"),
+                ("`POST /echo`, 2,000 slow clients of another program", "setting=elsewhere", "crowd", "p99"),
+                ("`POST /echo`, 2,000 slow clients, connections for all", "setting=in the crowd", "crowd", "p99"),
+                ("`POST /echo`, 2,000 slow clients, connections for half", "setting=twice the places", "crowd", "p99"),
                 ("`GET /health`, idle server, in the same run", "setting=alone", "crowd_health", "p99"),
-                ("while 2,000 slow clients are at another program", "setting=elsewhere", "crowd_health", "p99"),
-                ("beside 2,000, for which there is room", "setting=in the crowd", "crowd_health", "p99"),
-                ("beside 2,000, with room for half", "setting=twice the places", "crowd_health", "p99"),
-                ("a client goes while the answer is said, tiny model", "model=tiny", "left_decode", "longest"),
-                ("a client goes while its prompt is read, tiny model", "model=tiny", "left_prefill", "longest"),
-                ("while the answer is said, SmolLM2-135M", "model=SmolLM2*", "left_decode", "longest"),
-                ("while its prompt is read, SmolLM2-135M", "model=SmolLM2*", "left_prefill", "longest"))
+                ("`GET /health`, 2,000 slow clients of another program", "setting=elsewhere", "crowd_health", "p99"),
+                ("`GET /health`, 2,000 slow clients, connections for all", "setting=in the crowd", "crowd_health",
+                 "p99"),
+                ("`GET /health`, 2,000 slow clients, connections for half", "setting=twice the places",
+                 "crowd_health", "p99"),
+                ("a client disconnects during decoding, tiny model", "model=tiny", "left_decode", "longest"),
+                ("a client disconnects during prefill, tiny model", "model=tiny", "left_prefill", "longest"),
+                ("a client disconnects during decoding, SmolLM2-135M", "model=SmolLM2*", "left_decode", "longest"),
+                ("a client disconnects during prefill, SmolLM2-135M", "model=SmolLM2*", "left_prefill", "longest"))
         ],
     },
     "openblas-avx2": {
@@ -322,7 +324,7 @@ TABLES = {
         "where": "file=kv-types; machine=AMD EPYC, 2 CPUs",
         "missing": "not measured",
         "columns": {"keys and values": "",
-                    "bytes of a token": "{what=bytes of a token}",
+                    "bytes of keys and values per token": "{what=bytes of a token}",
                     "decode at depth 4,096, tokens/s": "{what=decode; at=4096; digits=3; pick=best}",
                     "44 tokens at depth 4,096, ms": "{what=turn; at=4096/44; digits=3; pick=best}",
                     "decode at depth 16,384": "{what=decode; at=16384; digits=3; pick=best}",
@@ -420,39 +422,41 @@ TABLES = {
         "columns": PROMISE,
         "lines": [
             promise("append-only chat, 100 turns, 8,099 tokens", "at most 1 token a turn computed again",
-                    "{what=tokens computed again; at=chat}; {what=ids with keys and values} % of the ids had keys and "
-                    "values, the last one of a turn is fed by the next"),
+                    "{what=tokens computed again; at=chat}; {what=ids with keys and values} % of the tokens had keys "
+                    "and values; the next turn feeds the last one of a turn"),
             promise("counters of 200 turns, second hundred to first", "no counter grows",
                     "at most +{what=growth of counters} % (pages)"),
-            promise("system message of 3,000 tokens, 50 sessions", "read once, held once",
-                    "{what=tokens read again} of {what=tokens asked} tokens read again; {what=pages; setting=together} "
-                    "pages, {what=memory; setting=together} MiB (apart: {what=pages; setting=apart} pages, "
-                    "{what=memory; setting=apart} MiB)"),
+            promise("system message of 3,000 tokens, 50 sessions", "prefilled once, in memory once",
+                    "{what=tokens read again} of {what=tokens asked} tokens prefilled again; "
+                    "{what=pages; setting=together} pages, {what=memory; setting=together} MiB (without "
+                    "sharing: {what=pages; setting=apart} pages, {what=memory; setting=apart} MiB)"),
             promise("resumed at 4,000 tokens, files in the system's cache",
-                    "at most 2 times a warm turn; 20 times as fast as reading again",
+                    "at most 2 times a warm turn; 20 times as fast as a cold prefill",
                     "{what=resume; setting=cached} ms to {what=warm turn; setting=cached} ms: "
                     "**{what=resume to warm; setting=cached} times** ({what=resume to warm; setting=cached, 3 rounds} "
                     "in a run of three rounds); {what=reading again to resume; setting=cached} times; same bits"),
-            promise("the same, files from the device", "the same",
+            promise("resumed at 4,000 tokens, files from the device", "as above",
                     "{what=resume; setting=device} ms to {what=warm turn; setting=device} ms: "
                     "**{what=resume to warm; setting=device} times** ({what=resume to warm; setting=device, picture} "
                     "in the picture above); **{what=reading again to resume; setting=device} times**; same bits"),
-            promise("the same with INT8 keys and values: system's cache / device", "the same",
+            promise("resumed with INT8 keys and values: system's cache / device", "as above",
                     "**{what=resume to warm; setting=cached, int8} times**; "
                     "{what=reading again to resume; setting=cached, int8} times / "
                     "**{what=resume to warm; setting=device, int8} times**; "
                     "{what=reading again to resume; setting=device, int8} times; same bits"),
-            promise("warm hit of 4,000 tokens", "nothing copied but a page; 0.5 ms",
+            promise("warm hit of 4,000 tokens", "at most one page copied; 0.5 ms",
                     "{what=warm hit} us; {what=bytes copied; at=hit} bytes, {what=bytes copied; at=first write} before "
                     "the first write"),
-            promise("bytes of a token", "F32 46,080, F16 23,040, INT8 at most 12,300",
+            promise("bytes of keys and values per token", "F32 46,080, F16 23,040, INT8 at most 12,300",
                     "{what=bytes of a token; kv=f32}, {what=bytes of a token; kv=f16}, "
                     "{what=bytes of a token; kv=int8}"),
-            promise("a session decodes while 4,000 tokens are read: gap", "40 ms and a step of 3.5 ms",
+            promise("a session decodes during a prefill of 4,000 tokens: gap between its tokens",
+                    "40 ms and a step of 3.5 ms",
                     "median {what=gap; at=median}, p95 {what=gap; at=p95}, "
                     "**longest {what=gap; at=longest} ms of {what=gap; at=longest of all}**"),
-            promise("the reading beside it", "70 % of the rate alone", "{what=reading beside a session} %"),
-            promise("a reading cancelled: alone / beside a session that decodes", "a layer / 43.0 ms",
+            promise("the rate of that prefill", "70 % of the rate of a prefill alone",
+                    "{what=reading beside a session} %"),
+            promise("a prefill is cancelled: alone / while a session decodes", "one layer / 43.0 ms",
                     "median {what=cancel; setting=alone; at=median}, longest "
                     "{what=cancel; setting=alone; at=longest} ms / median {what=cancel; setting=beside; at=median}, longest "
                     "{what=cancel; setting=beside; at=longest} ms"),
@@ -460,7 +464,7 @@ TABLES = {
             promise("INT8 to F32 keys and values, mean KL over 512 positions "
                     "(`apps_test --gtest_filter='*Int8KeysAndValues*'`)", "0.0003 nat",
                     "{what=mean KL, INT8 to F32; setting=float activations} with float activations; with int8 "
-                    "activations, whose roundings all change with them, "
+                    "activations, whose roundings change with the rows, "
                     "{what=mean KL, INT8 to F32; setting=int8 activations}"),
         ],
     },
