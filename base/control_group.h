@@ -9,7 +9,7 @@
 namespace ibid {
 
 struct ControlGroupLimits {
-  std::optional<uint64_t> available_bytes;  // the least limit minus its use, without file pages that can be dropped
+  std::optional<uint64_t> available_bytes;  // lowest memory limit minus its use, without droppable file pages
   std::optional<double> n_cpus;             // the least quota of CPU time, in CPUs
 };
 

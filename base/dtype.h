@@ -22,7 +22,7 @@ enum class DType : uint8_t {
   kU8,
   kBool,  // plain numbers
   kF8E4M3,
-  kF8E5M2,  // one-byte floats, without a scale
+  kF8E5M2,  // one-byte floats without a scale
   kF8E4M3Scaled,
   kF8E5M2Scaled,  // blocks of a float scale and 32 one-byte floats
   kQ4_0,

@@ -1,6 +1,6 @@
-// FileOps: the file system calls of crash-safe file stores, behind an interface so that tests can make the nth call
-// fail. Model files are read by base/mapped_file.h instead. Implementations are thread-safe; one File is used by one
-// thread at a time.
+// FileOps: the file system calls of crash-safe file stores, as an interface, so that tests can make the nth call fail.
+// Model files are read by base/mapped_file.h instead. Implementations are thread-safe; one File is used by one thread
+// at a time.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ enum class FileKind { kRegular, kDirectory, kOther };  // kOther: symlinks, devi
 struct FileInfo {
   FileKind kind = FileKind::kOther;
   uint64_t size = 0;
-  int64_t mtime_ns = 0;  // since 1970-01-01 00:00 UTC
+  int64_t mtime_ns = 0;  // nanoseconds since 1970-01-01 00:00 UTC
 };
 
 // A lock on a file, released when this object is destroyed or when the process ends, even by a crash.

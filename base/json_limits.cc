@@ -152,7 +152,7 @@ class Builder : public SaxErrors {
   using Member = std::pair<std::string, Json>;
   struct Open {
     bool is_object;
-    std::string key;  // of the next value
+    std::string key;  // key of the next value
     std::vector<Member> members;
     Json::array_t elements;
   };

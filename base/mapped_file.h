@@ -82,7 +82,7 @@ class MappedFile {
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   int64_t mtime_ns_ = 0;
-  MappingGuard guard_;  // of data_
+  MappingGuard guard_;  // guards reads of data_
 };
 
 }  // namespace ibid

@@ -18,7 +18,7 @@ enum class ScaleKind : uint8_t {
   kHalf,          // an FP16 number
   kBfloat,        // a BF16 number: a power of two
   kHalfByCode,    // FP16 scale of the block times an int8 of the group; the product is exact in float
-  kEighthByCode,  // as kHalfByCode, times 1/8
+  kEighthByCode,  // product as for kHalfByCode, times 1/8
 };
 
 // Tables of the values of 4-bit codes, for codes that are not consecutive integers. Values in a table are integers:

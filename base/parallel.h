@@ -166,7 +166,7 @@ class ThreadTeam {
  private:
   using Region = void (*)(void* context, Worker& worker);
 
-  // Where one of the team's own threads waits, on its own cache line, so that a region wakes only the threads it uses.
+  // One of the team's own threads waits here, on its own cache line, so that a region wakes only the threads it uses.
   struct alignas(64) Seat {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};
@@ -192,7 +192,7 @@ class ThreadTeam {
   Region region_ = nullptr;
   void* context_ = nullptr;
 
-  std::vector<Seat> seats_;                        // [size_ - 1] of threads 1, 2, ...
+  std::vector<Seat> seats_;                        // [size_ - 1]: the seats of threads 1, 2, ...
   alignas(64) std::atomic<uint32_t> n_inside_{0};  // own threads that have not yet left the region
   std::atomic<bool> caller_asleep_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;

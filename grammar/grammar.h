@@ -49,7 +49,7 @@ struct JsonFormat {
   bool strict = false;
 };
 
-// The JSON texts that the schema accepts; more than eight properties only in the order of their declaration. Errors:
+// The JSON texts that the schema accepts; more than eleven properties only in the order of their declaration. Errors:
 // also those of parse_json() for the text; kCancelled. budget: nullptr for the default limits.
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {},
                                     CompileBudget* budget = nullptr);

@@ -11,7 +11,7 @@ constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
 constexpr size_t kMostOverlapping = 4;  // patterns, of which some match the same name
 constexpr size_t kMostCountedStates = 50'000;
-constexpr size_t kMostUnordered = 8;             // properties that may come in any order
+constexpr size_t kMostUnordered = 11;            // properties that may come in any order
 constexpr size_t kMostUnorderedStates = 50'000;  // of all objects of a schema whose properties may
 
 // Returns rules of their own for a string without its quotes.

@@ -18,7 +18,7 @@ namespace {
 // Number of bytes that are hashed as one unit. A change would change all fingerprints.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
-// Returns XXH3 of each piece of each tensor. SHA-256 is not needed: nobody forges weights against himself.
+// Returns XXH3 of each piece of each tensor. SHA-256 is not needed: forged weights harm only the user who forged them.
 Result<std::vector<uint64_t>> hash_weights(const ModelFile& file, int n_threads) {
   std::vector<std::span<const std::byte>> pieces;
   for (const std::string& name : file.tensor_names()) {

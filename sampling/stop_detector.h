@@ -20,7 +20,7 @@ namespace ibid {
 class StopDetector {
  public:
   static constexpr size_t kMaxStrings = 16;
-  static constexpr size_t kMaxBytes = 1024;  // of one stop string
+  static constexpr size_t kMaxBytes = 1024;  // maximum bytes of one stop string
 
   StopDetector() = default;  // no stop strings: all text is emitted
 

@@ -29,7 +29,7 @@ namespace ibid {
 
 class RepeatIndex {
  public:
-  static constexpr size_t kMaxMatch = 50;  // longer matches count as this long
+  static constexpr size_t kMaxMatch = 50;  // longer matches count as matches of this length
 
   // Token `id` followed an earlier occurrence of the last `length` tokens of the sequence.
   struct Repeat {
@@ -53,9 +53,9 @@ class RepeatIndex {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct State {
-    uint32_t length = 0;    // length of its longest string; its shortest is one longer than the longest of `link`
-    uint32_t link = kNone;  // state of the longest suffix of its strings that also ends elsewhere
-    uint32_t last_end = 0;  // last end position of its strings of up to kMaxMatch + 1 tokens
+    uint32_t length = 0;    // length of the longest string; the shortest is one longer than the longest of `link`
+    uint32_t link = kNone;  // state of the longest suffix of these strings that also ends elsewhere
+    uint32_t last_end = 0;  // last end position of the state's strings of up to kMaxMatch + 1 tokens
     uint32_t first_edge = kNone;
   };
   struct Edge {
@@ -69,15 +69,15 @@ class RepeatIndex {
     uint32_t state;      // state of the whole sequence after this append
     uint32_t end_state;  // end_state_ and end_length_ before the append
     uint32_t end_length;
-    uint32_t n_edges;        // before the append
-    uint32_t n_end_changes;  // before the append
+    uint32_t n_edges;        // number of edges before the append
+    uint32_t n_end_changes;  // number of end changes before the append
     uint32_t split_from;     // first state whose edge was redirected to the copy; kNone: no state was split
     uint32_t copy;
     uint32_t original;  // the state that was split
   };
   struct EndChange {
     uint32_t state;
-    uint32_t last_end;  // before the append
+    uint32_t last_end;  // value before the append
   };
 
   static uint64_t edge_key(uint32_t state, TokenId id) { return uint64_t{state} << 32 | static_cast<uint32_t>(id); }
@@ -93,7 +93,7 @@ class RepeatIndex {
   std::vector<State> states_;  // [0] is the empty string; an empty index needs no memory
   std::vector<Edge> edges_;
   std::unordered_map<uint64_t, uint32_t> edge_of_;
-  std::vector<Record> records_;  // one per token
+  std::vector<Record> records_;  // one record for each token
   std::vector<EndChange> end_changes_;
   Tokens ids_;
   uint32_t end_state_ = 0;   // state of the last end_length_ tokens

@@ -82,7 +82,7 @@ class ServerMetrics {
   void write_sequences(MetricsText& text) const;
   void write_llama_names(MetricsText& text, const ServiceStats& stats) const;
 
-  using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status: none has arbitrary values
+  using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status; no text of clients
   mutable std::mutex mutex_;
   std::map<RouteKey, uint64_t> n_requests_;
   uint64_t n_bytes_in_ = 0, n_bytes_out_ = 0, n_clients_gone_ = 0;

@@ -89,7 +89,7 @@ class PipelineTokenizer : public Tokenizer {
 struct ByteLevelSpec : PipelineSpec {
   using PipelineSpec::PipelineSpec;
 
-  BpeModel bpe;  // except is_control, which the constructor of the tokenizer sets
+  BpeModel bpe;  // the constructor of the tokenizer sets is_control
   // How texts are split: by this scanner, or else by the steps. REQUIRES: one of the two is set.
   ScanFunction scan = nullptr;
   std::optional<StagedSplit> split;
@@ -119,17 +119,17 @@ class ByteLevelTokenizer final : public PipelineTokenizer {
 
 // Where a text is split before the model encodes the parts.
 enum class PieceCut {
-  kNowhere,     // only at the model's own boundaries
-  kSpaceMarks,  // before every U+2581
-  kLines,       // into runs of line feeds and the text between them
-  kSteps,       // by the steps of PieceSpec::split
+  kNowhere,     // no split except at the model's own boundaries
+  kSpaceMarks,  // split before every U+2581
+  kLines,       // split into runs of line feeds and the text between them
+  kSteps,       // split by the steps of PieceSpec::split
 };
 
 // How the first token of a decoded text is shown.
 enum class FirstToken {
   kAsItIs,
   kWithoutOneSpace,
-  kWithoutSpaces,  // without its space marks
+  kWithoutSpaces,  // shown without its space marks
 };
 
 struct PieceSpec : PipelineSpec {

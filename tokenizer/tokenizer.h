@@ -24,9 +24,9 @@ class ModelFile;
 struct TextContext {
   bool at_start = true;     // nothing precedes the text
   bool after_word = false;  // the preceding character is a word character (\w)
-  // the same after normalization: "²" is no word character, but becomes "2", which is one
+  // as after_word, after normalization: "²" is no word character, but becomes "2", which is one
   bool after_normalized_word = false;
-  bool after_text = false;  // ordinary text precedes it directly, not an added token
+  bool after_text = false;  // ordinary text directly precedes the text, not an added token
 };
 
 // The tokens of a text that may still grow at its end.
@@ -84,9 +84,9 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file);
 
 // --- IncrementalEncoder: keeps the tokens of a text that grows at its end, at a cost proportional to the new text.
 // After any number of append() calls, the tokens equal a full encode of the concatenated pieces (each piece under its
-// own origin; added tokens do not match across a change of origin). Why that is exact: a pre-token is final once its
-// match, lookahead included, did not read the end of the text; no match crosses a special token; everything after the
-// last final boundary is encoded again. A value: copy it to fork a conversation, keep a copy to rewind one. Not
+// own origin; added tokens do not match across a change of origin). This is exact, because a pre-token is final once
+// its match, lookahead included, did not read the end of the text; no match crosses a special token; everything after
+// the last final boundary is encoded again. A value: copy it to fork a conversation, keep a copy to rewind one. Not
 // thread-safe.
 
 class IncrementalEncoder {
@@ -125,8 +125,8 @@ class IncrementalEncoder {
 class StreamDecoder {
  public:
   // Special tokens give no text, except those of `shown`: markers of calls and of reasoning are special tokens in some
-  // models. `shown` must be sorted and outlive the decoder. begins: the text begins here, so that the space that some
-  // tokenizers put in front of it is left out.
+  // models. `shown` must be sorted and outlive the decoder. begins: the text begins here, so the space that some
+  // tokenizers add before a text is removed.
   explicit StreamDecoder(const Tokenizer& tokenizer, TokenSpan shown = {}, bool begins = true)
       : tokenizer_(&tokenizer), shown_(shown), begins_(begins) {}
 

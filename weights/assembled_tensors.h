@@ -30,7 +30,7 @@ namespace ibid {
 struct StoredTensors {
   const std::vector<std::string>* names;
   std::function<const TensorView*(std::string_view)> find;  // nullptr: the tensor is absent
-  std::string_view path;                                    // for messages
+  std::string_view path;                                    // path for messages
 };
 
 struct AssembledTensor {

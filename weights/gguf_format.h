@@ -64,7 +64,7 @@ inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // limit of the specific
 inline constexpr uint64_t kGgufMaxNameBytes = 64;       // limit of the specification
 inline constexpr uint64_t kGgufMaxKeys = 65536;         // real files have fewer than 200
 inline constexpr uint64_t kGgufMaxTensors = 262144;     // the largest mixture of experts has 70000
-inline constexpr uint64_t kGgufMaxElements = 1u << 28;  // of one array; real vocabularies have 300000
+inline constexpr uint64_t kGgufMaxElements = 1u << 28;  // limit for one array; real vocabularies have 300000
 inline constexpr uint64_t kGgufMinEntryBytes = 8 + 1 + 4 + 1;
 inline constexpr uint64_t kGgufMinInfoBytes = 8 + 1 + 4 + 4 + 8;
 

@@ -86,7 +86,7 @@ class GgufFile : public ModelFile {
   Status wrong_type(const GgufEntry& entry, std::string_view wanted) const;
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
 
-  std::string path_;               // as the caller named it
+  std::string path_;               // path as the caller named it
   std::vector<MappedFile> files_;  // one file, or all parts of a split model
   GgufHeader header_;              // header of the first part, with the tensors of all parts
   std::vector<std::string> names_;

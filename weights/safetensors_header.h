@@ -29,7 +29,7 @@ struct SafetensorsTensor {
 };
 
 struct SafetensorsHeader {
-  std::vector<SafetensorsTensor> tensors;                     // in the order of their data
+  std::vector<SafetensorsTensor> tensors;                     // tensors in the order of their data
   std::vector<std::pair<std::string, std::string>> metadata;  // entries of __metadata__
 };
 

@@ -22,7 +22,7 @@ struct LoadShape {
   size_t users = 4;
   size_t rounds = 4;
   size_t system_words = 600;   // shared by all users
-  size_t history_words = 300;  // per user, before the first question
+  size_t history_words = 300;  // number of words for each user, before the first question
   size_t question_words = 24;
   size_t answer_tokens = 48;
   double think_seconds = 0.5;    // seconds between an answer and the user's next question

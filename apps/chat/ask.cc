@@ -97,7 +97,9 @@ Result<int> run_ask(const AskArguments& arguments) {
   const std::string ending = ending_line(turn, options.max_tokens, AnswerPlace::kAsk);
   if (!arguments.json && !ending.empty()) note(ending);
   if (arguments.message.verbose) note(rates_line(turn));
-  return interrupt.interrupted() ? kInterruptedStatus : 0;
+  if (interrupt.interrupted()) return kInterruptedStatus;
+  const bool is_cut = turn.finish_reason == FinishReason::kLength || turn.finish_reason == FinishReason::kRepetition;
+  return form && is_cut ? 1 : 0;  // the text does not have the response format
 }
 
 void add_texts(CLI::App& command, AskArguments& arguments) {

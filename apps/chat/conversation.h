@@ -178,7 +178,7 @@ class Conversation {
 
   // Handles one line, a message or a command. On failure shows the error and leaves the conversation unchanged.
   Next handle(const std::string& line);
-  // Sends a message as it is, even if it begins with a slash: the one of --prompt and --file, before any input is read.
+  // Sends the message of --prompt and --file before any input is read. A slash at its beginning makes it no command.
   Next open_with(const std::string& message);
 
   bool any_failed() const { return state_.any_failed; }

@@ -21,8 +21,8 @@ namespace {
 
 struct FileOption {
   const char* option;
-  const char* gguf;  // after "general.sampling."
-  const char* json;  // in generation_config.json; "": none
+  const char* gguf;  // key after "general.sampling."
+  const char* json;  // key in generation_config.json; "": none
 };
 constexpr FileOption kFileOptions[] = {
     {"temperature", "temp", "temperature"},

@@ -20,7 +20,7 @@ namespace ibid {
 // A server, one of its models and the settings, shared by all branches of a conversation.
 struct RemoteModel {
   ChatServer server;
-  ServedModel model;                      // with an empty name, the server chooses the model
+  ServedModel model;                      // if its name is empty, the server chooses the model
   std::set<const SamplingOption*> given;  // options that the user set; the server decides the others
   Json fields = Json::object();           // fields that are added to each request
 
@@ -45,7 +45,7 @@ class RemoteBackend final : public ChatBackend {
   Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) override;
-  // As llama.cpp's server and vLLM do it; other servers may refuse it or begin a new answer.
+  // Uses the request format of llama.cpp's server and vLLM; other servers may refuse it or begin a new answer.
   Result<Turn> continue_answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                              const AnswersCallback& on_event) override;

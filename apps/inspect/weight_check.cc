@@ -78,10 +78,10 @@ namespace {
 
 constexpr uint64_t kJobValues = uint64_t{1} << 20;  // values per job
 constexpr size_t kPieceValues = size_t{1} << 14;    // values decoded at once: 64 kB of floats, fits into the cache
-constexpr int kFarRowPowers = 5;                    // a factor of 32 from the median row
-constexpr double kFarMatrix = 16;                   // factor from the median of the layers
+constexpr int kFarRowPowers = 5;                    // a row is far from the median row from a factor of 32 on
+constexpr double kFarMatrix = 16;                   // a matrix is far from the median of the layers from this factor on
 constexpr size_t kLayersToCompare = 4;
-constexpr float kFarNorm = 128;  // factor from the median weight
+constexpr float kFarNorm = 128;  // a norm weight is far from the median from this factor on
 
 // Rows [first, first + n) of a tensor.
 struct Job {
@@ -216,9 +216,9 @@ class Check {
 
   const ModelFile& file_;
   const std::vector<TensorUse>& uses_;
-  std::vector<std::unique_ptr<TensorSums>> sums_;  // per tensor
+  std::vector<std::unique_ptr<TensorSums>> sums_;  // one for each tensor
   std::vector<Job> jobs_;
-  std::vector<double> squares_;  // per job
+  std::vector<double> squares_;  // one for each job
 };
 
 std::string of_text(uint64_t n, uint64_t all, const char* what) {

@@ -30,7 +30,7 @@ inline std::string base_name(const std::string& path) { return path.substr(path.
 struct HubFile {
   std::string path;  // path in the repository; relative, without ".." or hidden components
   uint64_t size = 0;
-  std::string sha256;  // 64 hexadecimal digits; empty: the hub has no digest (of small files)
+  std::string sha256;  // 64 hexadecimal digits; empty: the hub has no digest, as for small files
 };
 
 struct HubListing {

@@ -62,7 +62,7 @@ struct HubOrigin {
 enum class FileState {
   kMissing,
   kSame,   // the file has the digest of the hub's file
-  kOlder,  // unchanged file of this repository, or, if there is no digest, of the same size
+  kOlder,  // an unchanged file of this repository; if the hub has no digest: a file of the same size
 };
 
 // Compares the file at `target`, all of which is read, with the hub's. Error: kDuplicate if it belongs to something

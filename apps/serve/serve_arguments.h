@@ -26,7 +26,7 @@ struct ServeArguments {
   bool insecure = false;
   bool namespace_by_user = false;
   bool check_model_names = false, keep_client_lines = false;
-  std::optional<uint64_t> seed;  // of requests that name none
+  std::optional<uint64_t> seed;  // seed of requests that name none
   std::string certificate_file, key_file;
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";

@@ -69,7 +69,7 @@ class EditBuffer {
 
 // A text laid out in the rows of a terminal.
 struct LaidOutText {
-  std::vector<std::string> rows;  // as shown: tabs are expanded; none is wider than the terminal
+  std::vector<std::string> rows;  // rows as shown: tabs are expanded; no row is wider than the terminal
   size_t cursor_row = 0;
   size_t cursor_column = 0;  // < the terminal's width
 };

@@ -63,7 +63,7 @@ class LineEditor {
   Key last_key_ = Key::kNone;
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
-  bool expects_continued_ = false;  // after suspend(), kContinued must not forget the drawing
+  bool expects_continued_ = false;  // suspend() was called, so kContinued must not forget the drawing
   size_t top_ = 0;                  // index of the first visible row
 };
 

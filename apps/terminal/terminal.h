@@ -29,7 +29,7 @@ bool write_all(int fd, std::string_view bytes);
 // enable bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one piece as well.
 enum class TerminalMode : uint8_t {
   kFound,   // the original mode, in which the terminal echoes and edits
-  kTyping,  // each key arrives at once, also Ctrl-C and Ctrl-Z
+  kTyping,  // keys arrive at once, Ctrl-C and Ctrl-Z included
   // Keys arrive at once and are not echoed; Ctrl-C and Ctrl-Z are signals. Without an InterruptScope the first SIGINT
   // is ignored, because it was meant for an answer that has just ended; the second ends the process.
   kAnswering,

@@ -1,6 +1,6 @@
 // parse_regex: reads a regular expression into a syntax tree, for the matcher of the tokenizer and the automata of the
-// grammars. Syntax that neither supports (lookbehind, back-references, flags ...) is an error; what only one of them
-// supports is in the tree, and the other refuses it with regex_error().
+// grammars. Syntax that neither supports (lookbehind, back-references, flags ...) is an error. Syntax that only one
+// supports is in the tree; the other refuses it with regex_error().
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@
 namespace ibid {
 
 enum class RegexDialect : uint8_t {
-  // ECMA-262 with the flag u, the patterns of JSON Schema. \d and \w are of ASCII; named groups; \u{..}; a brace that
-  // is not a count is a character; [] matches nothing.
+  // ECMA-262 with the flag u, the patterns of JSON Schema. \d and \w are ASCII classes; named groups; \u{..}; a brace
+  // that is not a count is a character; [] matches nothing.
   kEcmaScript,
-  // Oniguruma in Ruby's syntax, the patterns of Hugging Face `tokenizers`. \d and \w are of Unicode; (?i: for ASCII;
-  // \x{..} and \p{^..}; {,n}; + after a count repeats the whole; sets within sets, and && with a negated one.
+  // Oniguruma in Ruby's syntax, the patterns of Hugging Face `tokenizers`. \d and \w are Unicode classes; (?i: for
+  // ASCII; \x{..} and \p{^..}; {,n}; + after a count repeats the whole; sets within sets, and && with a negated one.
   kOniguruma,
 };
 
 struct RegexNode {
   enum class Kind : uint8_t {
     kEmpty,         // matches the empty text; never a part of kSequence or kRepeat
-    kSet,           // one character of `set`
+    kSet,           // matches one character of `set`
     kSequence,      // two or more parts
     kChoice,        // two or more parts, the first that matches
     kRepeat,        // parts[0], min to max times; max > 0
@@ -39,20 +39,20 @@ struct RegexNode {
   static constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 
   Kind kind = Kind::kEmpty;
-  Mode mode = Mode::kGreedy;  // of kRepeat
-  bool wanted = true;         // of kLook
-  uint32_t min = 0, max = 0;  // of kRepeat
-  size_t at = 0;              // its place: byte of the pattern
+  Mode mode = Mode::kGreedy;  // for kRepeat
+  bool wanted = true;         // for kLook: parts[0] must match; false: it must not
+  uint32_t min = 0, max = 0;  // for kRepeat
+  size_t at = 0;              // byte offset in the pattern
   CodePointSet set;
   std::vector<RegexNode> parts;
 };
 
 // Limits for hostile patterns. A tree is at most five times as deep as groups are nested, so recursion over it is safe.
 inline constexpr size_t kMaxRegexBytes = 100'000;
-inline constexpr size_t kMaxRegexDepth = 100;          // of groups and sets within each other
-inline constexpr size_t kMaxRegexRanges = 2'000'000;   // of all sets together
-inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // of ECMAScript; an automaton counts without copies
-inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // a matcher takes as many steps at each position
+inline constexpr size_t kMaxRegexDepth = 100;          // nesting depth of groups and sets
+inline constexpr size_t kMaxRegexRanges = 2'000'000;   // total of all sets
+inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // limit of ECMAScript; an automaton counts without copies
+inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // lower: a matcher takes this number of steps at each position
 
 // O(pattern). Errors: kInvalidArgument, kUnsupported, kLimitExceeded, as regex_error() words them.
 Result<RegexNode> parse_regex(std::string_view pattern, RegexDialect dialect);

@@ -53,7 +53,7 @@ struct ByteRange {
   uint8_t first, last;
   bool operator==(const ByteRange&) const = default;
 };
-using ByteSequence = std::vector<ByteRange>;  // 1 to 4 of them
+using ByteSequence = std::vector<ByteRange>;  // 1 to 4 byte ranges
 std::vector<ByteSequence> utf8_sequences(const CodePointSet& set);
 
 }  // namespace ibid

@@ -94,7 +94,7 @@ void reorder(CodePoints& chars) {
 void recompose(CodePoints& chars) {
   size_t out = 0, starter = 0;
   bool has_starter = false;
-  uint8_t last_class = 0;  // of the last character kept after the starter; 0 if none
+  uint8_t last_class = 0;  // class of the last character kept after the starter; 0 if none
   for (const uint32_t c : chars) {
     const uint8_t its_class = combining_class(c);
     const bool adjacent = has_starter && out == starter + 1;

@@ -33,11 +33,11 @@ class NfcText {
 
  private:
   std::string_view raw_;
-  std::string normal_;  // used if anything changed
+  std::string normal_;  // the normalized text; used if it differs from raw_
   TextChanges changes_;
 };
 
-// Returns the length of the prefix of `raw` whose normal form cannot change, whatever text is appended: up to the last
+// Returns the length of the prefix of `raw` whose normal form no append can change. The prefix ends before the last
 // character that does not compose with preceding ones.
 size_t nfc_stable_prefix(std::string_view raw, NormalForm form = NormalForm::kC);
 

@@ -96,8 +96,8 @@ struct Rival {
 
   // Returns the other engine's number for the same work; nullopt if it was not measured.
   std::optional<double> value_for(const Figure& figure) const;
-  // Returns how much better `figure` is than the other engine's number: above 1 if it is better, whether more or less
-  // is better for this kind.
+  // Returns how many times better `figure` is than the other engine's number; below 1 if it is worse. (For some kinds a
+  // smaller number is better.)
   std::optional<double> ratio_for(const Figure& figure) const;
 };
 

@@ -21,12 +21,12 @@ inline constexpr size_t kRateTurnTokens = 44;
 inline constexpr double kLeastSampledSeconds = 0.2;
 inline constexpr size_t kMostSamples = 50;
 
-// The turns of bench/lab/chat_turns.h: short ones after a system message,
+// The turns of bench/lab/chat_turns.h: short turns after a system message.
 inline constexpr size_t kSystemLengths[] = {0, 1000, 3500};
 inline constexpr size_t kChatTurns = 8;
 inline constexpr size_t kChatReplyTokens = 24;
-inline constexpr size_t kChatTurnTokens = 80;  // of message and reply, at most
-// The growing conversation.
+inline constexpr size_t kChatTurnTokens = 80;  // maximum tokens of message and reply
+// The turns of the growing conversation.
 inline constexpr size_t kConversationTurns = 10;
 inline constexpr size_t kConversationMessage = 60;
 inline constexpr size_t kConversationAnswer = 440;
@@ -41,9 +41,9 @@ struct ModelWork {
   size_t weights_bytes = 0;          // packed weights that every pass reads: all except an untied embedding
   size_t kv_bytes_per_position = 0;  // bytes of one layer, in the chosen type
   std::vector<LayerConfig> layers;
-  double operations_per_token = 0;               // of linear layers, two per multiply-add; without attention
-  double attention_operations_per_position = 0;  // of one token, for each position that it attends to, in all layers
-  double operations_of_head = 0;                 // of the LM head, for every row that computes logits
+  double operations_per_token = 0;               // operations of linear layers, two per multiply-add; without attention
+  double attention_operations_per_position = 0;  // operations of all layers for each position that the token attends to
+  double operations_of_head = 0;                 // operations of the LM head for each row that computes logits
   bool int8 = false;                             // true if the operations are int8
 
   // Returns the bytes of keys and values that a token at `position` reads.
@@ -62,14 +62,14 @@ struct PlannedRun {
   std::vector<size_t> turns;           // depths
   std::vector<size_t> system_lengths;  // number of tokens of system messages, each followed by eight short chat turns
   size_t conversations = 0;
-  std::vector<size_t> histories;  // of the report on turns after a long history
+  std::vector<size_t> histories;  // lengths of the long histories after which turns are measured
   size_t context = 0;             // maximum length of a conversation
 };
 
 // Speed of the model on this machine.
 struct ModelPace {
   double prefill_token_s = 0;  // time per token of a short prompt
-  double decode_token_s = 0;   // time per token after few others
+  double decode_token_s = 0;   // time per token after a short history
   // Additional time for each position before a token, as a fraction of the times above.
   double prefill_per_position = 0;
   double decode_per_position = 0;

@@ -17,7 +17,7 @@ class OtherProcesses {
 
  private:
   struct Seconds {
-    double busy = 0;  // of all CPUs, of all processes
+    double busy = 0;  // CPU time of all processes on all CPUs
     double own = 0;
     double wall = 0;
   };
@@ -30,7 +30,7 @@ struct ProcessMemory {
   size_t resident_bytes = 0;
   size_t peak_bytes = 0;  // largest resident_bytes so far
 };
-// Zeros if the system does not report it.
+// Returns zeros if the system does not report the memory.
 ProcessMemory process_memory();
 
 }  // namespace ibid

@@ -32,7 +32,7 @@ class RateBench {
   RateBench(const RateBench&) = delete;
   RateBench& operator=(const RateBench&) = delete;
 
-  // Errors of all: those of LanguageModel::forward(). REQUIRES: all positions fit into most_positions.
+  // Errors of all functions: those of LanguageModel::forward(). REQUIRES: all positions fit into most_positions.
   Status prefill(size_t n, const FigureSink& sink);
   Status decode(size_t depth, const FigureSink& sink);
   Status turn(size_t history, const FigureSink& sink);

@@ -30,13 +30,13 @@ struct TurnCurvePoint {
   double besides_pass_ms = 0;  // median over the rounds of warm minus pass
 
   bool same_text = false;  // the greedy answers of the three ways have the same tokens, in every round
-  bool same_bits = false;  // and the logits after these tokens are bit-identical
+  bool same_bits = false;  // true if the logits after these tokens are bit-identical
 };
 
 // How the warm turn grows with its history, in microseconds per 1,000 tokens: medians of the slopes between all pairs
 // of points (Theil 1950, Sen 1968), so that single disturbed points have little effect.
 struct TurnCurveFit {
-  bool known = false;  // at least two points have a history
+  bool known = false;  // true if at least two points have a history
   double turn_us_per_1000 = 0;
   double pass_us_per_1000 = 0;     // growth of the bare pass, in which only attention depends on the history
   double besides_us_per_1000 = 0;  // growth of the turn minus the pass, compared round by round

@@ -113,7 +113,7 @@ class TurnCurveBench {
   const EngineFactory factory_;
   const Options options_;
   const std::unique_ptr<ScratchDirectory> scratch_;
-  const std::shared_ptr<Engine> engine_;  // the one without a cache directory
+  const std::shared_ptr<Engine> engine_;  // the engine without a cache directory
 };
 
 }  // namespace ibid

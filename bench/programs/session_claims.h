@@ -43,14 +43,14 @@ inline TurnOptions greedy_reply(size_t n_tokens) {
   return options;
 }
 
-// Errors of all: those of Engine::load() and of ChatSession. The first measures 100 turns up to 8,000 tokens, and the
-// counters of 200 turns.
+// Errors of all functions: those of Engine::load() and of ChatSession. The first function measures 100 turns up to
+// 8,000 tokens, and the counters of 200 turns.
 Status claims_of_long_chats(const LoadEngine& load, const ClaimSink& sink);
 // Measures 50 sessions with one system message of 3,000 tokens.
 Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink);
 // Measures resuming a conversation of 4,000 tokens after a restart.
 Status claims_of_resuming(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
-// Measures the lookup of 4,000 tokens in the store, and their memory.
+// Measures the lookup of 4,000 tokens in the store, and the memory of these tokens.
 Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink);
 // Measures concurrent sessions: gaps between tokens, rates, cancellation, eight at once.
 Status claims_of_company(const LoadEngine& load, size_t rounds, const ClaimSink& sink);

@@ -84,7 +84,7 @@ class PageList {
   std::vector<KvPage> pages_;
   std::array<std::vector<const std::byte*>, kPageParts> data_;
   size_t first_leased_ = 0;
-  std::vector<KvWindowLease> leases_;  // by page; empty without windows. After pages_, so that leases end first
+  std::vector<KvWindowLease> leases_;  // one per page; empty without windows. After pages_, so that leases end first
 };
 
 class KvCacheEntry {

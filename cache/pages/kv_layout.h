@@ -34,13 +34,13 @@ struct KvRowShape {
   size_t head_dim = 0;
   size_t window = 0;  // number of positions that attention reads, including the current one; 0: all
   size_t latent_dim = 0;
-  std::optional<KvRowFormat> format;  // if other than that of the KV type (model/weights/kv_precision.h)
+  std::optional<KvRowFormat> format;  // set if it differs from the format of the KV type (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 
 // Sizes of one recurrent layer.
 struct StateShape {
-  size_t floats = 0;      // of the state
+  size_t floats = 0;      // size of the state
   size_t row_floats = 0;  // size of a row: the numbers of one position from which the next state follows
   bool operator==(const StateShape&) const = default;
 };
@@ -111,7 +111,7 @@ class KvLayout {
   // Offsets in floats: of a layer's state within the states, and of a layer's part within a row of all layers.
   size_t state_offset(size_t i) const { return state_offsets_[i]; }
   size_t row_offset(size_t i) const { return row_offsets_[i]; }
-  size_t state_bytes() const { return state_floats_ * sizeof(float); }  // of all layers; 0: none is recurrent
+  size_t state_bytes() const { return state_floats_ * sizeof(float); }  // bytes of all states; 0: no recurrent layer
   size_t state_row_floats() const {
     return row_floats_;
   }  // row size: what one position adds to all

@@ -118,7 +118,7 @@ class PageWindows {
     --of.size;
   }
 
-  std::array<List, 2> lists_;  // by class
+  std::array<List, 2> lists_;  // one list for each class
 };
 
 struct KvPage::Slot {

@@ -114,7 +114,7 @@ class SequenceState {
   // A snapshot of the current position. Position 0 without rows is the beginning of the sequence.
   StateSnapshot now(size_t length) const;
 
-  SequenceState fork() const;  // without the log; may throw std::bad_alloc
+  SequenceState fork() const;  // copies all but the log; may throw std::bad_alloc
   void clear() noexcept;
 
   // --- during a pass
@@ -157,7 +157,7 @@ class SequenceState {
   void cut_log(size_t n) noexcept;
   void log_pass(size_t n_rows, size_t length) noexcept;
   struct LogPages {
-    bool of_base = false;  // base_ shares the page of the log, so it needs none of its own
+    bool of_base = false;  // base_ shares the page of the log and needs no page of its own
     bool of_log = false;
     bool of_full_log = false;
     size_t count() const { return (of_base || of_log ? 1u : 0u) + (of_full_log ? 1u : 0u); }

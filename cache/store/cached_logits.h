@@ -23,7 +23,7 @@ using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
 
 // The caller sets n_ids and logits; CachedLogitsIndex sets the rest.
 struct CachedLogits {
-  size_t n_ids = 0;  // number of leading tokens of its node; the logits are those after the last of these tokens
+  size_t n_ids = 0;  // these are the logits after the first n_ids tokens of the node
   LogitsRow logits;
 
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(CachedLogits); }
@@ -37,7 +37,7 @@ struct CachedLogits {
   CachedLogits* younger_ = nullptr;
 };
 
-inline constexpr size_t kMaxCachedLogits = 4;  // per node
+inline constexpr size_t kMaxCachedLogits = 4;  // maximum for one node
 
 // Member of PrefixNode that is written by CachedLogitsIndex.
 class NodeEndings {

@@ -58,8 +58,8 @@ enum class Retention {
 // Member of PrefixNode that is written by EvictionQueue.
 class NodeRank {
  public:
-  uint64_t rank() const { return rank_; }            // the node with the lowest rank is evicted first,
-  uint64_t last_used() const { return last_used_; }  // of equal ranks the least recently used
+  uint64_t rank() const { return rank_; }            // nodes of the lowest rank are evicted first
+  uint64_t last_used() const { return last_used_; }  // of equal ranks, the least recently used node comes first
   bool is_declared() const { return retention_ == Retention::kPrefix; }
 
  private:
@@ -68,7 +68,7 @@ class NodeRank {
   bool is_queued() const { return place_ != kNotQueued; }
 
   Retention retention_ = Retention::kOrdinary;
-  bool was_reused_ = false;  // used by a second sequence or in a second turn
+  bool was_reused_ = false;  // a second sequence or a second turn has used the node
   uint64_t rank_ = 0;
   uint64_t last_used_ = 0;
   size_t place_ = kNotQueued;  // index in the heap

@@ -36,7 +36,7 @@ class PrefixTree {
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
-    CachedLogits* ending = nullptr;  // set by longest_prefix() only: the logits after all wanted tokens, or null
+    CachedLogits* ending = nullptr;  // logits after all wanted tokens, or null; only longest_prefix() sets it
   };
   // Nodes that are not in the tree yet, by their page.
   using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;

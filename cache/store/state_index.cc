@@ -112,7 +112,7 @@ void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
 void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
   if (ids.empty()) return;
   for (const Tail& tail : kept.tails) {
-    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // these rows are known already
+    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // the state has these rows already
   }
   kept.tails.reserve(kept.tails.size() + 1);
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
@@ -175,7 +175,7 @@ StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
   return kept_.end();
 }
 
-// Evicts a state. States that are used from now on get a higher priority than it had.
+// Evicts a state. States that are used later get a higher priority than the evicted state had.
 void StateIndex::give_up(Map::iterator at, Removed& removed) {
   floor_ = std::max(floor_, at->second->priority);
   remove(at, removed);

@@ -32,7 +32,7 @@ size_t deepest(std::span<const StateSnapshot> states);
 
 class StateIndex {
  public:
-  static constexpr size_t kMaxTails = 4;  // per state; the least recently used one is replaced
+  static constexpr size_t kMaxTails = 4;  // maximum for one state; the least recently used tail is replaced
 
   struct Tail {
     Tokens ids;
@@ -41,11 +41,11 @@ class StateIndex {
   struct Kept {
     SpaceId space = kSharedSpace;
     Tokens ids;               // the tokens before the state
-    KvPage state;             // empty at position 0
+    KvPage state;             // page of the state; empty at position 0
     std::vector<Tail> tails;  // in LRU order, oldest first
     Kept* before = nullptr;   // longest other state whose tokens are a prefix of `ids`
     double priority = 0;
-    uint64_t serial = 0;  // among equal priorities the lowest is evicted first
+    uint64_t serial = 0;  // of states with equal priority, the one with the lowest serial is evicted first
 
     // Number of tokens to prefill again without this state.
     size_t cost() const { return ids.size() - (before == nullptr ? 0 : before->ids.size()); }

@@ -67,7 +67,7 @@ struct Fixed {
   uint64_t record_bytes;
   uint32_t numerics_version;
   uint32_t zero;
-  uint64_t checksum;  // of the whole header, with this field zero
+  uint64_t checksum;  // checksum of the whole header, with this field zero
 };
 static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) == 128);
 

@@ -72,8 +72,8 @@ struct KvRecordHeader {
   size_t n_rows = 0;          // for a page 1..64; for a state 0..64
   size_t n_blocks = 0;
   uint64_t block_bytes = 0;   // size of each block; 0: the sizes differ
-  uint64_t header_bytes = 0;  // up to the first block
-  uint64_t record_bytes = 0;  // header and blocks
+  uint64_t header_bytes = 0;  // bytes before the first block
+  uint64_t record_bytes = 0;  // bytes of header and blocks
   uint64_t checksum = 0;      // checksum of the header
 
   size_t n_ids() const { return first_position + n_rows; }

@@ -131,7 +131,7 @@ class PageFiles : public PageSink {
   // A page to read.
   struct Found {
     std::string file_name;
-    size_t n_ids = 0;   // in the file, from position 0
+    size_t n_ids = 0;   // number of tokens in the file, from position 0
     size_t n_used = 0;  // number of wanted tokens up to the last one that the page supplies
   };
   // A state to read.

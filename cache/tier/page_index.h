@@ -35,13 +35,13 @@ struct StoredRecord {
   PageName before, name;
   Sha256Digest name_space{};
   size_t first_position = 0;
-  Tokens ids;             // tokens from its page's beginning to its end; empty: can be evicted, not found
+  Tokens ids;             // tokens from the page's beginning to the record's end; empty: the record can only be evicted
   bool is_known = false;  // true if the record is of this fingerprint and version, so that `ids` is set
   KvPageParts parts = KvPageParts::kBoth;
-  uint64_t bytes = 0;  // of the file
+  uint64_t bytes = 0;  // size of the file
   int64_t last_use_ns = 0;
 
-  // Number of tokens from the beginning of its page to first_position; 0 for a page.
+  // Number of tokens from the beginning of the page to first_position; 0 for a page.
   size_t n_front() const { return first_position % kPagePositions; }
   TokenSpan front() const { return TokenSpan(ids).first(n_front()); }
 };
@@ -88,13 +88,13 @@ class PageIndex {
   struct StateMatch {
     std::string file_name;
     size_t first_position = 0;
-    size_t n_rows = 0;  // in the file
-    size_t n_used = 0;  // rows in common with the tokens
+    size_t n_rows = 0;  // number of rows in the file
+    size_t n_used = 0;  // number of rows in common with the tokens
   };
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
-  // True if there is a state after `before` of exactly the first n_front tokens of `ids`, with rows of the others.
+  // True if there is a state after `before` and the first n_front tokens of `ids`, with rows for the remaining tokens.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;
-  // Returns the files of states after the first n_front tokens whose rows cover only a part of the others.
+  // Returns the files of states after the first n_front tokens whose rows cover only a part of the remaining tokens.
   std::vector<std::string> states_superseded_by(const PageName& before, TokenSpan ids, size_t n_front) const;
 
   // files_of() returns the files of a namespace; files_superseded_by() the page files after `before` whose tokens are a
@@ -104,7 +104,7 @@ class PageIndex {
 
   size_t pages() const;
   size_t states() const;
-  uint64_t bytes() const;  // of pages and states
+  uint64_t bytes() const;  // total of pages and states
   uint64_t state_bytes() const;
 
  private:
@@ -149,7 +149,7 @@ class PageIndex {
 
 class PageIndex::Prepared {
   friend class PageIndex;
-  ByFileMap by_file_;  // one record each
+  ByFileMap by_file_;  // one entry in each set and map
   ByIdsSet by_ids_;
   ByAgeSet by_age_, states_by_age_;
 };

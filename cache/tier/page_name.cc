@@ -6,7 +6,7 @@ namespace ibid {
 
 namespace {
 
-constexpr std::string_view kSuffixes[] = {".kv", ".state"};  // by record kind
+constexpr std::string_view kSuffixes[] = {".kv", ".state"};  // one for each record kind
 constexpr size_t kNameDigits = 2 * sizeof(PageName);
 
 std::optional<PageName> parse_name(std::string_view digits) {

@@ -43,7 +43,7 @@ namespace ibid {
 // A page to write, with its identity.
 struct WaitingPage {
   KvPageIdentity identity;
-  PageName before_that, before, name;    // of the text before the previous page, before this page, to its end
+  PageName before_that, before, name;    // names of the texts up to the previous page, to this page, and to its end
   std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
   size_t n_ids = 0;                      // number of tokens up to the end of the page
   KvPage page;                           // empty once the page is copied
@@ -119,7 +119,7 @@ class PageSink {
   // Marks a page, the states within it, and all pages that it continues as used now, so that they are evicted after
   // records that were used earlier.
   virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
-  // As has(), for a state after the first n_front tokens with rows of the others.
+  // As has(), for a state after the first n_front tokens with rows for the remaining tokens.
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
   // Stores a page. rows: page_bytes() bytes, zero after the page's last position, of which `parts` are valid;
   // `page.page` is empty. A stored version with more tokens or parts stays. Error: nothing was stored. REQUIRES: the
@@ -184,7 +184,7 @@ class WriteBehind {
   bool settled_ = true;            // true if all writes are durable
   int64_t back_off_until_ns_ = 0;  // nothing is written before this time
   std::string disabled_reason_;
-  Status first_loss_;  // since the last flush()
+  Status first_loss_;  // first loss since the last flush(); ok: no loss
   size_t n_dropped_ = 0;
   size_t n_failures_ = 0;
 

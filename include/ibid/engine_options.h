@@ -20,7 +20,7 @@ struct SchedulerStats {
   size_t n_passes = 0;
   size_t n_shared_passes = 0;  // passes with rows of more than one task
   size_t n_rows = 0;
-  size_t n_scored_rows = 0;   // of them, rows of tokens to be scored
+  size_t n_scored_rows = 0;   // number of these rows whose tokens are scored
   size_t most_sequences = 0;  // maximum number of sequences in one pass
 };
 
@@ -44,7 +44,7 @@ struct EngineOptions {
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // hash the weights (reads them once more), so that save() can include KV
-  size_t kv_budget_bytes = 0;  // for all KV, a page at least; 0: two contexts, in 256 MB .. half the available memory
+  size_t kv_budget_bytes = 0;  // for all KV, >= one page; 0: for two contexts, in 256 MB .. half the available memory
   // How to compute embeddings; overrides the model's file. Unset: as the file specifies.
   std::optional<Pooling> pooling = {};
 };

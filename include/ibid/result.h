@@ -26,14 +26,14 @@ enum class ErrorCode {
   kNotRegularFile,  // a directory, a FIFO, a device
   kChangedOnDisk,   // the file was truncated or replaced while it was open
   kTruncated,       // the file is shorter than its header says
-  kBadMagic,        // not the format it claims to be
+  kBadMagic,        // the file does not have the format that it claims
   kUnsupportedVersion,
   kBadHeader,      // malformed JSON, or the header breaks a rule of its format
   kLimitExceeded,  // a count or length is above a limit of the format or of ibid
   kBadString,      // NUL, invalid UTF-8 or a hostile length in a name
   kDuplicate,      // the same key or name twice
   kBadType,        // a value or tensor of an unknown or unexpected type
-  kBadNumber,      // not an integer where one is needed, or out of its range
+  kBadNumber,      // a number that is not an integer where one is needed, or is out of range
   kBadShape,
   kOverflow,  // sizes whose product does not fit
   kBadAlignment,
@@ -52,7 +52,7 @@ enum class ErrorCode {
   kBadMerge,
   kBadByteToken,
   kTooLong,
-  kTemplateSyntax,  // with the line
+  kTemplateSyntax,  // a syntax error in the template; the message has its line
   kTemplateError,   // an operation that Jinja does not define
   kTemplateRaise,   // the template called raise_exception; the message is its text
   kTemplateBudget,  // too many steps or bytes, too deep, or too long a range

@@ -24,8 +24,8 @@ struct ScoreOptions {
 };
 
 struct Scored {
-  std::vector<TokenLogprobs> tokens;  // of ids[first], ids[first + 1], ...
-  std::vector<size_t> ranks;          // of each: one more than the number of tokens that were more likely
+  std::vector<TokenLogprobs> tokens;  // log-probabilities of ids[first], ids[first + 1], ...
+  std::vector<size_t> ranks;          // rank of each token: one more than the number of tokens that were more likely
   Usage usage;
 };
 

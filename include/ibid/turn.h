@@ -24,7 +24,7 @@ enum class FinishReason {
   kStop,        // the model ended its turn
   kLength,      // max_tokens, or the context is full
   kStopString,  // one of TurnOptions::stop_strings
-  kCancelled,   // by the stop token
+  kCancelled,   // the stop token was triggered
   kRepetition,  // the answer started to repeat itself
 };
 // "stop", "length", "stop_string", "cancelled", "repetition".
@@ -32,7 +32,7 @@ IBID_EXPORT std::string_view finish_reason_name(FinishReason reason);
 
 // Which sessions get rows first in a pass that several sessions share.
 enum class Priority {
-  kHigh,  // before all others
+  kHigh,  // before all other sessions
   kNormal,
   kLow,  // when no other session is ready to run, or after waiting for a second
 };
@@ -46,7 +46,7 @@ struct TurnOptions {
   SamplerOptions sampler = {};
   // While DRY is on, all tokens whose text contains one of these strings act as sampler.dry_breakers too.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};  // if set, fill Turn::logprobs, with the n most likely; max. 20
+  std::optional<size_t> n_logprobs = {};  // if set, Turn::logprobs is filled, with this many likely tokens; max. 20
   std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; the turn clones it
   size_t max_tokens = 0;                                   // 0: up to the end of the context
   size_t min_tokens = 0;                                   // the turn cannot end before this number; SIZE_MAX: never
@@ -60,9 +60,9 @@ struct TurnOptions {
   // `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
   bool parse_calls = true;                // if false, parse_reply treats tool calls as content
-  bool demands_call = false;              // the constraint demands a call: one that is cut off is no content
+  bool demands_call = false;              // the constraint demands a call; an incomplete call is no content
   bool speculate = true;                  // verify drafts from earlier text: the same answer, faster
-  Priority priority = Priority::kNormal;  // among the sessions of the engine
+  Priority priority = Priority::kNormal;  // priority among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
   // If true and no memory is left for the next token, the answer ends before that token, as at max_tokens (kLength),
@@ -104,19 +104,19 @@ struct IBID_EXPORT LostPrefix {
   std::string was, now;              // up to 40 bytes of the old and of the new text from that byte on
   std::string was_token, now_token;  // texts of the old and of the new token at that position
   LostCause cause = LostCause::kTemplate;
-  std::string to_string() const;  // one sentence
+  std::string to_string() const;  // returns one sentence
 };
 
 // A tool call of an answer.
 struct ToolCall {
-  std::string id;  // as the model wrote it; if it wrote none, nine letters and digits derived from the seed
+  std::string id;  // the model's own id; if the model wrote none, nine letters and digits derived from the seed
   std::string name;
   std::string arguments;  // a JSON object, as the model wrote it
   bool operator==(const ToolCall&) const = default;
 };
 
 struct Turn {
-  std::string text;  // the whole answer; of a continued one only what was added, as in the parts below
+  std::string text;  // the whole answer; if it continues an answer, only the new text (also in the parts below)
   // With TurnOptions::parse_reply, the parts of the text:
   std::string reasoning;
   std::string content;
@@ -124,7 +124,7 @@ struct Turn {
   bool begins_in_reasoning = false;  // the prompt already opens the reasoning, so the answer begins in it
   FinishReason finish_reason = FinishReason::kStop;
   std::string stop_string;              // the stop string that ended the answer
-  uint64_t seed = 0;                    // with this seed the same call gives the same answer
+  uint64_t seed = 0;                    // the same call with this seed gives the same answer
   std::vector<TokenLogprobs> logprobs;  // one for each token of the answer, if requested
   Usage usage;
   Timings timings;
@@ -157,8 +157,8 @@ struct TurnStart {
 struct TurnEvent {
   enum class Kind {
     kLeftOut,   // turn: with left_out set
-    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones too; n_total: all of it
-    kLogprobs,  // logprobs: those of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit it
+    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones too; n_total: all positions
+    kLogprobs,  // logprobs of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit them
     kText,      // text: the next piece of the answer
     // With TurnOptions::parse_reply streams emit the following kinds in place of kText:
     kReasoning,   // text: the next piece of the reasoning
@@ -174,7 +174,7 @@ struct TurnEvent {
   size_t call = 0;  // index of the call in the answer; the index of a broken call is reused
   std::string text = {};
   std::string name = {};
-  std::string id = {};  // of a call, as the model wrote it; empty if it wrote none
+  std::string id = {};  // id of a call, as the model wrote it; empty if the model wrote none
   size_t n_done = 0;
   size_t n_total = 0;
   std::vector<TokenLogprobs> logprobs = {};

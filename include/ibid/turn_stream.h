@@ -62,7 +62,7 @@ class IBID_EXPORT TurnStream {
 
  private:
   class Pulled;
-  std::unique_ptr<Pulled> pulled_;  // null: there was no memory for it, so the turn is over
+  std::unique_ptr<Pulled> pulled_;  // null: its allocation failed, so the turn is over
 };
 
 }  // namespace ibid

@@ -63,7 +63,7 @@ class Waker {
   void ring(std::atomic<uint32_t>& counter, State wakes) noexcept {
     counter.fetch_add(1);
     if (state_.load() < wakes) return;
-    { const std::lock_guard lock(mutex_); }  // not between the thread's check and its sleep
+    { const std::lock_guard lock(mutex_); }  // waits while the thread is between its check and its sleep
     sleeper_.notify_one();
   }
 

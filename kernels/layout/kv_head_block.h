@@ -89,7 +89,7 @@ struct KvHeadBlock {
 // Always inlined, because it is compiled for several instruction sets. The numbers of positions, dimensions and bytes
 // are powers of two, stored as exponents, so that an address needs no division.
 struct KvPartOrder {
-  size_t offset;          // of the part, from the start of the block
+  size_t offset;          // offset of the part from the start of the block
   size_t n_cells;         // cells per group
   unsigned group_bits;    // log2 of the positions of a group
   unsigned cell_bits;     // log2 of the dimensions of a position in a cell

@@ -67,7 +67,7 @@ const char* panel_type_name(PanelType type);
 PanelType panel_type_for(DType dtype);
 
 inline bool panel_is_f8(PanelType type) { return type == PanelType::kPE4 || type == PanelType::kPE5; }
-inline constexpr size_t kF8ChunkBytes = kPanelRows * sizeof(float) + kQuantBlock * kPanelRows;  // for 32 columns
+inline constexpr size_t kF8ChunkBytes = kPanelRows * sizeof(float) + kQuantBlock * kPanelRows;  // bytes for 32 columns
 // Factor by which the file's scales are multiplied when they are stored.
 inline float f8_scale_factor(PanelType type) { return type == PanelType::kPE4 ? 256.0f : 1.0f; }
 // Converts a byte of kPE4 (to 2^-8 of its value) or kPE5 to a half.

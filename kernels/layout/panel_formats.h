@@ -50,7 +50,7 @@ inline constexpr size_t kPanelTypeCount = static_cast<size_t>(PanelType::kPF) + 
 // Code format of a quantised panel.
 struct PanelFormat {
   size_t group;  // columns per scale, and per min: 32 or 16
-  int bits;      // per code: 2, 4, 5, 6, 8
+  int bits;      // bits of a code: 2, 4, 5, 6, 8
   int offset;    // stored code = code + offset; if there is a table, kernels add the offset to its values
   bool has_mins;
   ScaleKind scales;  // mins are stored in the same way

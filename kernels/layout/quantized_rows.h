@@ -16,7 +16,7 @@ namespace ibid {
 // interleaved block by block, in the order in which a tile of rows is read. A group has 16 rows. If there are fewer
 // than 9 rows, it has the next power of two instead, because the blocks of one row would be 512 bytes apart and evict
 // each other from the L1 cache. Kernels may read the missing rows of the last group; they drop these results.
-inline constexpr size_t kRowGroup = 16;  // size of the largest group; a subrange of rows starts at a multiple of it
+inline constexpr size_t kRowGroup = 16;  // size of the largest group; parts of the rows start at multiples of it
 
 struct QuantizedRows {
   size_t n_rows = 0;

@@ -100,9 +100,9 @@ class AttentionThread {
     for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
   }
 
-  // Attends over the reads [begin, end) of a task. The results of a task are merged in the order of its reads. So only
-  // if begin is 0 does this merge each result at once (and finish the task if end is its last read); otherwise it
-  // leaves the results in the scratch for merge_tail().
+  // Attends over the reads [begin, end) of a task. The results of a task are merged in the order of its reads. If begin
+  // is 0, this function merges each result at once (and finishes the task if end is its last read); otherwise it leaves
+  // the results in the scratch for merge_tail().
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
     if (begin == 0) clear(scratch_.total, task.n_rows());
@@ -355,7 +355,7 @@ Position position_of(const AttentionSequence& sequence, std::span<const Attentio
 void share_blocks(std::span<AttentionSequence> sequences) {
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Position to = position_of(sequences[n], sequences.first(n));
-    sequences[n].shared_blocks = to.shared_with_previous;  // that of the next sequence does not change
+    sequences[n].shared_blocks = to.shared_with_previous;  // the next sequence's number does not change
     const auto begin = sequences.begin();
     std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
                 begin + static_cast<std::ptrdiff_t>(n) + 1);

@@ -72,7 +72,7 @@ class AttentionTask {
   std::span<const AttentionSequence> sequences;
   size_t kv_head = 0;
   size_t group = 1;      // query heads per KV head
-  size_t first_row = 0;  // within the first sequence
+  size_t first_row = 0;  // number of the row in the first sequence
   size_t n_tokens = 0;
   size_t first_block = 0;  // first block that some row sees
   size_t n_reads = 0;
@@ -89,7 +89,7 @@ size_t first_visible(const AttentionShape& shape, size_t position);
 // Number of tokens of a query tile. A multiple of four if at least four fit, so that register tiles are full.
 size_t tile_tokens(const AttentionShape& shape);
 
-// Where a share begins or ends in the order of all tasks and their reads.
+// The beginning or end of a share, as a position in the order of all tasks and their reads.
 struct TaskPosition {
   size_t task = 0;
   size_t read = 0;

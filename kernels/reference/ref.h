@@ -28,7 +28,7 @@ void fill_reference_attention(Kernels& table);
 void fill_ref_recurrent(Kernels& table);
 void fill_reference_recurrent(Kernels& table);
 
-// Each sets all entries of one table. Those of an instruction set are in isa_*.cc, the only files compiled for it.
+// Each sets all entries of one table. Functions of an instruction set are in isa_*.cc, the only files compiled for it.
 void fill_ref(Kernels& table);
 void fill_reference(Kernels& table);
 void fill_avx2(Kernels& table);

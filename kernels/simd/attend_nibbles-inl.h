@@ -11,7 +11,7 @@ namespace {
 
 // --- scores
 
-// scores[r][16 g + lane] = dot of row r with the keys of group first_group + g. scales: those of the page's keys.
+// scores[r][16 g + lane] = dot of row r with the keys of group first_group + g. scales: scales of the page's keys.
 template <size_t kRows>
 IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const uint16_t* scales,
                                const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {
@@ -111,7 +111,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
   }
 }
 
-// Encodes the rows of a register tile; softmax() left their weights as floats.
+// Encodes the weights of a register tile's rows, which softmax() left as floats.
 template <size_t kRows>
 void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t group) {
   const Span pages{page_span(rows.seen.begin / kPagePositions).begin,

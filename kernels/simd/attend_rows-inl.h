@@ -216,7 +216,7 @@ class Operands {
     }
   }
 
-  // fetch: prefetch the data after these while these are read. REQUIRES: !fetch for latent rows.
+  // fetch: while these data are read, prefetch the data after them. REQUIRES: !fetch for latent rows.
   Stream keys(size_t page, bool fetch) const {
     if (keys_widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
     if (fetch) fetch_scales(page - first_);

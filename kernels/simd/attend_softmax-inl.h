@@ -7,7 +7,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: its index.
+// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: their index.
 IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
                                 const TileScratch& s, size_t row) {
   const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);
@@ -134,7 +134,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
     tile.result.max[rows.first + r] = max;
     top[r] = set1(max);
   }
-  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on the largest weight
+  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on, the largest weight of each row
   for (size_t p = first; p < rows.seen.end; p += 16) {
     V16 value_scale = zero();
     if constexpr (kInt8) {

@@ -245,7 +245,7 @@ void store_value(const KvHeadBlock& block, std::byte* head, size_t position, con
   }
 }
 
-[[maybe_unused]]   // in isa_amx.cc
+[[maybe_unused]]   // isa_amx.cc does not call this function
 void kv_store(const KvHeadBlock& block, std::byte* head, size_t position, const float* k, const float* v) {
   alignas(64) float rotated[kMaxHeadDim];
   if (is_coded(block.keys())) rotated_copy(k, block.head_dim, block.value_dim(), rotated);

@@ -106,7 +106,7 @@ void turn_nibbles(const KvHeadBlock& block, const std::byte* keys, std::byte* va
   }
 }
 
-[[maybe_unused]]   // in isa_amx.cc
+[[maybe_unused]]   // isa_amx.cc does not call this function
 void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* values) {
   const std::byte* keys = head + block.k;
   switch (block.keys()) {

@@ -27,10 +27,10 @@ struct AmxTile {
   static constexpr size_t kSums = kRowGroup * kPanelRows;  // number of sums for one group of columns
 
   const SignedPanel w;
-  const int8_t* q;            // of block 0; stride kRowGroup * 32
-  const float* x_scale;       // of block 0; stride kRowGroup
-  const float* x_sum;         // as x_scale: factors of mins of 32 columns
-  const int32_t* x_offset16;  // of block 0; stride 2 * kRowGroup: for mins of 16 columns
+  const int8_t* q;            // codes of block 0; stride kRowGroup * 32
+  const float* x_scale;       // scales of block 0; stride kRowGroup
+  const float* x_sum;         // factors of mins of 32 columns, laid out as x_scale
+  const int32_t* x_offset16;  // offsets of block 0 (QuantizedRows::offset16); stride 2 * kRowGroup
   int32_t* sums;              // [2][16][16]
   float* half_sums;           // [16]  factors of mins of 16 columns
 

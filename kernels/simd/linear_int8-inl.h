@@ -45,7 +45,7 @@ template <size_t kGroups>
 struct RowsAt {
   const int8_t* q;
   const float *scale, *scaled_sum;
-  const int32_t* offset;  // of the first 16 columns, or of all 32
+  const int32_t* offset;  // offset of the first 16 columns, or of all 32
   size_t group;           // number of rows in the row group: the stride between blocks
 
   IBID_INLINE RowsAt(const QuantizedRows& x, size_t row)
@@ -67,7 +67,7 @@ template <typename F, size_t kRows>
 IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, const RowsAt<F::kGroups>& x, V16* acc) {
   using S = Sums<F::kOffset, F::kSmall>;
   const BlockCodes codes = load_codes<F>(chunk + F::kCodesAt + index * F::kBlockBytes, table);
-  constexpr size_t kVectors = 8 / F::kGroups;  // per scale
+  constexpr size_t kVectors = 8 / F::kGroups;  // vectors for each scale
 #pragma GCC unroll 2
   for (size_t group = 0; group < F::kGroups; ++group) {
     const V16 scale = load_scales<F>(chunk, index * F::kGroups + group);

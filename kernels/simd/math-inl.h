@@ -33,7 +33,7 @@ IBID_INLINE V16 exp_bounded(V16 x) {
   return select(less(x, set1(kExpLowest)), zero(), mul(p, power));
 }
 
-IBID_INLINE V16 exp(V16 x) { return exp_bounded(min(set1(kExpHighest), x)); }  // in this order NaN stays NaN
+IBID_INLINE V16 exp(V16 x) { return exp_bounded(min(set1(kExpHighest), x)); }  // NaN stays NaN with this order
 
 IBID_INLINE V16 tanh(V16 x) {
   const V16 a = abs(x);

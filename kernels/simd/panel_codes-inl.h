@@ -38,7 +38,7 @@ consteval PanelFormat kernel_format(size_t type) {
   if (format.table != CodeTable::kNumbers) format.table = CodeTable::kFp4;
   return format;
 }
-// Returns the first type that has the kernels of this one; kPanelTypeCount for float panels (linear_float).
+// Returns the first type with the same kernels as this type; kPanelTypeCount for float panels (linear_float).
 consteval size_t first_with_format(size_t type) {
   if (panel_is_float(kPanels[type].type)) return kPanelTypeCount;
   size_t first = 0;
@@ -171,7 +171,7 @@ template <size_t kPanels>
 struct Unpacked {
   uint8_t* codes;  // [blocks][8 vectors of 4 columns][kPanels][16 rows][4]
   float* scales;   // [blocks][groups][kPanels][16]
-  float* mins;     // as scales, for types with mins
+  float* mins;     // laid out as the scales; only for types with mins
 };
 
 // Unpacks a panel to panel p of the kPanels in `out`.

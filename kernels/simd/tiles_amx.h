@@ -11,11 +11,11 @@ namespace ibid::IBID_ISA {
 namespace {
 
 struct TileShape {
-  size_t rows;   // at most 16
+  size_t rows;   // number of rows, at most 16
   size_t bytes;  // bytes of a row, at most 64
 };
 
-// Configures the eight tiles with these shapes, until it is destroyed.
+// Configures the eight tiles with these shapes, until the object is destroyed.
 class TileScope {
  public:
   explicit TileScope(const TileShape (&shapes)[8]) {

@@ -31,7 +31,7 @@ enum class RopeLayers : uint8_t {
   kAll,
   kWindowed,  // layers with a window; all layers if no layer has one
   kTwoRules,  // layers with a window use the second rule, the others the first
-  kListed,    // as listed in no_rope_layers; without a list, all layers except every fourth one
+  kListed,    // the layers that no_rope_layers lists; without a list, all layers except every fourth one
   kIfNamed,   // all layers, unless position_embedding_type names another kind
   kIfTheta,   // all layers, if the file has a theta
   kIfAsked,   // no layers, unless use_mem_rope is set
@@ -52,7 +52,7 @@ struct RecurrentFamily {
   bool common_blocks = false;              // some layers run shared blocks before their mixers (CommonBlocks)
   bool gguf_folds_factors = false;         // GGUF has the model's factors multiplied into its weights
   bool one_block = false;                  // each layer has only one of: mixer, attention, MLP, experts
-  float norm_eps = 0;                      // epsilon of their norms; 0: that of the model
+  float norm_eps = 0;                      // epsilon of the norms of recurrent layers; 0: that of the model
   NormPlaces norms = NormPlaces::kBefore;  // norm places of recurrent layers
 };
 
@@ -61,7 +61,7 @@ struct Architecture {
   std::string_view hf_model_type;  // config.json: model_type
   // general.architecture that the converter writes for models without and with experts; empty: gguf_name.
   std::string_view written_dense = {}, written_moe = {};
-  std::string_view written_recurrent = {};  // the same, for models with recurrent layers
+  std::string_view written_recurrent = {};  // as written_dense, for models with recurrent layers
 
   // --- files
   std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
@@ -94,7 +94,7 @@ struct Architecture {
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;             // rotated share of a head, if config.json has none
   bool rotary_share_is_fixed = false;  // config.json cannot override it
-  bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no key for this
+  bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no such key
   bool grows_without_rope = false;     // scales queries of layers without rope by position, if the file requests it
   double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta
 
@@ -106,12 +106,12 @@ struct Architecture {
   size_t gguf_cut_layers = 0;  // number of first layers whose gates default to the cutoff for share 0.95 in GGUF
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
-  bool parallel = false;  // attention and MLP read the same x, if the file has no key for this
+  bool parallel = false;  // default if the file has no key: attention and MLP read the same x
 
   // --- experts, if the file has any
-  RouterScores router_scores = RouterScores::kSoftmax;  // if the file has no key for this
+  RouterScores router_scores = RouterScores::kSoftmax;  // default if the file has no key
   In router_normalizes = In::kNeither;  // default: weights of the chosen experts are divided by their sum
-  size_t shared_experts = 0;            // number of shared experts, if the file has no key for this
+  size_t shared_experts = 0;            // default number of shared experts if the file has no key
   bool weighs_inputs = false;           // router weights scale the inputs of experts instead of their outputs
   bool moe_beside_mlp = false;          // experts and MLP both read x, each through its own norm
   bool clamped_swiglu = false;
@@ -123,7 +123,7 @@ struct Architecture {
   // --- factors
   bool embed_scale_is_sqrt_dim = false;
   bool logits_are_divided = false;                 // logits are divided by the scale in the metadata, not multiplied
-  float attention_softcap = 0, logit_softcap = 0;  // if the file has none
+  float attention_softcap = 0, logit_softcap = 0;  // default soft caps, if the file has no key
 };
 
 // The rows of families with recurrent layers (recurrent_families.cc), with the tensor names of their files.

@@ -28,8 +28,8 @@ struct GgufTensor {
   std::string name;
   DType dtype = DType::kF32;  // default type to write: that of the view, or F32
   TensorView view;
-  std::unique_ptr<RowSource> rows;  // of a matrix: the rows of the view
-  std::vector<float> values;        // of a vector: the data of the view
+  std::unique_ptr<RowSource> rows;  // matrix: the rows of the view
+  std::vector<float> values;        // vector: the data of the view
 };
 
 // Returns all tensors of the model, in the order of the table. `config` is the result of read_config(file), `to` the

@@ -30,7 +30,7 @@ inline constexpr double kMaxFactor = 1e9;
 
 class Hyperparameters {
  public:
-  // prefix: "llama." in GGUF; "" or "text_config." in config.json. Both arguments must outlive this.
+  // prefix: "llama." in GGUF; "" or "text_config." in config.json. Both arguments must outlive the object.
   Hyperparameters(const ModelFile& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
 
   const ModelFile& file() const { return file_; }

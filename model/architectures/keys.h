@@ -22,7 +22,7 @@ inline constexpr Key kOtherValueDim{"value head_dim of the other layers", "atten
 inline constexpr Key kSharedKvLayers{"layers with shared KV", "attention.shared_kv_layers", "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
                                      "max_position_embeddings|n_positions|model_max_length"};
-// For embedding models; directories store it elsewhere (read_pooling()).
+// Only in embedding models; directories store the pooling elsewhere (read_pooling()).
 inline constexpr Key kPooling{"pooling", "pooling_type", ""};
 inline constexpr Key kCausal{"causal attention", "attention.causal", "is_causal"};
 inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
@@ -107,7 +107,7 @@ inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_
 inline constexpr Key kRopeScaling{"rope scaling", "rope.scaling.type", ""};
 inline constexpr Key kRopeFactor{"rope factor", "rope.scaling.factor|rope.scale_linear", ""};
 inline constexpr Key kRopeOriginal{"original context", "rope.scaling.original_context_length", ""};
-// For YaRN it is multiplied with the default magnitude; for longrope it is the whole magnitude.
+// YaRN multiplies this key with the default magnitude; for longrope the key is the whole magnitude.
 inline constexpr Key kRopeMagnitude{"attention factor", "rope.scaling.attn_factor", ""};
 inline constexpr Key kYarnFast{"beta_fast", "rope.scaling.yarn_beta_fast", ""};
 inline constexpr Key kYarnSlow{"beta_slow", "rope.scaling.yarn_beta_slow", ""};

@@ -27,8 +27,8 @@ inline constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);
 // Reads the shape common to all layers, and the width of each MLP. Errors: those of Hyperparameters.
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// Reads the heads of each layer, and which layer's keys and values it reads. REQUIRES: windows are read. Errors: those
-// of Hyperparameters.
+// Reads the heads of each layer, and the layer whose keys and values it reads. REQUIRES: windows are read. Errors:
+// those of Hyperparameters.
 Status read_heads(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
 // Reads AltUp, LAuReL and layer inputs, if the file has them. Errors: those of Hyperparameters; kMissingTensor.
@@ -63,7 +63,7 @@ Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelCon
 
 // The tensors of GGUF that have one factor per rotated pair: one tensor for any rule, and two for longrope.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
-inline constexpr float kUnturned = 1e30f;  // a pair with such a factor is not rotated
+inline constexpr float kUnturned = 1e30f;  // a pair with this factor is not rotated
 inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";
 inline constexpr const char* kShortRopeFactors = "rope_factors_short.weight";
 

@@ -33,7 +33,7 @@ struct StreamWeights {
   PackedMatrix gather;  // [D, D]
 };
 
-// The weights of one layer; they are small and stored as floats.
+// The weights of one layer, which are small and stored as floats.
 struct AltUpWeights {
   std::span<const float> router;        // [n, D]
   std::span<const float> router_norm;   // [D]
@@ -84,7 +84,7 @@ struct AdapterWeights {
   PackedMatrix q, k, v;              // A [width, R], if adapts_attention
 };
 
-struct CommonBlockWeights {                     // beside wq, wk, wv (which read 2 D columns) and wo
+struct CommonBlockWeights {                     // weights beside wq, wk, wv (which read 2 D columns) and wo
   std::span<const float> norm;                  // [2 D]
   std::span<const float> ffn_norm;              // [D]
   PackedMatrix w_gate, w_up;                    // [F, D]

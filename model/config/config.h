@@ -50,19 +50,19 @@ enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
   bool attends = true;             // has attention; the layer may also have a recurrent mixer, or neither
-  size_t state_layer = kNoState;   // index of its recurrent state in the cache (KvLayout)
+  size_t state_layer = kNoState;   // index of the layer's recurrent state in the cache (KvLayout)
   size_t common_layer = kNoLayer;  // if it uses CommonBlocks: the layer that stores the shared weights
-  size_t adapter = 0;              // index of its adapter in that layer
+  size_t adapter = 0;              // index of the layer's adapter in common_layer
   size_t window = 0;               // sliding attention span in positions; 0: the whole sequence
   bool chunked = false;            // attention is limited to the current chunk of ModelConfig::attention_chunk
   size_t rope = 0;                 // index into ModelConfig::ropes; kNoRope: not rotated
   size_t n_kv_heads = 0;           // G
   size_t head_dim = 0;             // d
-  size_t kv_layer = 0;             // KV layer of the cache (KvLayout) whose keys and values it reads
-  bool writes_kv = true;           // stores its keys and values in that KV layer; false: an earlier layer does
+  size_t kv_layer = 0;             // KV layer of the cache (KvLayout) whose keys and values the layer reads
+  bool writes_kv = true;           // the layer stores the keys and values of kv_layer; false: an earlier layer does
   bool value_is_key = false;       // values are the unnormed, unrotated keys: v = Wk h
   size_t ffn_dim = 0;              // F of this layer's MLP; 0: no MLP
-  bool has_experts = false;        // has experts instead of an MLP, or beside it
+  bool has_experts = false;        // the layer has experts instead of an MLP or beside it
   // Each gate becomes max(gate - cutoff, 0). cutoff: mean of the row's gates + gate_cutoff standard deviations.
   std::optional<float> gate_cutoff;
   Activation activation;
@@ -101,15 +101,15 @@ struct ModelConfig {
   bool query_growth_without_rope = false;  // only in layers without rope
 
   // --- recurrent layers
-  RecurrentMixer recurrent;                          // of the layers that have a recurrent state
+  RecurrentMixer recurrent;                          // mixer of the layers that have a recurrent state
   CommonBlocks common;                               // shared blocks that run before the mixer of some recurrent layers
-  NormPlaces recurrent_norms = NormPlaces::kBefore;  // of recurrent layers without attention
+  NormPlaces recurrent_norms = NormPlaces::kBefore;  // norm places of recurrent layers without attention
 
   // --- MLP
   bool gated = true;      // down(f(gate h) * up h), else down(f(up h))
   bool parallel = false;  // attention and MLP read the same x: x += attention(x) + mlp(x)
 
-  MoeRule moe;                       // of the layers that have experts
+  MoeRule moe;                       // rule of the layers that have experts
   bool experts_interleaved = false;  // the file's fused gate|up of an expert alternates rows of gate and up
   bool experts_transposed = false;   // float experts are [in, out] in the file
 
@@ -122,7 +122,7 @@ struct ModelConfig {
   // --- factors
   float embed_scale = 1;                                          // factor of the embeddings
   float residual_scale = 1;                                       // factor of the outputs of attention and MLP
-  Residual attention_residual, recurrent_residual, mlp_residual;  // in addition to residual_scale
+  Residual attention_residual, recurrent_residual, mlp_residual;  // factors in addition to residual_scale
   float attention_input_scale = 1;  // factor of h, contained in attention_scale and attention_residual; divides biases
   float gate_scale = 1;             // factor of the gates of MLPs
   float logit_scale = 1;

@@ -36,19 +36,19 @@ struct RowBuffers {
   Rows streams;                         // all streams of AltUp; x is the active one while a layer computes
   LinearInput laurel;                   // [T, R]             the input of laurel_right
   LinearInput layer_gated;              // [T, P]           the input of LayerInputWeights::out
-  LinearInput router_h;                 // input of the router, in models with experts beside an MLP,
-  Rows mlp_out;                         // and the output of the MLP
+  LinearInput router_h;                 // input of the router, in models with experts beside an MLP
+  Rows mlp_out;                         // output of the MLP in these models
   LinearInput mixed;                    // the input of RecurrentWeights::w_out; in Mamba-1 first of w_scan
   LinearInput recurrent_low;            // the input of the second factor of a low-rank matrix
   Rows scan_numbers;                    // [T, 2 N]           B and C of Mamba-1
-  LinearInput wide;                     // norm(x | e) in models with CommonBlocks,
-  Rows embedded;                        // [T, D]             and e
+  LinearInput wide;                     // norm(x | e) in models with CommonBlocks
+  Rows embedded;                        // [T, D]             e in models with CommonBlocks
 };
 
 // Outputs of the steps of a recurrent layer, for all rows of a pass; names as in model/config/recurrent_mixer.h.
 struct RecurrentBuffers {
-  Rows in;                // [T, row_width]  q | k | v before the convolution,
-  Rows conv;              // and after it
+  Rows in;                // [T, row_width]  q | k | v before the convolution
+  Rows conv;              // [T, row_width]  q | k | v after the convolution
   Rows z;                 // [T, v_width]
   Rows rates, decays;     // [T, wider of both] per head or key dimension; Mamba-1: dt per channel
   Rows low;               // [T, widest rank] output of the first factor of a low-rank matrix
@@ -85,7 +85,7 @@ struct LatentBuffers {
 
 class Activations {
  public:
-  // In a pass of at most this size, each worker computes all row steps, because that costs less than a barrier.
+  // In a pass of at most this many rows each worker computes all row steps, because that costs less than a barrier.
   static constexpr size_t kOwnRows = 4;
 
   // context: maximum positions of a sequence. Error: kOutOfMemory.

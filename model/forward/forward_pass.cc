@@ -115,7 +115,7 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   const Activations& a = m.acts;
   AttentionShape shape = attention_shape(m.config, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
-  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // of this layer, or of an earlier one
+  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // KV of this layer or of an earlier one
   attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (m.config.attention_gate) gate_attended(p, layer);  // attended *= sigmoid(gate)

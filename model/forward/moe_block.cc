@@ -198,7 +198,7 @@ class Mixture {
     size_t first = 0, slot = 0;
     for (size_t e = 0; e < counts.size(); ++e) {
       const size_t n = counts[e];
-      counts[e] = first;  // from here on the index of the expert's next row
+      counts[e] = first;  // from here on, the index of the expert's next row
       if (n == 0) continue;
       own_.uses[n_uses_++] = {&w_.experts[e], n, n == n_rows_ ? nullptr : own_.rows + first, own_.weights + first,
                               buffers_.gated.rows(slot, n)};

@@ -97,7 +97,7 @@ inline constexpr size_t kMoeTilePanels = 32;
 // One worker's part of the block.
 struct MoeStep {
   const Worker& worker;
-  const LinearContext& linear;  // its scratch is wide enough for D and every F
+  const LinearContext& linear;  // the scratch of `linear` is wide enough for D and every F
   const LinearInput& h;         // [T, D] norm(x); also in int8 if the weights of an expert are quantised
   const LinearInput& router_h;  // [T, D] the input of the router: h, or another norm of x
   bool alone;                   // h is this worker's own copy, which it computes completely; false: all workers share h

@@ -65,7 +65,7 @@ void add_bias(const PassModel& m, WeightVector bias, size_t first, size_t n, flo
 // Records that the pass was cancelled. Workers read the result after the barriers of the layer's attention.
 void check_cancelled(const PassPart& p, size_t layer);
 void note_lost_router(const PassPart& p, size_t layer);
-// Checks x for values that are not finite; once there, they stay in x through all later layers.
+// Checks x for values that are not finite. Such values stay in x through all later layers.
 void check_rows_finite(const PassPart& p, size_t layer);
 
 }  // namespace ibid::forward

@@ -48,7 +48,7 @@ size_t convolved_width(const Config& c, size_t) {
   return m.v_width() + (m.has_heads() ? m.q_width() + m.k_width() : 0);
 }
 
-// Models for which `has` is true must have the tensor; by the second function, they may have it.
+// Models for which `has` is true must have the tensor (must) or may have it (may).
 template <bool (*has)(const Config&, size_t layer)>
 Presence must(const Config& c, size_t l) {
   return has(c, l) ? Presence::kMust : Presence::kNo;

@@ -25,8 +25,8 @@ std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRol
 
 // Where a file has the weights of a role: rows source_row(0 .. n_rows) of `tensor`; columns if transposed.
 struct TensorSource {
-  std::string name;   // of the tensor in the file
-  TensorView tensor;  // if the part is whole rows of a fused tensor, only these rows
+  std::string name;   // name of the tensor in the file
+  TensorView tensor;  // if the weights are whole rows of a fused tensor, only these rows
   size_t n_rows = 0, n_cols = 0;
   RowOrder order;
   TiledHeads tiles;               // reordering of heads, applied before `order`

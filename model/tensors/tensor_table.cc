@@ -50,7 +50,7 @@ size_t laurel_rank(const Config& c, size_t) { return c.laurel_rank; }
 size_t streams(const Config& c, size_t) { return c.altup.n_streams; }
 size_t streams_squared(const Config& c, size_t) { return c.altup.n_streams * c.altup.n_streams; }
 
-// Models for which `has` is true must have the tensor; by the second function, they may have it.
+// Models for which `has` is true must have the tensor (must) or may have it (may).
 template <bool (*has)(const Config&, size_t layer)>
 Presence must(const Config& c, size_t l) {
   return has(c, l) ? Presence::kMust : Presence::kNo;

@@ -58,7 +58,7 @@ enum class TensorRole : uint8_t {
   kLayerInputs,
   kLayerInputNorm,
   kSpread,
-  kGather,  // per stream except the first
+  kGather,  // one per stream except the first
   kAttnNorm,
   kAttnNormBias,
   kAttnPostNorm,
@@ -66,7 +66,7 @@ enum class TensorRole : uint8_t {
   kWk,
   kWv,
   kWo,
-  kWqkv,  // per layer
+  kWqkv,  // one per layer
   kWqGate,
   kBqGate,
   kBq,
@@ -114,7 +114,7 @@ enum class TensorRole : uint8_t {
   kChoiceBias,
   kSharedRouter,
   kRouterScale,
-  kExpertScale,  // per layer with experts
+  kExpertScale,  // one per layer with experts
   kMoeNorm,
   kMoePostNorm,
   kMlpPostNorm,
@@ -128,7 +128,7 @@ enum class TensorRole : uint8_t {
   kExpertGateUp,
   kExpertGate,
   kExpertUp,
-  kExpertDown,  // per expert
+  kExpertDown,  // one per expert
   kBExpertGateUp,
   kBExpertGate,
   kBExpertUp,
@@ -147,7 +147,7 @@ enum class TensorRole : uint8_t {
   kAdapterLow,
   kAdapterGateUp,
   kAdapterGate,
-  kAdapterUp,  // per use of a shared block
+  kAdapterUp,  // one per use of a shared block
   kAdapterQLow,
   kAdapterQ,
   kAdapterKLow,
@@ -169,7 +169,7 @@ enum class TensorRole : uint8_t {
   kMixGateLow,
   kMixScan,
   kMixStep,
-  kMixOut,  // per recurrent layer
+  kMixOut,  // one per recurrent layer
   kMixConv,
   kMixConvQ,
   kMixConvK,
@@ -223,7 +223,7 @@ enum class FixUp : uint8_t {
   kNone,
   kRotated,      // rows of rotated heads are reordered if ModelConfig::adjacent_pairs
   kNorm,         // adds 1 if ModelConfig::norms_minus_one
-  kRotatedNorm,  // both, for the norm of a head
+  kRotatedNorm,  // kRotated and kNorm, for the norm of a head
   kByColumn,     // a small matrix, stored column by column
   kDecay,        // the file has log(-A) if RecurrentMixer::logs_of_decays
   kDecayByColumn,
@@ -257,7 +257,7 @@ struct TensorRow {
   Presence (*presence)(const ModelConfig&, size_t layer);
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
-  TensorRole part_of = role;     // the fused tensor that may contain it; its own role: never fused
+  TensorRole part_of = role;     // the fused tensor that may contain this tensor; its own role: never fused
   Copies copies = Copies::kOne;  // kOne with a member of Expert: the shared expert
 
   bool per_layer() const {

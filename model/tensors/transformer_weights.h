@@ -25,9 +25,9 @@ struct LayerWeights {
   WeightVector bo;                         // [D]
   PackedMatrix w_attn_gate;                // [H d, D]
   WeightVector b_attn_gate;                // [H d]
-  LatentWeights latent;                    // beside or instead of wq, wk and wv
-  RecurrentWeights recurrent;              // beside or instead of attention
-  CommonBlockWeights common;               // if the layer uses a shared block or stores its weights
+  LatentWeights latent;                    // weights beside or instead of wq, wk and wv
+  RecurrentWeights recurrent;              // weights beside or instead of attention
+  CommonBlockWeights common;               // used if the layer runs a shared block or stores its weights
   PackedMatrix laurel_left, laurel_right;  // [R, D], [D, R]
   WeightVector laurel_norm;                // [D]
   WeightVector attn_post_norm;             // [D]
@@ -36,7 +36,7 @@ struct LayerWeights {
   WeightVector b_gate, b_up;               // [F]
   PackedMatrix w_down;                     // [D, F]
   WeightVector b_down;                     // [D]
-  MoeWeights moe;                          // beside or instead of the MLP, in layers with experts
+  MoeWeights moe;                          // weights beside or instead of the MLP, in layers with experts
   WeightVector ffn_post_norm;              // [D]
   LayerInputWeights input;
   WeightVector out_scale;  // [1]

@@ -65,8 +65,8 @@ bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask
   return true;
 }
 
-// Where a block has the halves that all its numbers are multiplied by: n of them at `first`. The other factors are
-// integers, too small to overflow a half.
+// The halves by which all numbers of a block are multiplied: n halves at `first`. The other factors are integers, too
+// small to overflow a half.
 struct BlockHalves {
   DType dtype;
   size_t first, n;

@@ -14,7 +14,7 @@ namespace ibid {
 
 class ModelFile;
 
-// Which inputs of linear layers are also needed in int8, because a quantised weight reads them. Comments name them.
+// Inputs of linear layers that are also needed in int8, because a quantised weight reads them. Comments name them.
 struct QuantizedInputs {
   bool h = false;                                   // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;                            // wo
@@ -29,7 +29,7 @@ struct QuantizedInputs {
 struct WeightPlan {
   size_t bytes = 0;
   QuantizedInputs quantized;  // inputs that some quantised matrix reads
-  size_t lookup_bytes = 0;    // of these, matrices that are only read by row, and experts beyond the active ones
+  size_t lookup_bytes = 0;    // bytes of matrices that are only read by row, and of experts beyond the active ones
   size_t layer_weights = 0;   // number of values in the layers' matrices that one token is multiplied by
 };
 // Errors: those of find_source().

@@ -16,8 +16,8 @@ class ModelFile;
 
 struct UnusedTensor {
   std::string name;
-  const char* reason;  // why it is harmless; nullptr: unknown
-  bool of_model;       // belongs to one of the model's layers, or to the model outside of its layers
+  const char* reason;  // why ignoring the tensor is harmless; nullptr: unknown
+  bool of_model;       // the tensor belongs to one of the model's layers, or to the model outside of its layers
 };
 
 // Returns the unused tensors in the file's order. REQUIRES: plan_weights() succeeded; else tensors of wrong shapes

@@ -12,8 +12,8 @@
 namespace ibid {
 namespace {
 
-// Pages, unless a text needs more: 2,048 positions, so that short texts fill a pass, but at most 1/4 of the budget,
-// because idle conversations lose these pages.
+// Number of pages, unless a text needs more: 2,048 positions, so that short texts fill a pass, but at most 1/4 of the
+// budget, because idle conversations lose these pages.
 constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
 
 // Number of tokens that the tokenizer adds before a text. with: the tokens of the text and those added around it.
@@ -24,7 +24,7 @@ size_t n_in_front(TokenSpan with, TokenSpan plain) {
   return 0;
 }
 
-// Without the directories, which clients must not see.
+// Returns the name without the directories, which clients must not see.
 std::string file_name(const std::string& path) {
   const std::filesystem::path all(path);
   return (all.has_filename() ? all : all.parent_path()).filename().string();

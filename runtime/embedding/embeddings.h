@@ -1,8 +1,8 @@
 // Embeddings: vectors of many texts, one task for each (text_embedding.h). The texts share the engine's passes with
 // each other and with all its other work.
 //
-// Runs just enough texts at a time to fill passes, because each takes keys and values while it is computed. A text that
-// finds no memory for them waits until others are over.
+// Runs just enough texts at a time to fill passes, because each needs memory for keys and values meanwhile. A text that
+// finds no such memory waits until others are over.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@
 namespace ibid {
 
 struct EmbeddingOptions {
-  size_t n_dims = 0;  // of each vector, as in TextEmbedding; 0: all
+  size_t n_dims = 0;  // number of values of each vector, as in TextEmbedding; 0: all
   Priority priority = Priority::kNormal;
   std::stop_token stop = {};
 };
@@ -35,10 +35,10 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
 
 class Embeddings {
  public:
-  // Starts. `engine` must outlive it. bell: rings when advance() should be called. Errors: kUnsupported if the engine
-  // makes no embeddings, or their length is out of range; naming the number of the text: kInvalidArgument for no tokens
-  // or a token outside the vocabulary, kContextFull with needed and available tokens; kOutOfMemory; those of
-  // Scheduler::submit().
+  // Starts the tasks. `engine` must outlive the object. bell: rings when advance() should be called. Errors:
+  // kUnsupported if the engine makes no embeddings, or their length is out of range; naming the number of the text:
+  // kInvalidArgument for no tokens or a token outside the vocabulary, kContextFull with needed and available tokens;
+  // kOutOfMemory; those of Scheduler::submit().
   static Result<std::unique_ptr<Embeddings>> begin(EngineState& engine, std::vector<Tokens> texts,
                                                    EmbeddingOptions options, std::shared_ptr<Waker> bell);
   // Cancels, and waits for running tasks.
@@ -46,7 +46,7 @@ class Embeddings {
   Embeddings(const Embeddings&) = delete;
   Embeddings& operator=(const Embeddings&) = delete;
 
-  // Submits as many texts as fit. Returns true when it is over, also after an error. For one thread at a time.
+  // Submits as many texts as fit. Returns true when no work is left, also after an error. For one thread at a time.
   bool advance() noexcept;
   // Call once, after advance() returned true. Returns a vector for each text, in order. Errors: the first one of a
   // TextEmbedding; kOutOfMemory of keys and values if no other text of this object was running.
@@ -72,11 +72,11 @@ class Embeddings {
   const std::vector<Tokens> texts_;
   const EmbeddingOptions options_;
   const std::shared_ptr<Waker> bell_;
-  std::deque<size_t> waiting_;  // indexes of texts
+  std::deque<size_t> waiting_;  // indices of the texts that wait
   std::vector<UnderWay> under_way_;
-  size_t n_bytes_ = 0;  // of keys and values of running texts
+  size_t n_bytes_ = 0;  // bytes of keys and values of running texts
   size_t most_bytes_ = 0;
-  std::vector<std::vector<float>> vectors_;  // by index of the text
+  std::vector<std::vector<float>> vectors_;  // vector of each text, by the text's index
   Status status_;
 };
 

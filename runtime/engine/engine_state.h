@@ -48,12 +48,12 @@ struct EngineParts {
   std::unique_ptr<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;  // unset: sessions are kUnsupported
   size_t kv_budget_bytes = 256u << 20;
-  std::string name = "model";  // in messages
+  std::string name = "model";  // name of the model in messages
   std::vector<std::string> warnings = {};
-  std::optional<Pooling> pooling;  // of embeddings; unset: it makes none
+  std::optional<Pooling> pooling;  // pooling of embeddings; unset: the engine makes no embeddings
   bool is_for_embeddings = false;  // the file is of an embedding model: sessions are kUnsupported
   SchedulerOptions scheduling = {};
-  std::optional<Fingerprint> fingerprint;  // of the model; a cache directory needs one
+  std::optional<Fingerprint> fingerprint;  // fingerprint of the model; a cache directory needs one
   std::string cache_directory;             // as in EngineOptions
   uint64_t cache_directory_bytes = 0;
   // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
@@ -93,7 +93,7 @@ class EngineState {
   // Special tokens that are markers of reply_format(), ascending.
   TokenSpan marker_tokens() const;
   size_t max_seq_len() const { return parts_.model->max_seq_len(); }
-  // Limits for the recurrent states of a prompt; spacing 0: the model has none.
+  // Limits for the recurrent states of a prompt; spacing 0: the model has no recurrent states.
   const StateShare& state_share() const { return state_share_; }
 
   KvPagePool& pool() { return *pool_; }

@@ -124,7 +124,7 @@ void Answer::search() {
   now_.work.pages_touched += hit.entry.pages().size();
   request_.prompt_logits = hit.entry.length() == request_.prompt.size() ? hit.logits : nullptr;
   KvCacheEntry before = std::exchange(entry_, std::move(hit.entry));
-  before.state().clear();  // its states are the store's, which may evict them meanwhile
+  before.state().clear();  // the store owns these states and may evict them meanwhile
   if (!replaced_) replaced_ = std::move(before);
 }
 

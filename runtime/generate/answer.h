@@ -117,8 +117,8 @@ class Answer final : public Task {
   Sampler sampler_;
   const StopDetector stops_;
   const size_t n_prompt_;
-  const size_t n_before_answer_;  // tokens in the sampler's history
-  const size_t n_drafter_;        // and in the drafter, before the answer; and its statistics
+  const size_t n_before_answer_;  // tokens in the sampler's history before the answer
+  const size_t n_drafter_;        // tokens in the drafter before the answer
   const DraftPolicy policy_before_;
 
   // For the compute thread only until the answer is over.
@@ -127,14 +127,14 @@ class Answer final : public Task {
   std::optional<KvCacheEntry> replaced_;
   NextTokens next_tokens_;
   ReplyText reply_;
-  RepetitionDetector repetition_;  // updated only if it may end the answer
+  RepetitionDetector repetition_;  // updated only if a repetition may end the answer
   Tokens sampled_;
-  LogprobQueue logprobs_;  // of each of them but an end of turn, if requested
+  LogprobQueue logprobs_;  // log-probabilities of sampled_, except those of an end of turn; if requested
   Tokens draft_;           // fed after the last token; row i + 1 of the logits is after draft_[i]
   Tokens fed_;             // the next pass: the last token and its draft
   AnswerProgress now_;
   size_t n_cached_ = 0;
-  size_t n_steps_before_ = 0;  // of the history
+  size_t n_steps_before_ = 0;  // steps that the token history has counted before
   int64_t mark_ns_ = 0;        // end of the time that was counted
   Generation out_;
   Status status_;
@@ -143,7 +143,7 @@ class Answer final : public Task {
   std::mutex mutex_;  // guards queued_
   std::deque<AnswerEvent> queued_;
 
-  AnswerProgress taken_;  // at the last event that was taken; for the owner's thread only
+  AnswerProgress taken_;  // progress at the last event that was taken; for the owner's thread only
 };
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// The guard of answers whose length nobody has chosen: they end when they repeat themselves, and after a quarter of the
-// context, so that no single answer fills it. Small models often find no end by themselves.
+// The guard of answers without a chosen length. It ends answers that repeat themselves, and limits answers to a quarter
+// of the context, so that no single answer fills it. Small models often find no end by themselves.
 //
 // chat, ask and the server use it; the library's default is no guard.
 #pragma once

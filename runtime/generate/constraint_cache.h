@@ -61,7 +61,7 @@ class ConstraintCache {
 
  private:
   using Made = Result<std::shared_ptr<const TokenConstraint>>;
-  // A request and its result; `made` is unset while it is compiled.
+  // A request and its result; `made` is unset while the request is compiled.
   struct Entry {
     std::optional<ConstraintKind> kind;  // unset: `text` is a key
     std::string text;

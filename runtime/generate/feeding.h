@@ -24,9 +24,9 @@ class Feeding final : public Task {
   struct Part {
     TokenSpan ids;
     WantLogits want = WantLogits::kNone;   // for the logits of the last pass
-    CheckpointPositions checkpoints = {};  // of the sequence
+    CheckpointPositions checkpoints = {};  // checkpoints of the sequence
   };
-  // The entry must outlive it.
+  // The entry must outlive the task.
   Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell,
           Publish publish = {});
 

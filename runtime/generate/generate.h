@@ -30,7 +30,7 @@ using PromptLogits = std::shared_ptr<const std::vector<float>>;
 struct SharedPrompt {
   PendingPrefixes* pending = nullptr;
   std::string name_space;
-  uint64_t n_changes = 0;  // of `pending`, before the last search of the store
+  uint64_t n_changes = 0;  // PendingPrefixes::n_changes() before the last search of the store
   // These functions run on the compute thread, and must not throw.
   std::function<PrefixHit(TokenSpan ids)> search;  // searches the store again
   // Publishes the computed KV: full pages, or if `whole`, up to the last token. Returns true if all of it was
@@ -38,7 +38,7 @@ struct SharedPrompt {
   std::function<bool(KvCacheEntry& entry, bool whole)> publish;
 };
 
-// Which events the owner of an answer takes, and what a stop does to an answer that is further than these.
+// Which events the owner of an answer takes, and what a stop does to an answer that is beyond these events.
 enum class Delivery {
   kNone,       // no events are queued
   kAll,        // all events; a stopped answer ends at its current token
@@ -46,16 +46,16 @@ enum class Delivery {
 };
 
 struct GenerateRequest {
-  Tokens prompt;            // from position prompt_begin on: what the entry lacks, or for a SharedPrompt all
-  size_t prompt_begin = 0;  // at most the entry's length
+  Tokens prompt;            // tokens from prompt_begin on: those that the entry lacks, or for a SharedPrompt all
+  size_t prompt_begin = 0;  // position of the first of these tokens; at most the entry's length
   // Logits after the prompt's last token, [vocab_size], if they are cached and nothing is to be prefilled.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
-  CheckpointPositions checkpoints;              // of the prompt, for the recurrent states
+  CheckpointPositions checkpoints;              // checkpoints of the prompt, for the recurrent states
   size_t max_tokens = 0;                        // at least 1
-  std::vector<TokenId> stop_ids;                // ids that end the turn
-  size_t min_tokens = 0;                        // stop tokens are not sampled before as many others
-  const TokenConstraint* constraint = nullptr;  // of the sampled tokens; cloned, the prototype does not change
+  std::vector<TokenId> stop_ids;                // tokens that end the turn
+  size_t min_tokens = 0;                        // minimum number of tokens before a stop token
+  const TokenConstraint* constraint = nullptr;  // constraint of the sampled tokens; it is cloned and does not change
   bool stop_repetition = false;                 // end an answer that repeats itself
   bool keep_when_out_of_memory = false;         // as in TurnOptions
   bool keeps(const Status& status) const {      // true if the answer so far is kept after this error
@@ -68,7 +68,7 @@ struct GenerateRequest {
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
   Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt, takes the sampled ones
-  int64_t start_ns = 0;        // when the call began, on the clock: ttft_ms counts from it
+  int64_t start_ns = 0;        // start time of the call; ttft_ms counts from it
   Delivery delivery = Delivery::kNone;
 };
 
@@ -76,29 +76,29 @@ struct GenerateRequest {
 struct AnswerProgress {
   size_t length = 0;      // computed and certain positions; the entry may have drafts beyond
   size_t n_sampled = 0;   // including dropped ones
-  size_t n_drafted = 0;   // tokens that were verified before they were sampled
-  size_t n_accepted = 0;  // of them, those that were then sampled
+  size_t n_drafted = 0;   // draft tokens that were verified
+  size_t n_accepted = 0;  // draft tokens that were then sampled
   size_t n_text = 0;      // bytes of text that may be emitted
-  uint64_t n_draws = 0;   // of the sampler's random numbers
+  uint64_t n_draws = 0;   // number of the sampler's random numbers
   WorkCounters work;      // passes, rows, and steps of the history
-  Timings timings;        // of match, prefill, decode, sample, and to the first token
+  Timings timings;        // times of match, prefill, decode and sample, and time to the first token
 };
 
 // kPrefill, or kText with the log-probabilities (TurnOptions::n_logprobs) of the tokens whose text has been emitted,
 // less those of earlier events.
 struct AnswerEvent {
   TurnEvent event;
-  AnswerProgress progress;  // of an answer that ends after this event
+  AnswerProgress progress;  // progress of an answer that ends after this event
 };
 
 // The sampled tokens. The last one of all (ids, then end_of_turn) has no KV yet: that is computed when the token is
 // fed. After a stop string, tokens and text end before it: a token that overlaps it is dropped, so `text` may be longer
 // than the text of `ids`.
 struct Generation {
-  PromptLogits prompt_logits;  // after the prompt's last token, for a repetition of the prompt
+  PromptLogits prompt_logits;  // logits after the prompt's last token, for a repetition of the prompt
   Tokens ids;
   std::vector<size_t> text_ends;        // length of the text after each token
-  std::vector<TokenLogprobs> logprobs;  // of each token, if requested
+  std::vector<TokenLogprobs> logprobs;  // log-probabilities of each token, if requested
   std::string text;                     // the whole reply
   std::optional<TokenId> end_of_turn;   // the stop token that was sampled; unset after a stop string
   std::string stop_string;              // the stop string that was found

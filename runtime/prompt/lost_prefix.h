@@ -16,7 +16,7 @@ namespace ibid {
 LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
                                const Tokenizer& tokenizer, size_t n_held);
 
-// Explains why n_tokens tokens of the transcript are prefilled again from position n_found on, although they stay.
+// Explains why n_tokens unchanged tokens of the transcript are prefilled again from position n_found on.
 LostPrefix explain_missing_rows(LostCause cause, size_t n_tokens, size_t n_found, const Transcript& transcript,
                                 const Json& messages);
 // True for causes of missing KV or states, where the tokens did not change.

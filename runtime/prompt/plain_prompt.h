@@ -17,11 +17,11 @@
 
 namespace ibid {
 
-// The messages of such a prompt.
+// The messages of a plain prompt.
 Json plain_message(std::string text);
 Json plain_message(const Tokens& ids);
 
-// The tokens of such a message; nullopt: it has no "ids", or they are not valid token ids.
+// The tokens of a plain prompt; nullopt: the message has no "ids", or they are not valid token ids.
 std::optional<Tokens> plain_ids(const Json& message);
 
 // Errors: kInvalidArgument for a token outside the vocabulary, naming it, for a prompt without tokens, and for a

@@ -335,7 +335,7 @@ bool continue_reply(const Tokenizer& tokenizer, const Transcript& transcript, si
     return span.origin == SpanOrigin::kSampled && span.id_begin == delta.n_prompt && span.first_message == message;
   };
   const auto& spans = transcript.spans();
-  const auto reply = std::find_if(spans.rbegin(), spans.rend(), is_reply);  // it is near the end
+  const auto reply = std::find_if(spans.rbegin(), spans.rend(), is_reply);  // the last reply is near the end
   if (reply == spans.rend()) return false;
   size_t n_tokens = reply->token_ends.size();
   while (n_tokens > 0 && leave_open(tokenizer, transcript, reply->id_begin, n_tokens)) --n_tokens;

@@ -42,13 +42,13 @@ struct PromptDelta {
   TranscriptPatch patch;
   std::optional<EncoderMark> end;  // encoder state after the prompt's last byte; set by plan()
   size_t differs_at = 0;           // first byte that differs from the transcript, or the end of the shorter one
-  size_t n_bytes = 0;              // of the whole prompt
+  size_t n_bytes = 0;              // bytes of the whole prompt
   size_t tail_begin = 0;           // differs_at, or the beginning of the reply that contains it
   MarkedText tail;                 // the prompt from tail_begin on
   // Set if the prompt ends in the beginning of the answer: its last n bytes.
   std::optional<size_t> n_continued = {};
-  bool keeps_reply = false;  // these are sampled tokens of the transcript (continue_reply())
-  TurnCost cost;             // of planning
+  bool keeps_reply = false;  // the n_continued bytes are sampled tokens of the transcript (continue_reply())
+  TurnCost cost;             // cost of planning
   uint64_t number = 0;       // ordinal among the plans of its planner
 };
 

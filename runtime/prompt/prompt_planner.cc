@@ -18,11 +18,11 @@ constexpr std::string_view kSpaces = " \t\r\n\f\v";
 
 struct ContinuedText {
   MarkedText text;
-  size_t n_content = 0;  // its last bytes, which are the content
+  size_t n_content = 0;  // number of its last bytes, which are the content
 };
 
-// The part of a render before the tag behind the last message's content. A template that trims the message has removed
-// the tag's space, and the white space before the tag is not its doing: that of the content stays as it is.
+// The part of a render before the tag that follows the last message's content. A template that trims the message has
+// removed the tag's space, but not the white space before the tag, so the content's own white space stays.
 Result<ContinuedText> text_before_tag(const MarkedText& render, std::string_view content) {
   constexpr std::string_view kTag = ChatTemplate::kContinueTag;
   const std::string bytes = render.bytes();

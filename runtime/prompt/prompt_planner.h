@@ -39,7 +39,7 @@ class PromptPlanner {
   Result<PromptDelta> plan(const MessageList& messages, const Transcript& transcript);
 
   // Plans the prompt that ends in the text of the last message, for the model to continue it: what follows that text in
-  // the template's rendering is left out. White space at its end stays, also where the template trims it.
+  // the template's rendering is left out. White space at the end of the text stays, even if the template trims it.
   // `tagged`: the messages, with ChatTemplate::kContinueTag after the text. Errors: as plan(); kInvalidArgument if the
   // template does not show the text.
   static constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -56,8 +56,8 @@ class PromptPlanner {
 
   // Returns how the template renders the answer to the planned prompt, up to the text that ends it. `messages`: those
   // of the plan, which must be the last one, then the answer and any messages that must follow it. nullopt: the
-  // template rejects them, or does not render the prompt before the answer, or not that end after it. The plan stays
-  // the last. std::bad_alloc drops the last render.
+  // template rejects them, or does not render the prompt before the answer and `end_of_turn` after it. This plan
+  // remains the last one. std::bad_alloc drops the last render.
   std::optional<std::string> shown_answer(const MessageList& messages, const PromptDelta& delta,
                                           const Transcript& transcript, std::string_view end_of_turn);
 

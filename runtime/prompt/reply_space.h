@@ -13,7 +13,7 @@
 namespace ibid {
 
 enum class ReplySpace {
-  kNone,     // template or tokenizer does not do this
+  kNone,     // the template or tokenizer adds no such space
   kInPlace,  // the template replaces white space at the beginning of an answer by the space
   kInFront,  // the template adds the space before any answer
 };

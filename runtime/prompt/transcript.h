@@ -46,7 +46,7 @@ struct TranscriptSpan {
   SpanOrigin origin = SpanOrigin::kTemplate;
   size_t byte_begin = 0, byte_end = 0;
   size_t id_begin = 0;              // a token across two encoded spans belongs to the second
-  std::optional<EncoderMark> mark;  // of encoded spans, and of the replies after them
+  std::optional<EncoderMark> mark;  // set for encoded spans and for the replies after them
   std::vector<size_t> token_ends;   // kSampled, kEndOfTurn: byte position after each token; one per token
   size_t first_message = 0;         // messages whose rendering may reach into the span
   size_t last_message = 0;
@@ -66,16 +66,16 @@ struct SampledReply {
   Tokens ids;
   std::vector<size_t> text_ends;       // length of the text after each token
   std::string text;                    // the bytes of `ids` as the next render will show them
-  std::optional<TokenId> end_of_turn;  // the token that ended it, with its own text
+  std::optional<TokenId> end_of_turn;  // the token that ended the reply, with its own text
   std::string end_of_turn_text;
 
-  // Replaces its text by `shown`, if different: templates render tool calls in their own spelling. The sampled tokens
-  // stay; those after the first difference all end at the end of the text, so they stay or are dropped together.
+  // Replaces the reply's text by `shown`, if different: templates render tool calls in their own spelling. The sampled
+  // tokens stay; those after the first difference all end at the end of the text, so they stay or are dropped together.
   void show_as(std::string shown);
 };
 
 // Appends the reply to a patch, as message number `message`; also an empty one, because it holds the mark. `mark`: the
-// encoder at the end of the patch. After the transcript's reply to the same message it becomes part of that.
+// encoder at the end of the patch. If the transcript ends in a reply to the same message, both become one reply.
 void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark);
 
 class Transcript {

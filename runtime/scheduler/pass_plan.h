@@ -33,9 +33,9 @@ struct PassRequest {
 };
 
 struct PassLimits {
-  size_t max_rows = 0;      // of the model
-  size_t prefill_rows = 0;  // that fit the time limit; at least kPrefillRows are given if max_rows allows
-  size_t score_rows = 0;    // beside decoding requests, of all requests that give way
+  size_t max_rows = 0;      // limit of the model
+  size_t prefill_rows = 0;  // rows that fit the time limit; at least kPrefillRows are given if max_rows allows
+  size_t score_rows = 0;    // rows of all requests that give way, beside decoding requests
 
   // True if a request of n_rows decodes, so that all its rows are fed together.
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
@@ -62,9 +62,9 @@ class ScoreShare {
   void record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns);
 
  private:
-  size_t last_rows_ = 0;  // of the last piece
+  size_t last_rows_ = 0;  // rows of the last piece
   double row_ns_ = 0;     // additional time of a row; 0: unknown
-  double owed_ns_ = 0;    // to decoding requests
+  double owed_ns_ = 0;    // time owed to decoding requests
 };
 
 // Cost of recent passes. Exponential moving averages, so that the estimate follows growing histories and changing load.
@@ -79,7 +79,7 @@ class PassCost {
   size_t prefill_rows(size_t n_decode_rows, int64_t budget_ns) const;
 
  private:
-  double decode_pass_ns_ = 0;  // of a pass that only decodes; 0: unknown
+  double decode_pass_ns_ = 0;  // time of a pass that only decodes; 0: unknown
   double row_ns_ = 0;          // additional time of a prefill row; 0: unknown
 };
 

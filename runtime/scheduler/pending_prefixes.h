@@ -22,15 +22,15 @@ class PendingPrefixes {
  public:
   enum class Earlier {
     kNothing,    // no earlier reading has the prefix
-    kReads,      // an earlier reading will publish it
-    kPublished,  // it is published
+    kReads,      // an earlier reading will publish the prefix
+    kPublished,  // the prefix is published
     kOver,       // the earlier reading ended and published a part; another reading may continue
   };
 
   // A prompt that is being prefilled, until destruction. Used by one thread at a time.
   class Reading {
    public:
-    // Announces that these tokens will be prefilled. They must outlive it.
+    // Announces that these tokens will be prefilled. The tokens must outlive the object.
     Reading(PendingPrefixes& pending, std::string_view name_space, TokenSpan ids);
     ~Reading();
     Reading(const Reading&) = delete;
@@ -55,7 +55,7 @@ class PendingPrefixes {
     const TokenSpan ids_;
     size_t n_published_ = 0;
     const Reading* awaited_ = nullptr;  // an earlier reading, or null
-    size_t n_awaited_ = 0;              // tokens expected of it
+    size_t n_awaited_ = 0;              // number of tokens that awaited_ is expected to publish
     std::list<Reading*>::iterator place_;
   };
 

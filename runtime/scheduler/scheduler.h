@@ -84,10 +84,10 @@ class Scheduler {
   SchedulerStats stats_;
 
   // For the compute thread only.
-  std::list<Task*> tasks_;            // in order of arrival
-  std::vector<Task*> members_;        // of the running pass,
-  Task* only_member_ = nullptr;       // or this one, if there was no memory for a plan
-  std::vector<SequenceChunk> batch_;  // of a shared pass,
+  std::list<Task*> tasks_;            // all tasks in order of arrival
+  std::vector<Task*> members_;        // tasks of the running pass
+  Task* only_member_ = nullptr;       // the only task of the pass, if there was no memory for a plan
+  std::vector<SequenceChunk> batch_;  // chunks of a shared pass
   std::vector<size_t> first_rows_;    // first row of each member's logits
   Logits logits_;
   int64_t start_ns_ = 0;

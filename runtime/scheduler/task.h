@@ -40,20 +40,20 @@ class Task {
   Task& operator=(const Task&) = delete;
 
   bool is_over() const { return over_.load(std::memory_order_acquire); }
-  // Ends the task as the stop token does, but is checked only between passes. Any thread may call it.
+  // Ends the task as the stop token does, but only between passes. Any thread may call it.
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
  protected:
   enum class Wish {
-    kFeed,  // the tokens in `chunk`
-    kWait,  // for another task that was submitted before
+    kFeed,  // feed the tokens in `chunk`
+    kWait,  // wait for another task that was submitted before
     kOver,
   };
 
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested(); }
   Waker& bell() const { return *bell_; }
 
-  // True for tasks that nobody follows token by token: beside decoding tasks they get few rows (ScoreShare).
+  // True for tasks whose result is read only as a whole: beside decoding tasks they get few rows (ScoreShare).
   virtual bool gives_way() const noexcept { return false; }
 
   // True for tasks whose result is only useful later: at low priority they end if another task finds no memory.
@@ -83,9 +83,9 @@ class Task {
 
   // For the compute thread only.
   uint64_t age_ = 0;
-  int64_t since_ns_ = 0;  // waiting for rows since
-  SequenceChunk chunk_;   // of the next pass
-  size_t n_rows_ = 0;     // of the chunk, in the running pass; 0: not in it
+  int64_t since_ns_ = 0;  // time since which the task waits for rows
+  SequenceChunk chunk_;   // chunk of the next pass
+  size_t n_rows_ = 0;     // rows of the chunk in the running pass; 0: the task is not in it
 };
 
 }  // namespace ibid

@@ -19,9 +19,9 @@ namespace ibid {
 
 class ScorePass {
  public:
-  // Starts. `engine` must outlive it. Notifies `bell` when the scores are computed. Errors: kUnsupported for an
-  // embedding model; kInvalidArgument for no tokens, a token outside the vocabulary, or n_top above the maximum;
-  // kContextFull with needed and available tokens; kOutOfMemory; those of Scheduler::submit().
+  // Starts the pass. `engine` must outlive the object. Notifies `bell` when the scores are computed. Errors:
+  // kUnsupported for an embedding model; kInvalidArgument for no tokens, a token outside the vocabulary, or n_top above
+  // the maximum; kContextFull with needed and available tokens; kOutOfMemory; those of Scheduler::submit().
   static Result<std::unique_ptr<ScorePass>> begin(EngineState& engine, Tokens ids, ScoreOptions options,
                                                   std::shared_ptr<Waker> bell);
   // Cancels, and waits for the end.

@@ -23,7 +23,7 @@ namespace ibid {
 Status check_when_full(WhenFull policy);
 
 // Share of the context that a prompt fills after turns were dropped or texts cut, if it can be reached. Well below 1,
-// so that this does not happen at every turn.
+// so that not every turn drops turns or cuts texts.
 inline constexpr double kFilledAfterwards = 0.6;
 // Share of the context kept free for the answer, if it can be reached; less for an answer of fewer tokens.
 inline constexpr double kFreeForAnswer = 0.25;
@@ -35,7 +35,7 @@ std::vector<size_t> turn_begins(const Json& messages);
 
 // Limits for prompt and answer.
 struct ContextRoom {
-  size_t max_tokens = 0;       // of the context
+  size_t max_tokens = 0;       // tokens of the context
   size_t n_answer = SIZE_MAX;  // maximum tokens of the answer
 };
 
@@ -44,8 +44,8 @@ bool leaves_an_answer(size_t n_prompt, const ContextRoom& room);
 
 struct FittedMessages {
   Json messages;
-  std::set<size_t> pinned;   // their new numbers
-  size_t first_changed = 0;  // messages before it are unchanged
+  std::set<size_t> pinned;   // new numbers of the pinned messages
+  size_t first_changed = 0;  // messages before this one are unchanged
   LeftOut left_out;
 };
 

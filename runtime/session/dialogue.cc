@@ -97,7 +97,7 @@ BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
     const std::string_view bytes = i < n_known ? transcript_.bytes() : std::string_view(delta.patch.bytes);
     return trimmed(bytes.substr(begin, span.byte_end - span.byte_begin));
   };
-  size_t n_messages = messages_.size();  // those before the last match
+  size_t n_messages = messages_.size();  // number of messages before the last match
   size_t end = delta.n_prompt;
   for (size_t i = n_known + fresh.size(); i > 0 && end > n_read; --i) {
     const TranscriptSpan& span = span_at(i - 1);
@@ -190,7 +190,7 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
   }
   if (policy == WhenFull::kError) return context_full(first.n_prompt, room.max_tokens);
 
-  TurnCost cost = first.cost;  // of the plans that did not fit
+  TurnCost cost = first.cost;  // cost of the plans that did not fit
   const auto with = [](const Json& fewer, size_t first_changed) {
     const auto changed = fewer.begin() + static_cast<std::ptrdiff_t>(first_changed);
     return PendingEdit{.n_kept = first_changed, .added = std::vector<Json>(changed, fewer.end())};

@@ -33,13 +33,13 @@ namespace ibid {
 // An answer that the next one continues.
 struct ContinuedAnswer {
   Json message;
-  bool was_sampled = false;  // the transcript may have its tokens
+  bool was_sampled = false;  // the transcript may have the tokens of the message
 };
 
 // A requested change of the messages.
 struct PendingEdit {
   size_t n_kept = 0;                            // leading messages that stay
-  std::vector<Json> added = {};                 // messages that follow them
+  std::vector<Json> added = {};                 // messages that follow the remaining ones
   std::optional<std::set<size_t>> pinned = {};  // unset: the pins of the messages that stay
   std::optional<std::string> system = {};       // new text of the system message; unset: no change
   // The last message, which is not among those that stay: the answer is added to it.

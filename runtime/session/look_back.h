@@ -33,7 +33,7 @@ class LookBack {
   Tokens take_expected() noexcept { return std::exchange(expected_, {}); }
 
   // Commits a turn whose prompt kept n_keep tokens; the transcript has n_ids now. indexed: index() was called and the
-  // answer's tokens were added; counted: the same for lend().
+  // answer's tokens were added; counted: the same for checkout() and the history.
   void settle(size_t n_keep, size_t n_ids, bool indexed, bool counted) noexcept;
   // Drops index and history in any state; they are rebuilt when needed. The drafter's statistics stay.
   void forget() noexcept;

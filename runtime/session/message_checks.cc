@@ -20,7 +20,7 @@ bool is_utf8(const Json& value) {
   return !value.is_array() || std::all_of(value.begin(), value.end(), is_utf8);
 }
 
-// Compares by value, whether they were parsed as signed or unsigned.
+// Compares two integers by value, whether they were parsed as signed or unsigned.
 bool is_same_integer(const Json& a, const Json& b) {
   const bool a_is_negative = !a.is_number_unsigned() && a.get<int64_t>() < 0;
   const bool b_is_negative = !b.is_number_unsigned() && b.get<int64_t>() < 0;
@@ -52,7 +52,7 @@ Status check_variables(const Json& variables) {
 
 bool is_reply(const Json& message, std::string_view text) {
   if (!is_from(message, Role::kAssistant)) return false;
-  // How the template renders such parts is not known here.
+  // This function does not know how the template renders these parts.
   if (message.contains("tool_calls") || reasoning_of(message) != nullptr) return true;
   const std::string* content = content_of(message);
   return content != nullptr && content->starts_with(text);

@@ -13,7 +13,7 @@ namespace ibid {
 
 // kInvalidArgument, naming `name`, if the text is not UTF-8.
 Status check_text(std::string_view name, std::string_view text);
-// kInvalidArgument unless it is an object with a string as role, and all its strings and keys are UTF-8.
+// kInvalidArgument unless the message is an object with a string as role, and all its strings and keys are UTF-8.
 Status check_message(const Json& message);
 // As check_message(), for a template's variables, which may be any object.
 Status check_variables(const Json& variables);

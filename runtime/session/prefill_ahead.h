@@ -24,10 +24,10 @@ class PrefillAhead {
  public:
   struct Start {
     KvCacheEntry held;   // KV of the first tokens; if the whole prompt is prefilled, at least one token is missing
-    AheadPrompt prompt;  // if it is whole, the last logits are computed too
+    AheadPrompt prompt;  // the prompt; if it is complete, its last logits are computed too
     Usage usage;
     Foreign foreign;    // namespace of the KV
-    StateShare states;  // of the engine
+    StateShare states;  // the engine's limits for recurrent states
   };
   // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, also after an error, and moves
   // the KV to the store.

@@ -31,8 +31,8 @@ class PrefillStream {
   struct Parts;
   Status begin(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
 
-  std::unique_ptr<Parts> parts_;  // null: it is over
-  Status status_;                 // not ok: it could not begin
+  std::unique_ptr<Parts> parts_;  // null: the prefill is over
+  Status status_;                 // not ok: the prefill could not begin
 };
 
 }  // namespace ibid

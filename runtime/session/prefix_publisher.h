@@ -33,7 +33,7 @@ class PrefixPublisher {
   // Returns the longest stored prefix of the tokens, from memory or the tier; `stop` ends reads from the tier. own:
   // imported KV that may be used. An empty entry: nothing was found.
   struct Found : PrefixHit {
-    size_t n_in_memory = 0;  // of its length; the rest was read from disk
+    size_t n_in_memory = 0;  // length of the part that was in memory; the rest was read from disk
     Foreign foreign = {};
     size_t tokens_compared = 0;
   };
@@ -47,7 +47,7 @@ class PrefixPublisher {
   // (InsertOptions). A full store is not an error: caching is best effort.
   void leave(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
              IdleSequence* rest = nullptr) const noexcept;
-  // Moves the entry's pages to the store, and its tokens to `rest`. Without memory for that the entry keeps them.
+  // Moves the entry's pages to the store, and its tokens to `rest`. If memory is out, the entry keeps both.
   void make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept;
 
   // Publishes parts of a prefilled prompt for other conversations: the logits after the first n_prompt tokens, if

@@ -298,7 +298,7 @@ const Json* RunningTurn::offered_tools() const {
 }
 
 void RunningTurn::begin_reply(const PromptDelta& delta) {
-  constexpr size_t kMarkerBytes = 256;  // at the end of the prompt, which may be a marker of reasoning
+  constexpr size_t kMarkerBytes = 256;  // bytes at the end of the prompt that may be a marker of reasoning
   const ReplyFormat& format = engine_.reply_format();
   const size_t n_said = delta.n_continued.value_or(0);
   const std::string end = end_of_prompt(delta, branch_.dialogue.transcript(), n_said + kMarkerBytes);

@@ -15,7 +15,7 @@ namespace {
 // A shorter unread part is not announced: that would cost more than prefilling it twice.
 constexpr size_t kWorthAnnouncing = kPagePositions;
 
-// For constructors, which can only throw.
+// For constructors, which can report an error only by an exception.
 KvCacheEntry shared_pages(const KvCacheEntry& entry) {
   Result<KvCacheEntry> fork = entry.fork();
   if (!fork.ok()) throw std::bad_alloc();

@@ -46,7 +46,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<Result<Turn>> result;
   };
   const auto bell = std::make_shared<Waker>();
-  bool has_text = false;  // of any answer; a stop then keeps what the others have as well
+  bool has_text = false;  // an answer has text; a stop then keeps what the others have as well
   std::vector<Running> running(branches.size());
   const auto pass_on = [&](size_t i, const TurnEvent& event) {
     has_text |= event.kind == TurnEvent::Kind::kText;

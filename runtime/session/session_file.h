@@ -33,7 +33,7 @@ Result<SavedSession> read_saved_session(FileOps& files, const std::string& path)
 
 struct LoadedSession {
   SavedSession session;
-  std::optional<KvCacheEntry> kv;  // from the usable records; session.losses.rows says why not more
+  std::optional<KvCacheEntry> kv;  // KV of the usable records; session.losses.rows says why some are missing
 };
 // identity: nullptr if the engine has none; it then cannot verify records and uses none.
 // Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kTruncated, kCorrupt, kLimitExceeded, kBadHeader.

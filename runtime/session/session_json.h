@@ -21,13 +21,13 @@ namespace ibid {
 
 // A sampled answer; tokenizing its text need not give the same tokens.
 struct SavedReply {
-  size_t message = 0;  // its index
+  size_t message = 0;  // index of the message
   Tokens ids;
   std::optional<TokenId> end_of_turn;
 };
 
 struct SavedSession {
-  std::string model_name;  // for people
+  std::string model_name;  // name shown to people
   Json variables = Json::object();
   std::string now;
   WhenFull when_full = WhenFull::kError;
@@ -36,10 +36,10 @@ struct SavedSession {
   std::set<size_t> pinned;
   std::vector<SavedReply> replies;  // in the order of their messages
   Usage usage;
-  uint32_t numerics_version = 0;  // of the program that saved it; 0: an older file. Writing uses this program's
-  size_t n_ids = 0;               // of the whole conversation when saved, for people; 0: an older file
-  Json notes = Json();            // of the program that keeps the file; sessions ignore them. Null: none
-  LoadWarnings load_warnings;     // of session_from_json(), which does not check the rows
+  uint32_t numerics_version = 0;  // version of the saving program; 0: an older file. Writing sets the present version
+  size_t n_ids = 0;               // tokens of the whole conversation when saved, shown to people; 0: an older file
+  Json notes = Json();            // notes of the program that keeps the file; sessions ignore them. Null: no notes
+  LoadWarnings load_warnings;     // warnings of session_from_json(), which does not check the rows
 };
 
 Json session_to_json(const SavedSession& session);

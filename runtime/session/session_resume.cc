@@ -72,7 +72,7 @@ std::vector<SavedReply> replies_of(const Transcript& transcript, const MessageLi
 // Positions at which a loaded conversation is likely to resume: its end; the end of the last prompt less one token, to
 // regenerate; and the start of the last user message, to edit it. At most n_ids.
 std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
-  size_t turn_begin = 0, prompt_end = 0, reply_end = 0;  // of the last answer so far
+  size_t turn_begin = 0, prompt_end = 0, reply_end = 0;  // positions of the last answer so far
   for (const TranscriptSpan& span : dialogue.transcript().spans()) {
     if (span.origin != SpanOrigin::kSampled) continue;
     turn_begin = reply_end;

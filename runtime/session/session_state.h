@@ -99,7 +99,7 @@ class SessionState {
   // Returns the keys and values of the conversation's first tokens that are in memory now. Between turns they may be
   // evicted, but not while the caller has the entry. May throw std::bad_alloc.
   KvCacheEntry kv() const;
-  // Memory of its text, tokens and messages, approximately; without keys and values. O(spans of the text).
+  // Approximate memory of text, tokens and messages, without keys and values. O(spans of the text).
   size_t n_bytes() const { return sizeof(SessionState) + branch.dialogue.n_bytes(); }
 
   // --- parts of these calls, for a caller that holds the session
@@ -145,10 +145,10 @@ class SessionState {
 
   const std::shared_ptr<Engine> engine;
   SessionOptions options;  // .system is the dialogue's, .variables is `variables`
-  Json variables;          // of the template
+  Json variables;          // variables of the template
   bool plain = false;
   SessionBranch branch;
-  LoadWarnings load_warnings;               // of load()
+  LoadWarnings load_warnings;               // warnings of load()
   std::vector<SessionBranch> alternatives;  // answers to the last question; [chosen] is the slot of `branch`
   size_t chosen = 0;
   std::atomic<bool> busy{false};

@@ -21,7 +21,7 @@ class EngineState;
 // Returns a parsed answer as an OpenAI message (templates/reply/protocol_messages.h).
 Json message_of_answer(const Turn& turn);
 
-// The special tokens shown in an answer that is split into parts: markers, with those of calls only if with_calls.
+// The special tokens shown in an answer that is split into parts: markers, those of calls only if with_calls.
 Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
@@ -46,7 +46,7 @@ class TurnReply {
 
   ReplyParser parser_;
   const uint64_t seed_;
-  size_t n_bytes_ = 0;  // that were fed
+  size_t n_bytes_ = 0;  // number of bytes that were fed
   ParsedReply ids_;     // the emitted calls, with their ids only
   const bool continues_;
   ParsedReply added_;  // text that was emitted

@@ -126,7 +126,7 @@ class TurnStream::Pulled {
   const std::stop_callback<Stops> callers_stop_;
   std::optional<TurnCall> call_;  // until the turn is over
   Form form_ = Form::kUnknown;
-  std::deque<TurnEvent> events_;  // of a finished turn, not yet pulled
+  std::deque<TurnEvent> events_;  // events of a finished turn, not yet pulled
   std::optional<Result<Turn>> outcome_;
 };
 

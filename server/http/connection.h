@@ -167,7 +167,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool input_ended_ = false;
 
   TimePoint deadline_ = TimePoint::max();  // deadline of the current state
-  // Time of the next check that a client is connected, if nothing is read from it.
+  // Time of the next check whether the client is connected, if nothing is read from it.
   TimePoint look_at_ = TimePoint::max();
   TimePoint last_sent_;
   TimePoint alarm_ = TimePoint::max();  // time for which the transport's timer is set

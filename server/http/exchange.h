@@ -61,7 +61,7 @@ struct AnswerFigures {
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;
   double itl_ms = 0;  // mean time between two tokens of one answer, over all answers; 0: no answer has two tokens
   std::vector<std::string> ignored = {};  // fields of the request that had no effect: "tools[1]"
-  size_t n_unknown_fields = 0;            // other such fields, whose names are the client's
+  size_t n_unknown_fields = 0;            // number of other such fields, whose names the client chose
   // Finish reason of each answer ("stop"); points to a literal of this program.
   std::vector<std::string_view> ended = {};
 };

@@ -44,7 +44,7 @@ class ListeningSocket {
 
 // Whether bytes written to a client have arrived there.
 enum class Delivery { kUnderWay, kDone, kLost };
-// For a TCP socket, reads its counters; for others kDone, because their bytes go directly to the reader.
+// Reads the counters of a TCP socket; returns kDone for others, because their bytes go directly to the reader.
 Delivery delivery_of(int socket);
 
 }  // namespace ibid::http

@@ -1,5 +1,5 @@
-// Network: the I/O threads, and the sockets that clients connect to. Transport: the byte stream of one client, whatever
-// carries it.
+// Network: the I/O threads, and the sockets that clients connect to. Transport: the byte stream of one client, over
+// TCP, TLS or a Unix socket.
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>

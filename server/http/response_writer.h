@@ -34,7 +34,7 @@ class ResponseWriter {
     bool is_old = false;     // the client speaks HTTP/1.0: closing the connection ends a stream
     bool head_only = false;  // the request is HEAD: no body is sent
     bool keep_alive = true;
-    Headers headers = {};  // headers besides those of the handler
+    Headers headers = {};  // headers in addition to those of the handler
   };
 
   ResponseWriter() = default;

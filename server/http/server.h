@@ -33,12 +33,12 @@ struct ServerOptions {
   std::vector<std::string> allowed_origins = {};  // origins allowed by CORS besides the server's own; {"*"}: any
   int n_threads = 2;                              // threads for I/O and deadlines
   int n_workers = 2;                              // threads for handlers
-  size_t max_connections = 1024;                  // if exceeded, a connection that waits for its client is closed
+  size_t max_connections = 1024;                  // beyond this, a connection that waits for its client is closed
   size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 64u << 20;
   // Limit for all clients together; the first 64 KiB of each body are not counted.
   size_t max_all_bodies_bytes = 256u << 20;
-  size_t max_queued_bytes = 1u << 20;  // limit for one stream; a client that is further behind is disconnected
+  size_t max_queued_bytes = 1u << 20;  // limit for one stream; a client that reads more slowly is disconnected
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};  // time for a body, plus a second for each 256 KiB received
   // Time for the next bytes to be taken; for all bytes, plus one second per:
@@ -52,10 +52,10 @@ struct ServerOptions {
 
 // Counters of connections and requests, for /metrics.
 struct ServerStats {
-  uint64_t n_connections = 0;   // since the start
-  uint64_t n_open = 0;          // now
-  uint64_t n_exchanges = 0;     // now
-  uint64_t n_requests = 0;      // complete and refused ones
+  uint64_t n_connections = 0;   // connections since the start
+  uint64_t n_open = 0;          // connections that are open now
+  uint64_t n_exchanges = 0;     // requests that are answered now
+  uint64_t n_requests = 0;      // requests since the start, refused ones included
   uint64_t n_refused = 0;       // refused by limits, Host, Origin or key
   uint64_t n_slow_clients = 0;  // clients that were disconnected for reading too slowly
 };

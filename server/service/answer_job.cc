@@ -139,7 +139,7 @@ class AnswerJob final : public Job {
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
   size_t n_read_told_ = 0;
-  bool is_guarded_ = false;  // its maximum length is the guard's
+  bool is_guarded_ = false;  // the maximum length is the guard's
   bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool is_cut_short_ = false;

@@ -21,7 +21,7 @@ namespace ibid::serve {
 // An entry of the lists of models.
 struct ModelCard {
   std::string name;
-  std::string path = {};  // of its file or directory
+  std::string path = {};  // path of its file or directory
   uint64_t file_bytes = 0;
   int64_t created_s = 0;  // time of the model's file, seconds since 1970
   bool is_loaded = false;
@@ -30,9 +30,9 @@ struct ModelCard {
   size_t vocab_size = 0;
   std::string chat_template = {};  // source of the template; empty: the model has none
   size_t embedding_dim = 0;        // size of an embedding; 0: the model makes none
-  bool answers = true;             // can answer; false: it only makes embeddings
-  bool thinks = false;             // its template has reasoning
-  bool infills = false;            // its vocabulary has tokens for filling in the middle
+  bool answers = true;             // the model can answer; false: it only makes embeddings
+  bool thinks = false;             // the model's template has reasoning
+  bool infills = false;            // the model's vocabulary has tokens for filling in the middle
 };
 
 // The metadata in a model's file.

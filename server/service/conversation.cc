@@ -62,7 +62,7 @@ uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& 
 SavedSession Conversation::to_saved() const {
   SavedSession saved = ibid::to_saved(session_.state());
   saved.notes = Json::object();
-  // As a digest, because a namespace may be a key.
+  // The notes have a digest, because a namespace may be a key.
   saved.notes["namespace"] = to_hex(digest_of_namespace(cache_namespace_));
   saved.notes["owner"] = to_hex(digest_of_namespace(owner_of_namespace(cache_namespace_)));
   if (const auto& fingerprint = session_.engine()->state().fingerprint()) {

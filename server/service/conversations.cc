@@ -202,7 +202,7 @@ void Conversations::Parts::say_versions() {
   }
 }
 
-// Restores the stored conversation with the longest shared prefix, if memory has no longer one.
+// Restores the stored conversation with the longest shared prefix, unless memory has one with a prefix as long.
 void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted) {
   if (!keeps(*engine)) return;
   take_over_files(*engine);

@@ -35,7 +35,7 @@
 namespace ibid::serve {
 
 struct ConversationStats {
-  uint64_t n_known = 0, n_bytes = 0;  // now in memory
+  uint64_t n_known = 0, n_bytes = 0;  // conversations in memory now
   // Number of requests that continued a conversation at its end, from an earlier message, or not at all.
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;
   uint64_t n_forgotten = 0;  // conversations evicted for the budget

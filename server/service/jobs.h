@@ -148,7 +148,7 @@ std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<Answ
 std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
                                         std::stop_token gone, std::shared_ptr<Waker> bell, Clock& clock);
 
-// A short task that needs a model but no computation by it: count the tokens of a prompt, tokenize a text.
+// A short task that needs a model, which computes nothing for it: count the tokens of a prompt, tokenize a text.
 template <typename Value>
 class TaskJob final : public Job {
  public:
@@ -176,7 +176,7 @@ class TaskJob final : public Job {
 
  private:
   Ask ask_;
-  Backend::Then<Value> then_;  // null: it was called
+  Backend::Then<Value> then_;  // null: the callback was called
 };
 
 // --- The prompt of a request without a session. Errors: kUnsupported: the model has no template; those of
@@ -186,8 +186,8 @@ class TaskJob final : public Job {
 Json variables_for(const AnswerRequest& request);
 // The prompt of these messages with the request's tools and variables.
 Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages);
-// These may change the request: system messages are placed where the template takes them, and prompts of several parts
-// become tokens.
+// These functions may change the request: system messages are placed where the template takes them, and prompts of
+// several parts become tokens.
 Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request);
 Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request);
 // Returns the approximate size of the prompt's texts, without rendering them.

@@ -44,7 +44,7 @@ class KnownConversations {
     const Engine& engine;
     const std::string& cache_namespace;
     const Json& messages;
-    std::vector<uint64_t> hashes;  // hashes of its prefixes, the shortest first
+    std::vector<uint64_t> hashes;  // hashes of the history's prefixes, the shortest first
   };
   // Returns the conversation of that engine and namespace that shares the longest prefix with the history.
   std::optional<Place> find(const Wanted& wanted) const;
@@ -56,7 +56,7 @@ class KnownConversations {
 
   // Adds a conversation and returns its number.
   uint64_t add(Known known);
-  // Removes and returns a conversation. The place's space is removed too if this was its last one.
+  // Removes and returns a conversation; removes its space too if this was the last conversation of the space.
   Known take_out(const Place& place);
   // Evicts conversations until the budget holds, and returns them.
   std::vector<Known> make_room();

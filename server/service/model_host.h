@@ -58,7 +58,7 @@ struct HostedModel {
 
 struct ModelHostOptions {
   uint64_t memory_budget_bytes = 0;                     // budget for the files and KV of all loaded models; 0: no limit
-  std::chrono::milliseconds keep_alive{-1};             // unload after this time without a user; < 0: never
+  std::chrono::milliseconds keep_alive{-1};             // a model without users is unloaded after this time; < 0: never
   bool load_at_once = true;                             // load the first model in create(), before the port is opened
   std::function<void(const std::string&)> remark = {};  // logs a line about a model
 };

@@ -196,7 +196,7 @@ Queue::Retry Queue::wait_for_memory(const ScheduledPtr& request, const KvRoom& r
     return Retry::kNow;
   }
   give_back(*request);
-  ++n_left_;  // its memory is free now: another request that ran out of memory may try again
+  ++n_left_;  // the request's memory is free now: another one that ran out of memory may try again
   KvRoom wanted = room;
   if (std::exchange(request->has_retried_, true)) wanted.n_bytes = room.budget_bytes;
   park(request, wanted);

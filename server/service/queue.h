@@ -50,7 +50,7 @@ struct Scheduled {
   int64_t queue_end_ns = INT64_MAX;  // time at which waiting in the queue times out
 
   State state() const { return state_; }
-  const KvRoom& room() const { return room_; }  // memory that it holds or waits for
+  const KvRoom& room() const { return room_; }  // memory that the request holds or waits for
 
  private:
   friend class Queue;
@@ -58,7 +58,7 @@ struct Scheduled {
   KvRoom room_;
   bool holds_room_ = false;
   bool has_retried_ = false;  // the request has waited for memory again after it had a reservation
-  uint64_t n_left_ = 0;       // Queue::n_left_ when it got its reservation
+  uint64_t n_left_ = 0;       // value of Queue::n_left_ when the request got its reservation
   uint64_t n_returned_ = 0;   // kForModel: n_returned of wait_for_model()
 };
 using ScheduledPtr = std::shared_ptr<Scheduled>;

@@ -48,7 +48,7 @@ struct ResponseFormat {
 struct IgnoredPart {
   std::string field;            // its path in the body: "tools[1]"
   std::string reason;           // "is not a known field"
-  std::string name = {};        // of a tool that was left out
+  std::string name = {};        // name of a tool that was left out
   bool is_clients_own = false;  // the path has a name that the client chose, which must not be logged
 };
 using IgnoredParts = std::vector<IgnoredPart>;
@@ -68,7 +68,7 @@ struct Infill {
     std::string name, text;
   };
   std::string prefix = {}, suffix = {};
-  std::vector<File> files = {};  // context: other files, or parts of them
+  std::vector<File> files = {};  // other files as context, or parts of files
 };
 using Prompt = std::variant<std::string, Tokens, PromptPieces, Infill>;
 
@@ -87,8 +87,8 @@ struct AnswerRequest {
   Json variables = Json::object();  // template variables besides tools: {"enable_thinking": false}
   ResponseFormat form = {};
   size_t n = 1;  // answers, at most ChatSession::kMaxAnswers; 0: only prefills the prompt, and the answer is empty
-  size_t n_answers() const { return n == 0 ? 1 : n; }  // that the listener receives
-  bool adds_generation_prompt = true;                  // of render_prompt()
+  size_t n_answers() const { return n == 0 ? 1 : n; }  // number of answers that the listener receives
+  bool adds_generation_prompt = true;                  // option of render_prompt()
   bool continues = false;                              // the last message is the assistant's: the answer is added to it
   // If set, the prompt is scored first (AnswerListener::prompt_scores()), with this many likely tokens at each place.
   std::optional<size_t> n_prompt_logprobs = {};
@@ -97,10 +97,10 @@ struct AnswerRequest {
   TurnOptions options = TurnOptions();
   bool returns_prompt_ids = false;
   // The guard of answers (runtime/generate/answer_guard.h); unset: as the server's options say, unless the request has
-  // chosen a length. Answers in JSON are guarded against repetition in any case but false.
+  // chosen a length. Unless this is false, answers in JSON are guarded against repetition.
   std::optional<bool> guard = {};
-  bool chooses_length = false;      // it names a maximum, or none
-  bool chooses_repetition = false;  // it names stop_repetition
+  bool chooses_length = false;      // the request names a maximum length, or no limit
+  bool chooses_repetition = false;  // the request names stop_repetition
   WhenFull when_full = WhenFull::kError;
   // Limit for waiting and computing; 0, or more than the server's limit: that limit.
   std::chrono::milliseconds deadline{0};
@@ -112,7 +112,7 @@ struct AnswerRequest {
 // A whole answer and its parsed text (TurnOptions::parse_reply). All text that follows a plain prompt is content.
 struct Answer : Turn {
   size_t max_tokens = 0;    // the limit of its length; 0: none
-  bool is_guarded = false;  // that limit is the guard's
+  bool is_guarded = false;  // max_tokens is the guard's limit
 };
 
 // The tokens of a prompt, and the scores of all but the first.
@@ -137,8 +137,8 @@ class AnswerListener {
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
   // Progress of the prompt. n_done: number of positions that have KV, reused ones included.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
-  // The scores of the prompt of the answers from `i` on, if requested (AnswerRequest::n_prompt_logprobs); before their
-  // other events.
+  // The scores of the prompt, for answers `i` and later, if requested (AnswerRequest::n_prompt_logprobs); before the
+  // other events of these answers.
   virtual void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) { (void)i, (void)scores; }
   // The next tokens of answer `i` with log-probabilities, if requested. They precede the text of these tokens. Those of
   // the last tokens may come only with answer().

@@ -1,5 +1,5 @@
-// A message as clients see it: role, text, tool calls. By this, histories that clients send are found and compared. Two
-// messages are equal if they differ only in the following:
+// A message as clients see it: role, text, tool calls. Histories that clients send are found and compared in this form.
+// Two messages are equal if they differ only in the following:
 // - a text, or a list with that text as its only part;
 // - fields that are null, empty, or absent;
 // - ids of tool calls; their arguments as JSON text or as an object; in these, 1.0 or 1;

@@ -43,8 +43,8 @@ struct AdmissionOptions {
   size_t max_running = 64;   // maximum number of requests; others wait for their owner's turn
   size_t max_waiting = 512;  // maximum number of requests; further ones are refused (kBusy)
   size_t max_waiting_prompt_bytes = 256u << 20;
-  std::chrono::milliseconds queue_timeout{60'000};  // 0: no limit
-  std::chrono::milliseconds total_timeout{0};       // 0: no limit
+  std::chrono::milliseconds queue_timeout{60'000};  // limit for waiting in the queue; 0: no limit
+  std::chrono::milliseconds total_timeout{0};       // limit for waiting and computing; 0: no limit
   // Assumed length of an answer without max_tokens, by which its memory is reserved.
   size_t expected_answer_tokens = 512;
   bool guards_answers = true;     // AnswerRequest::guard of requests that do not say
@@ -52,13 +52,13 @@ struct AdmissionOptions {
   ConversationOptions conversations = {};
 };
 
-// For /metrics and /monitor. Counters since the start, except those marked "now".
+// Figures for /metrics and /monitor: counters since the start, except those marked "now".
 struct ServiceStats {
   // Number of requests, by their result. n_bad: errors of the request (is_of_request()); n_failed: errors of the
   // server; n_refused: a limit of the queue was reached.
   uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
   uint64_t n_retried = 0;                 // attempts that ran out of memory and were repeated
-  uint64_t n_running = 0, n_waiting = 0;  // now
+  uint64_t n_running = 0, n_waiting = 0;  // requests now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
   uint64_t n_conversations = 0, conversation_bytes = 0;                 // conversations in memory now
   // Requests, by how they found their conversation (ConversationStats).

@@ -102,11 +102,15 @@ Json joined_to_user(const Json& messages) {
   return out;
 }
 
-// The messages with a text of its own in each system message, which no other message has.
+// The messages with a text of its own in each system message, which no other message has. Other texts are replaced by a
+// short one, so that rendering does not take the time of a whole conversation.
 Json with_marked_system(const Json& messages, std::vector<std::string>& marks) {
   Json marked = messages;
   for (Json& message : marked) {
-    if (!is_from(message, Role::kSystem)) continue;
+    if (!is_from(message, Role::kSystem)) {
+      if (content_of(message) != nullptr && !text_of(message).empty()) set_content(message, "x");
+      continue;
+    }
     marks.push_back("Kestrelsystem" + std::to_string(marks.size()) + ".");
     set_content(message, marks.back());
   }

@@ -46,11 +46,11 @@ namespace ibid::serve {
 
 struct StoredResponse {
   std::string id;
-  std::string previous_id = {};      // the response that it continues; empty: none
-  Json in_front = Json::array();     // all items before its own, for responses whose previous response is not stored
-  Json items = Json::array();        // its own items: first its input, then its output
+  std::string previous_id = {};      // id of the response that this one continues; empty: none
+  Json in_front = Json::array();     // items before the response's own, if its previous response is not stored
+  Json items = Json::array();        // items of the response: first its input, then its output
   size_t n_output = 0;               // number of output items, which are the last of `items`
-  std::string conversation_id = {};  // conversation whose items precede its own; empty: none
+  std::string conversation_id = {};  // conversation whose items precede the response's; empty: none
   std::string response = {};         // the response object as it was sent
 };
 
@@ -78,7 +78,7 @@ struct FoundHistory {
 
 struct HistoryStats {
   uint64_t n_kept = 0, n_bytes = 0;  // entries in the store now
-  // Since the start: written; not written because of an error; removed because invalid.
+  // Numbers of histories since the start: written; not written because of an error; removed because invalid.
   uint64_t n_written = 0, n_failed = 0, n_refused = 0;
 };
 
@@ -89,7 +89,7 @@ class ConversationStore {
   static constexpr uint64_t kDefaultBytes = 256u << 20;
 
   struct Options {
-    std::string directory = {};  // created if missing; only this user can access it; empty: in memory
+    std::string directory = {};  // a directory, created if missing, only for this user; empty: the store is in memory
     uint64_t budget_bytes = kDefaultBytes;
     std::function<void(const std::string&)> remark = {};  // logs a line
     const char* vfs = nullptr;                            // name of SQLite's VFS; tests use their own

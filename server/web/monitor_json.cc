@@ -101,7 +101,7 @@ Json tier_json(const KvTier& tier) {
           {"waiting_bytes", stats.waiting_bytes},
           {"dropped", stats.dropped},
           {"failures", stats.failures},
-          // Only whether there is a reason: its text may name the directory, which clients must not see.
+          // Tells whether there is a reason, without its text, which may name the directory.
           {"is_writing", stats.disabled_reason.empty()}};
 }
 

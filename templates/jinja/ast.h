@@ -102,7 +102,7 @@ enum class StmtKind : uint8_t {
   kCallBlock,    // exprs[0] is the call; macro is its body
   kFilterBlock,  // bodies[0] through filters
   kWith,         // targets = exprs; bodies[0]
-  kScope,        // {% generation %}: bodies[0] in a scope of its own
+  kScope,        // {% generation %}: bodies[0] in its own scope
   kBreak,
   kContinue,
   kUnsupported,  // include, import, extends: an error when executed; text names it

@@ -387,7 +387,7 @@ constexpr Builtin<bool> kTests[] = {
      },
      "callable"},
     {"test()",
-     // True if len() and [] exist. An undefined value counts: it has both, and they fail when called
+     // True if len() and [] exist. An undefined value counts, because it has both, although calls of them fail.
      [](const Call& c) {
        const Value& v = c.subject;
        return v.is_undefined() || v.is_string() || v.is_dict() || v.is(Kind::kMessages) || is_indexable(v);

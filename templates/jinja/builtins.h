@@ -87,7 +87,7 @@ Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
 // Also finds "dict.fromkeys", which in a template is an attribute of `dict` and not a name.
 Function find_global(std::string_view name);
-// Returns the method of this name of the type of `value`.
+// Returns the method that the type of `value` has under this name.
 Method find_method(const Value& value, std::string_view name);
 // Returns the error text for an unknown filter; if Jinja has a filter of that name, the text says so.
 std::string no_filter(const std::string& name);

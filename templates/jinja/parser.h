@@ -51,7 +51,7 @@ class UnknownNames {
   void enter_branches() { ++n_branches_; }
   void leave_branches() { --n_branches_; }
   // The parser knows that `a` belongs to a condition, `a if b else c`, only after it has parsed `a`. It then drops the
-  // names recorded since size() at the beginning of `a`.
+  // names that were recorded after size() at the beginning of `a`.
   size_t size() const { return found_.size(); }
   void forget_from(size_t size) { found_.resize(size); }
 
@@ -127,7 +127,7 @@ class OperandParser {
 
 class ExpressionParser {
  public:
-  // `state` must outlive it.
+  // `state` must outlive the parser.
   explicit ExpressionParser(ParseState& state) : state_(state), tokens_(state.tokens), operands_(state, *this) {}
   ExpressionParser(const ExpressionParser&) = delete;
   ExpressionParser& operator=(const ExpressionParser&) = delete;

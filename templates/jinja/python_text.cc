@@ -98,7 +98,7 @@ bool is_alpha(uint32_t c) { return is_letter(c); }
 bool is_decimal(uint32_t c) { return general_category(c) == GeneralCategory::Nd; }
 bool is_digit(uint32_t c) { return in_classes(c, kDigitClass); }
 bool is_numeric(uint32_t c) { return in_classes(c, kNumericClass); }
-bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // and the four ASCII separators
+bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // also the four ASCII separators
 bool is_lower(uint32_t c) { return in_classes(c, kLowerClass); }
 bool is_upper(uint32_t c) { return in_classes(c, kUpperClass); }
 bool is_title(uint32_t c) { return general_category(c) == GeneralCategory::Lt; }

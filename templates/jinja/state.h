@@ -77,8 +77,8 @@ class Meter {
  private:
   // Approximate number of nested statements and expressions in a macro call.
   static constexpr uint32_t kNodesPerDepth = 8;
-  // Templates of published models take about 50 steps per message, copy it a dozen times (split, strip, slices) and
-  // scan it more often.
+  // Templates of published models take about 50 steps per message, copy the message a dozen times (split, strip,
+  // slices) and scan it more often.
   static constexpr uint64_t kStepsPerMessage = 1000;
   static constexpr uint64_t kCreateFactor = 16;
   static constexpr uint64_t kScanFactor = 64;

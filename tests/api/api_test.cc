@@ -48,7 +48,7 @@ TEST_F(ApiTest, EngineAccessorsReturnPropertiesOfTheModel) {
   EXPECT_TRUE(engine->cache_directory_status().ok() && engine->flush_cache_directory().ok());
 }
 
-TEST_F(ApiTest, TurnsChangeTheSession) {
+TEST_F(ApiTest, SessionCallsUpdateMessages) {
   EXPECT_TRUE(chat.set_system("be").ok());
   EXPECT_EQ(must(chat.send("first", greedy())).text, "theing");
   EXPECT_EQ(chat.messages(), (std::vector<Message>{{"system", "be"}, {"user", "first"}, {"assistant", "theing"}}));
@@ -96,7 +96,7 @@ TEST_F(ApiTest, VariablesReachTheTemplate) {
   EXPECT_EQ(session->state().transcript().bytes().substr(0, 6), "theabc");
 }
 
-TEST_F(ApiTest, ForksAndAnswersAreIndependent) {
+TEST_F(ApiTest, ForkDoesNotChangeTheOriginalSession) {
   must(chat.send("first", greedy()));
   Result<ChatSession> other = chat.fork();
   ASSERT_TRUE(other.ok());

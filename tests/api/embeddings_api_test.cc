@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-TEST(EmbeddingsApiTest, VectorsEqualThoseOfTheRuntime) {
+TEST(EmbeddingsApiTest, EngineEmbedReturnsTheVectorsOfTheRuntime) {
   const TempDir dir;
   write_embedding_model(dir.file("embed.gguf"));
   const auto engine = Engine::load(dir.file("embed.gguf"), {.n_threads = 1});

@@ -15,17 +15,17 @@ std::string seen(const Message& message) {
   return json.ok() ? json_to_string(*json) : json.status().to_string();
 }
 
-TEST(MessageJson, MostMessagesAreARoleAndAText) {
+TEST(MessageJson, MessageWithoutFieldsHasOnlyRoleAndContent) {
   EXPECT_EQ(seen({"user", "Hello!"}), R"({"role":"user","content":"Hello!"})");
   EXPECT_EQ(seen({"user"}), R"({"role":"user","content":""})");
 }
 
-TEST(MessageJson, FieldsFollowInTheirOrder) {
+TEST(MessageJson, FieldsFollowRoleAndContentInTheirOrder) {
   EXPECT_EQ(seen({.role = "tool", .content = "21", .fields = R"({"name": "weather", "id": [1.5, null]})"}),
             R"({"role":"tool","content":"21","name":"weather","id":[1.5,null]})");
 }
 
-TEST(MessageJson, ContentMayBeInFields) {
+TEST(MessageJson, FieldsMayContainTheContent) {
   EXPECT_EQ(seen({.role = "user", .fields = R"({"content": [{"type": "text", "text": "Hi"}]})"}),
             R"({"role":"user","content":[{"type":"text","text":"Hi"}]})");
   EXPECT_EQ(seen({.role = "assistant", .fields = R"({"tool_calls": []})"}), R"({"role":"assistant","tool_calls":[]})");
@@ -66,7 +66,7 @@ TEST(MessageJson, MessagesRoundTrip) {
   EXPECT_EQ(plain, (Message{"user", "Hello!"}));
 }
 
-TEST(MessageJson, VariablesAreAnObjectOrEmpty) {
+TEST(MessageJson, TemplateVariablesMustBeAnObjectOrEmpty) {
   EXPECT_EQ(json_to_string(*variables_of("")), "{}");
   EXPECT_EQ(json_to_string(*variables_of(R"({"enable_thinking": false})")), R"({"enable_thinking":false})");
   EXPECT_EQ(variables_of("true").status().message(), "the template's variables: not a JSON object");

@@ -66,7 +66,7 @@ TEST_F(AttachedFiles, ErrorsForFilesThatAreNotTextNameTheFile) {
   EXPECT_EQ(read_attached_file(system_file_ops(), dir_.path()).status().code(), ErrorCode::kNotRegularFile);
 }
 
-TEST_F(AttachedFiles, FilesFollowTheTextInFencesLongerThanTheirOwn) {
+TEST_F(AttachedFiles, FilesFollowTheTextInCodeFencesLongerThanAnyInside) {
   EXPECT_EQ(message_with_files({"Sum up n.txt", {{"n.txt", "one\ntwo"}}}),
             "Sum up n.txt\n\nn.txt:\n```\none\ntwo\n```");
   EXPECT_EQ(message_with_files({"", {{"n.md", "````\nx\n````"}}}), "n.md:\n`````\n````\nx\n````\n`````");

@@ -29,7 +29,7 @@ TEST(ModelWork, CountsTwoOperationsPerLayerWeight) {
   EXPECT_FALSE(work.int8);
 }
 
-TEST(ModelWork, UntiedEmbeddingDoesNotCountAsRead) {
+TEST(ModelWork, UntiedEmbeddingIsNotCountedAsReadWeights) {
   TinyModel tiny;
   tiny.matrix_dtype = DType::kQ4_1;
   const ModelWork untied = work_of(tiny);

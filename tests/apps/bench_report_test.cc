@@ -21,7 +21,7 @@ TEST(Spread, InterpolatesQuartilesBetweenSamples) {
   EXPECT_DOUBLE_EQ(spread_of({7}).q3, 7);
 }
 
-TEST(PrefillStep, FindsTheLargestFallBetweenAdjacentLengths) {
+TEST(PrefillStep, FindsTheLargestDropOfTheRateBetweenAdjacentLengths) {
   const std::vector<Figure> figures = {figure_of("prefill", {64}, 900), figure_of("prefill", {8}, 500),
                                        figure_of("prefill", {63}, 1000), figure_of("decode", {0}, 1),
                                        figure_of("prefill", {512}, 1100)};
@@ -31,7 +31,7 @@ TEST(PrefillStep, FindsTheLargestFallBetweenAdjacentLengths) {
   EXPECT_DOUBLE_EQ(step.ratio, 0.9);
 }
 
-TEST(PrefillStep, IsBeyondTheSpreadIfTheQuartilesDoNotOverlap) {
+TEST(PrefillStep, DropIsBeyondTheSpreadIfTheQuartilesDoNotOverlap) {
   Figure shorter = figure_of("prefill", {63}, 1000), longer = figure_of("prefill", {64}, 900);
   shorter.value = {890, 1000, 1010};
   longer.value = {880, 900, 905};
@@ -40,11 +40,11 @@ TEST(PrefillStep, IsBeyondTheSpreadIfTheQuartilesDoNotOverlap) {
   EXPECT_TRUE(worst_prefill_step(std::vector<Figure>{shorter, longer}).beyond_spread);
 }
 
-TEST(PrefillStep, IsEmptyForFewerThanTwoLengths) {
+TEST(PrefillStep, FewerThanTwoLengthsGiveNoStep) {
   EXPECT_EQ(worst_prefill_step(std::vector<Figure>{figure_of("prefill", {8}, 500)}).from, 0);
 }
 
-TEST(RivalLines, BestValueOfAnEngineRespectsItsDirection) {
+TEST(RivalLines, BestValueIsTheHighestRateOrTheLowestTime) {
   const std::vector<Rival> rivals = rivals_of(
       "{\"engine\":\"a\",\"flash\":\"0\",\"what\":\"decode\",\"depth\":1024,\"tps\":90.5}\n"
       "\n"
@@ -123,7 +123,7 @@ TEST(RivalLines, FileWithoutComparableLinesIsAnError) {
   EXPECT_EQ(missing.status().code(), ErrorCode::kNotFound);
 }
 
-TEST(RivalLines, ReadsOwnJsonLines) {
+TEST(RivalLines, ReadsJsonLinesWrittenByIbid) {
   BenchSetup setup;
   setup.n_threads = 2;
   const std::string line = json_line(setup, decode_at(1024, 175.9), {});
@@ -133,7 +133,7 @@ TEST(RivalLines, ReadsOwnJsonLines) {
   EXPECT_EQ(rivals[0].ratio_for(decode_at(1024, 175.9)), 1);
 }
 
-TEST(JsonLine, HasSharedFieldsAndRivals) {
+TEST(JsonLine, LineHasSharedFieldsAndRivalResults) {
   BenchSetup setup;
   setup.model = "a.gguf";
   setup.n_threads = 2;
@@ -169,7 +169,7 @@ class ResultsFile : public testing::Test {
   BenchSetup setup_;
 };
 
-TEST_F(ResultsFile, IsCreatedAndAppendedTo) {
+TEST_F(ResultsFile, ResultsFileIsCreatedAndAppendedTo) {
   const std::string path = dir_.file("cpu.csv");
   const std::vector<Figure> figures = {decode_at(1024, 300), figure_of("turn", {1024, 44}, 57.4)};
   ASSERT_TRUE(append_to_csv(system_file_ops(), path, setup_, figures).ok());

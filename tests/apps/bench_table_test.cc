@@ -95,7 +95,7 @@ TEST(FigureTable, UnknownValuesAreBlank) {
   EXPECT_THAT(figure_row(decode, {}), Not(HasSubstr("%")));
 }
 
-TEST(PrefillStepLine, DistinguishesFallsFromNoise) {
+TEST(PrefillStepLine, LineDistinguishesADropOfTheRateFromNoise) {
   EXPECT_EQ(prefill_step_line({}, {}), "");
   EXPECT_THAT(prefill_step_line({63, 64, 1.2, false}, {}), HasSubstr("never falls"));
   EXPECT_EQ(prefill_step_line({63, 64, 0.95, false}, {}),
@@ -111,7 +111,7 @@ TEST(PrefillStepLine, DistinguishesFallsFromNoise) {
   }
 }
 
-TEST(Duration, IsFormattedInWords) {
+TEST(Duration, DurationIsFormattedInWords) {
   EXPECT_EQ(duration_in_words(0.1), "a few seconds");
   EXPECT_EQ(duration_in_words(37), "about 35 seconds");
   EXPECT_EQ(duration_in_words(58), "about 1 minute");
@@ -120,7 +120,7 @@ TEST(Duration, IsFormattedInWords) {
 }
 
 // A token takes 1 s, plus 1 s for every 1,000 positions before it.
-TEST(RunEstimate, CountsTheWorkOfARun) {
+TEST(RunEstimate, EstimateCountsTheWorkOfARun) {
   const ModelPace pace = {1, 1, 1e-3, 1e-3};
   EXPECT_DOUBLE_EQ(pace.prefill_s(100, 950), 200);
   EXPECT_DOUBLE_EQ(pace.decode_s(10, 995), 20);
@@ -144,7 +144,7 @@ TEST(RunEstimate, CountsTheWorkOfARun) {
   EXPECT_GT(estimated_seconds(run, pace), 8 * at_1000);
 }
 
-TEST(RunEstimate, IncludesRepetitionsOfShortWork) {
+TEST(RunEstimate, EstimateIncludesRepetitionsOfShortWork) {
   const ModelPace pace = {1e-5, 1e-5, 0, 0};
   PlannedRun run;
   run.prefills = {8};

@@ -83,7 +83,7 @@ TEST_F(BranchesTest, UndoAndRedoMoveStepByStep) {
   EXPECT_EQ(ids_of(branches), ids) << "redo keeps the sampled tokens";
 }
 
-TEST_F(BranchesTest, LeftMessagesStayAsBranchUnlessPrefixOfAnother) {
+TEST_F(BranchesTest, AbandonedMessagesBecomeABranchUnlessPrefixOfAnother) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -104,7 +104,7 @@ TEST_F(BranchesTest, LeftMessagesStayAsBranchUnlessPrefixOfAnother) {
   EXPECT_EQ(branches.go({99, 0}, "/goto").code(), ErrorCode::kNotFound);
 }
 
-TEST_F(BranchesTest, TakeBackRemovesAFailedChange) {
+TEST_F(BranchesTest, TakeBackUndoesAFailedChange) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -130,7 +130,7 @@ TEST_F(BranchesTest, BranchMayEndWithAnUnansweredQuestion) {
   EXPECT_EQ(role_of(branches.messages().back()), "user");
 }
 
-TEST_F(BranchesTest, CountsKnownAnswersToAQuestion) {
+TEST_F(BranchesTest, CountsAnswersToAQuestionInAllBranches) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -147,7 +147,7 @@ TEST_F(BranchesTest, CountsKnownAnswersToAQuestion) {
   EXPECT_EQ(branches.n_answers_to(0), 1u);
 }
 
-TEST_F(BranchesTest, ForgetAllButRemovesTheOldestBranches) {
+TEST_F(BranchesTest, ForgetAllButNRemovesTheOldestBranches) {
   Process process(memory_);
   Branches branches(talk_of(process));
   for (const char* text : {"x", "y", "z"}) {
@@ -239,7 +239,7 @@ TEST_F(KeptBranchesTest, InterruptedSaveLosesNoMessages) {
   }
 }
 
-TEST_F(KeptBranchesTest, MoveToRenamesAllBranchesAndUndoStillReaches) {
+TEST_F(KeptBranchesTest, MoveToRenamesAllBranchesAndKeepsTheUndoHistory) {
   have_a_talk();
   Process process(memory_);
   SavedConversation kept = *SavedConversation::take(files(memory_), "talk");
@@ -261,7 +261,7 @@ TEST_F(KeptBranchesTest, MoveToRenamesAllBranchesAndUndoStillReaches) {
   EXPECT_EQ(now(branches), "xz");
 }
 
-TEST_F(KeptBranchesTest, OpenRefusesADifferentSystemMessageThatIsNotAString) {
+TEST_F(KeptBranchesTest, OpenRefusesToReplaceASystemMessageThatIsNotAString) {
   SavedSession saved;
   saved.messages = *parse_json(R"([{"role":"system","content":[{"type":"text","text":"be"}]}])", "messages");
   ASSERT_TRUE(write_session_file(memory_, "/s/odd.ibid", saved, nullptr, {}).ok());
@@ -271,7 +271,7 @@ TEST_F(KeptBranchesTest, OpenRefusesADifferentSystemMessageThatIsNotAString) {
 }
 
 // Between lookup and lock no other process may save. A process that waits for the lock must see what was saved before.
-TEST_F(KeptBranchesTest, TakeLocksTheNameBeforeLookingItUp) {
+TEST_F(KeptBranchesTest, TakeLocksTheNameBeforeLookingForItsFile) {
   class Ops : public FaultyFileOps {
    public:
     explicit Ops(MemoryFileOps& memory) : FaultyFileOps(memory), memory_(memory) {}

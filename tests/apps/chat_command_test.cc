@@ -23,7 +23,7 @@ void expect_narrow(const std::string& text) {
   }
 }
 
-TEST(ChatCommand, NamesAreUniqueAndHelpFits) {
+TEST(ChatCommand, CommandNamesAreUniqueAndHelpFitsTheTerminal) {
   std::set<std::string_view> names;
   for (const ChatCommand& command : chat_commands()) {
     EXPECT_TRUE(names.insert(command.name).second) << command.name;
@@ -38,7 +38,7 @@ TEST(ChatCommand, NamesAreUniqueAndHelpFits) {
   expect_narrow(help_of_all_commands());
 }
 
-TEST(ChatCommand, IsFoundByAliasAndInCapitals) {
+TEST(ChatCommand, CommandIsFoundByAliasAndInCapitals) {
   EXPECT_EQ(find_chat_command("/?"), find_chat_command("/help"));
   EXPECT_EQ(find_chat_command("/QUIT"), find_chat_command("/exit"));
   EXPECT_EQ(find_chat_command("/When-Full")->name, "/when-full");
@@ -57,13 +57,13 @@ TEST(ChatCommand, DocumentationListsTheSameCommands) {
   }
 }
 
-TEST(ChatCommand, CompletesCommandsAndKnowsWhichTakeAFile) {
+TEST(ChatCommand, CompletionListsAllCommandsAndThoseThatTakeAFile) {
   const CompletionWords words = completion_words();
   EXPECT_EQ(words.commands.size(), chat_commands().size());
   EXPECT_THAT(words.commands_with_file, testing::ElementsAre("/read"));
 }
 
-TEST(ChatCommand, CompletesArguments) {
+TEST(ChatCommand, CommandArgumentsAreCompleted) {
   const CompletionWords words = completion_words();
   EXPECT_THAT(complete("/set temp", words).candidates, testing::ElementsAre("temperature "));
   EXPECT_THAT(complete("/set stop-repetition o", words).candidates, testing::ElementsAre("off", "on"));

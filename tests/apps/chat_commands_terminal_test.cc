@@ -272,7 +272,7 @@ TEST_F(ChatCommands, QuestionIsSavedBeforeTheProgramIsKilled) {
   ASSERT_TRUE(says(terminal, "/history", "3  assistant: "));
 }
 
-TEST_F(ChatCommands, ClearOfASavedConversationAsksWhereToKeepTheOldOne) {
+TEST_F(ChatCommands, ClearAsksForANameUnderWhichToKeepTheSavedConversation) {
   PseudoTerminal terminal(chat({"--resume", "talk"}), keeping());
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "first", "Answer one."));
@@ -313,7 +313,7 @@ TEST_F(ChatCommands, SaveNamesAConversationLater) {
   EXPECT_TRUE(files().exists("copy"));
 }
 
-TEST_F(ChatCommands, WhenFullCanBeChangedAndContextFullErrorGivesAdvice) {
+TEST_F(ChatCommands, WhenFullCommandChangesThePolicyAndContextFullErrorGivesAdvice) {
   PseudoTerminal terminal(chat({"--context", "128", "--when-full", "error", "--max-tokens", "8"}), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   const std::string filler(100, 'x');

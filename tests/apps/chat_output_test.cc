@@ -78,7 +78,7 @@ TEST_F(ChatOutput, AnswersAreWrappedAtWordsAtAnyWidth) {
   }
 }
 
-TEST_F(ChatOutput, CodeChineseAndSplitCharactersAreShownCorrectly) {
+TEST_F(ChatOutput, CodeAndChineseAndSplitCharactersAreShownCorrectly) {
   PseudoTerminal terminal(chat(), {.rows = 30, .columns = 60});
   ASSERT_TRUE(terminal.prompts());
   terminal.type("code\r");

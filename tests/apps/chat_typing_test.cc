@@ -115,7 +115,7 @@ TEST_F(ChatTyping, PasteDuringAnAnswerIsOneMessage) {
   ASSERT_TRUE(terminal.shows("You sent five lines.\n"));
 }
 
-TEST_F(ChatTyping, ControlCDiscardsTheRestOfALineByLinePaste) {
+TEST_F(ChatTyping, ControlCDiscardsTheRestOfAnUnbracketedPaste) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   std::string lines = "Tell me a story\r";
@@ -138,7 +138,7 @@ TEST_F(ChatTyping, TypeAheadLinesAreAnsweredInOrder) {
   EXPECT_THAT(terminal.screen().everything(), HasSubstr("Hello there, my friend.\n"));
 }
 
-TEST_F(ChatTyping, BlocksAndBackslashesInsertNewlines) {
+TEST_F(ChatTyping, TripleQuotesAndBackslashesInsertNewlines) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("\"\"\"one\rtwo\"\"\"\r");
@@ -296,7 +296,7 @@ TEST_F(ChatTyping, HistoryIsInTheStateFolderAndCanBeDisabled) {
   }
 }
 
-TEST_F(ChatTyping, ControlCAndControlDAtThePrompt) {
+TEST_F(ChatTyping, ControlCClearsTheLineAndControlDDeletesOrExits) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("never sent\x03");
@@ -309,7 +309,7 @@ TEST_F(ChatTyping, ControlCAndControlDAtThePrompt) {
   EXPECT_FALSE(terminal.screen().bracketed_paste());
 }
 
-TEST_F(ChatTyping, ControlZRestoresTheTerminal) {
+TEST_F(ChatTyping, ControlZRestoresTheTerminalModesUntilResumed) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("first sec\x1a");

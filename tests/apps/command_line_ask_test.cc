@@ -63,7 +63,7 @@ TEST_F(AskCommandLine, SystemMessageMayComeFromAFile) {
   EXPECT_EQ(ask(expects, "x --system-file " + dir_.file("none")).status, 1);
 }
 
-TEST_F(AskCommandLine, JsonFieldsFollowChatCompletions) {
+TEST_F(AskCommandLine, JsonOutputHasTheFieldsOfChatCompletions) {
   const Outcome outcome = ask("'Why?'", "Why? --json");
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.err, IsEmpty());
@@ -140,7 +140,7 @@ TEST_F(AskCommandLine, JsonAnswersAreUnlimitedByDefault) {
   EXPECT_EQ(reason("--stop-repetition on"), "repetition");
 }
 
-TEST_F(AskCommandLine, ContextAboveTheTrainedOneWarnsAndAnswers) {
+TEST_F(AskCommandLine, ContextLongerThanTrainedGivesAWarningAndAnAnswer) {
   const std::string path = dir_.file("short.gguf");
   write_scripted_model(path, {{"", "yes"}}, 256);
   const Outcome outcome = run("ask -m " + path + " x -c 512");

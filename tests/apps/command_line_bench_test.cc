@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFits) {
+TEST_F(CommandLine, BenchPrintsALineForEachFigureThatFitsTheContext) {
   const std::string bench = "bench " + tiny_model() + " --rounds 1 --lengths 8,65,2000 --depths 0,64,1000 --json";
   const Outcome outcome = run(bench);
   EXPECT_EQ(outcome.status, 0) << outcome.err;
@@ -55,7 +55,7 @@ TEST_F(CommandLine, BenchTableFitsATerminalAndHasALegend) {
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 78) << line;
 }
 
-TEST_F(CommandLine, BenchReportsAreJsonLinesAndNeedAConversation) {
+TEST_F(CommandLine, BenchReportIsAJsonlFileAndNeedsATokenizer) {
   const std::string bench = "bench " + tiny_model() + " --rounds 1 --what turns --depths 0 ";
   const Outcome other = run(bench + "--report " + dir_.file("out.pdf"));
   EXPECT_EQ(other.status, 2);

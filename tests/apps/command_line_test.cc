@@ -133,7 +133,7 @@ TEST_F(CommandLine, UnknownModelErrorListsValidForms) {
   }
 }
 
-TEST_F(CommandLine, WithoutHomeCommandsFailWithTheReason) {
+TEST_F(CommandLine, CommandsFailWithTheReasonIfHomeIsNotSet) {
   const ScopedVariable models("IBID_MODELS", ""), data("XDG_DATA_HOME", ""), state("XDG_STATE_HOME", "relative");
   const ScopedVariable home("HOME", "");
   for (const char* command : {"ask hello", "pull", "chat --resume talk"}) {
@@ -155,7 +155,7 @@ TEST_F(CommandLine, MissingModelIsNotFetchedWithoutConsent) {
 }
 
 // CLI11 alone takes the next word for the value of "--option=".
-TEST_F(CommandLine, NothingAfterTheEqualsSignIsAnEmptyValue) {
+TEST_F(CommandLine, OptionWithNothingAfterItsEqualsSignHasAnEmptyValue) {
   const std::string model = tiny_model();
   const Outcome system = run("ask -m " + model + " --system= hi");
   EXPECT_THAT(system.err, Not(HasSubstr("the text is empty")));

@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-TEST_F(CommandLine, InspectReportsFirstWhetherAModelRuns) {
+TEST_F(CommandLine, InspectFirstReportsWhetherTheModelRuns) {
   const std::string path = tiny_model();
   const Outcome good = run("inspect " + path);
   EXPECT_EQ(good.status, 0);
@@ -89,13 +89,13 @@ TEST_F(RealModelCommandLine, TokenizeRejectsWrongTypesAndUnknownKeys) {
   EXPECT_EQ(run("tokenize " + model, "{\"text\":\"a\",\"add_special\":false}\n").status, 0);
 }
 
-TEST_F(CommandLine, RenderErrorsTellWhetherAModelIsNeeded) {
+TEST_F(CommandLine, RenderErrorsStateWhetherAModelIsNeeded) {
   EXPECT_THAT(run("render", "{\"messages\":[]}\n").err, HasSubstr("need MODEL or --template"));
   const std::string path = dir_.write("t.jinja", "x");
   EXPECT_THAT(run("render --template " + path, "{\"template\":\"{{ 1/0 }}\"}\n").err, HasSubstr("needs no MODEL"));
 }
 
-TEST_F(CommandLine, ParseSplitsWhatAModelWrote) {
+TEST_F(CommandLine, ParseCommandSplitsAnAnswerIntoReasoningContentAndCalls) {
   const std::string path =
       dir_.write("t.jinja",
                  "{% for m in messages %}<|{{ m.role }}|>{% for c in m.tool_calls %}<call>{{ c.function.name }}\n{{ "
@@ -194,7 +194,7 @@ TEST_F(CommandLine, LogitsRejectsInvalidTokenLists) {
   }
 }
 
-TEST_F(CommandLine, RenderAnswersSnippetsLineByLine) {
+TEST_F(CommandLine, RenderJsonlRendersOneTemplatePerLine) {
   const Outcome outcome = run("render --jsonl",
                               "{\"template\": \"{{ a }} and {{ b }}\", \"variables\": {\"a\": 1, \"b\": \"x\"}}\n"
                               "\n"
@@ -206,7 +206,7 @@ TEST_F(CommandLine, RenderAnswersSnippetsLineByLine) {
   EXPECT_THAT(bad.err, HasSubstr("line 1"));
 }
 
-TEST_F(CommandLine, AcceptTestsTheTextsOfEachLine) {
+TEST_F(CommandLine, AcceptCommandTestsTextsAgainstTheSchemaOfEachLine) {
   const Outcome outcome =
       run("accept --jsonl", R"({"id":"a","schema":{"type":"integer","javaType":"x"},"texts":["12","1x","-"]})"
                             "\n"

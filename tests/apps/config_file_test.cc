@@ -102,7 +102,7 @@ class ConfigCommandLine : public CommandLine {
   ScopedVariable folder_;
 };
 
-TEST_F(ConfigCommandLine, CommandLineOverridesPresetThenCommandTableThenTop) {
+TEST_F(ConfigCommandLine, PrecedenceIsCommandLineThenPresetThenCommandTableThenTopLevel) {
   config("max-tokens = 4\n[ask]\nmax-tokens = 3\n[preset.short]\nmax_tokens = 2\n[preset.empty]\n");
   const auto n_words = [&](const std::string& options) {
     const Outcome outcome = run("ask hello --temp 0 --json " + options);
@@ -144,7 +144,7 @@ TEST_F(ConfigCommandLine, InvalidSettingsAreReportedWithTheirLine) {
   EXPECT_EQ(run("version").status, 0);
 }
 
-TEST_F(ConfigCommandLine, StringsAreTakenLiterally) {
+TEST_F(ConfigCommandLine, ConfigStringsAreTakenLiterally) {
   config("[preset.list]\nsystem = \"[a, b]\"\n");
   const Outcome outcome = run("ask hello --json --preset list");
   const Result<Json> json = parse_json(outcome.out, "ask");

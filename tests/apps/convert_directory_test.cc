@@ -91,13 +91,13 @@ size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {
   return n_converted;
 }
 
-TEST(ConvertDirectory, GivesTheSameBitsForEveryTinyCheckpoint) {
+TEST(ConvertDirectory, ConvertedTinyCheckpointsGiveTheSameBits) {
   IBID_NEED_SHARED(shared);
   EXPECT_GE(expect_same_bits(directories_in(shared + "/reference/tiny")), 57u);
 }
 
 // The factors are multiplied into the weights, which become F32 and are rounded once.
-TEST(ConvertDirectory, FactorsGoIntoTheWeights) {
+TEST(ConvertDirectory, ScaleFactorsAreMultipliedIntoTheWeights) {
   IBID_NEED_SHARED(shared);
   const TempDir dir;
   const std::string out = dir.file("model.gguf");
@@ -124,7 +124,7 @@ TEST(ConvertDirectory, FactorsGoIntoTheWeights) {
   }
 }
 
-TEST(ConvertDirectory, SameBitsForEveryGoldenFamily) {
+TEST(ConvertDirectory, ConvertedGoldenFamiliesGiveTheSameBits) {
   EXPECT_EQ(expect_same_bits(directories_in(golden_dir() + "/families")), 20u);
 }
 

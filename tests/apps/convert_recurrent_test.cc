@@ -110,7 +110,7 @@ TEST_F(ConvertRecurrent, SmallRecurrentTensorsAreF32InEveryType) {
   }
 }
 
-TEST_F(ConvertRecurrent, ShapesKeepLlamaCppsDimensionsOfOne) {
+TEST_F(ConvertRecurrent, TensorShapesKeepDimensionsOfOneAsInLlamaCpp) {
   IBID_NEED_SHARED(shared);
   const auto shape_of = [&](const char* model, const char* tensor) -> std::string {
     const Result<Conversion> converted = convert(shared + "/reference/tiny/" + model);
@@ -129,7 +129,7 @@ TEST_F(ConvertRecurrent, ShapesKeepLlamaCppsDimensionsOfOne) {
   EXPECT_EQ(shape_of("qwen3_next", "blk.0.attn_qkv.weight"), "[112, 64]");
 }
 
-TEST_F(ConvertRecurrent, LayerKindsAreKvHeadCountsOrAnInterval) {
+TEST_F(ConvertRecurrent, LayerKindsAreWrittenAsKvHeadCountsOrAsAnInterval) {
   IBID_NEED_SHARED(shared);
   ASSERT_TRUE(convert(shared + "/reference/tiny/nemotron_h").ok());
   EXPECT_THAT(ints_of(*written(), "nemotron_h_moe.attention.head_count_kv"), ElementsAre(0, 0, 0, 2, 0));
@@ -171,7 +171,7 @@ TEST_F(ConvertRecurrent, ModelsThatGgufLacksAreRefusedByName) {
 }
 
 // Attention in the first layer only. llama.cpp's interval requires attention in the last layer of each period.
-TEST_F(ConvertRecurrent, LayersWithoutAPeriodAreRefusedIfGgufHasAnInterval) {
+TEST_F(ConvertRecurrent, NonPeriodicLayersAreRefusedIfGgufStoresAnInterval) {
   IBID_NEED_SHARED(shared);
   const auto turn_around = [](json& config, std::vector<NamedTensor>& tensors) {
     config["layer_types"] = {"full_attention", "linear_attention"};

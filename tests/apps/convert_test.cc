@@ -30,7 +30,7 @@ TensorView matrix(DType dtype, uint64_t rows, uint64_t cols) {
   return view;
 }
 
-TEST(ConversionTypes, MatchLlamaCppForTheSameName) {
+TEST(ConversionTypes, TensorTypesMatchLlamaCppForTheSameName) {
   const TensorView wide = matrix(DType::kF32, 8, 512), narrow = matrix(DType::kF32, 8, 96);
   const TensorView odd = matrix(DType::kF32, 8, 50), kept = matrix(DType::kBF16, 8, 512);
   TensorView vector = matrix(DType::kF32, 1, 1);
@@ -83,7 +83,7 @@ class Convert : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Convert, WithoutATypeEveryByteStays) {
+TEST_F(Convert, ConversionWithoutATypeCopiesEveryByte) {
   const std::string in = write_tiny(), out = dir_.file("out.gguf");
   const Result<Conversion> done = convert_model(in, out, nullptr);
   ASSERT_TRUE(done.ok()) << done.status().to_string();
@@ -91,7 +91,7 @@ TEST_F(Convert, WithoutATypeEveryByteStays) {
   EXPECT_EQ(done->bytes, read_whole_file(out).size());
 }
 
-TEST_F(Convert, EveryTypeMatchesTheEncoder) {
+TEST_F(Convert, ConvertedTensorsOfEveryTypeEqualTheOutputOfTheEncoder) {
   const std::string in = write_tiny(), out = dir_.file("out.gguf");
   const auto before = open(in);
   for (const char* name : {"F16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K_M", "Q5_K_M", "Q6_K"}) {
@@ -214,7 +214,7 @@ TEST_F(Convert, NonFiniteWeightIsReportedEvenIfCopied) {
 }
 
 // The encoders' search for scales is worth its time only if this holds.
-TEST(Encoders, HaveNoMoreErrorThanGgmls) {
+TEST(Encoders, EncodersHaveNoLargerErrorThanGgml) {
   std::vector<float> values(256 * 64);
   uint64_t state = 1;
   for (float& value : values) {  // approximately a normal distribution: each value is a sum of twelve uniform ones

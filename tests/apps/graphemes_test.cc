@@ -30,7 +30,7 @@ std::vector<std::string> clusters(const std::string& text) {
 
 const std::string kFamily = "\U0001F469\u200D\U0001F469\u200D\U0001F467";
 
-TEST(Graphemes, MatchUserPerceivedCharacters) {
+TEST(Graphemes, GraphemesMatchUserPerceivedCharacters) {
   EXPECT_THAT(clusters("ae\u0301\r\nb"), ElementsAre("a", "e\u0301", "\r\n", "b"));
   EXPECT_THAT(clusters(kFamily + kFamily + "x"), ElementsAre(kFamily, kFamily, "x"));
   EXPECT_THAT(clusters("\U0001F44D\U0001F3FD\u2764\uFE0F"), ElementsAre("\U0001F44D\U0001F3FD", "\u2764\uFE0F"));
@@ -41,7 +41,7 @@ TEST(Graphemes, MatchUserPerceivedCharacters) {
   EXPECT_THAT(clusters("a\xffz"), ElementsAre("a", "\xff", "z"));
 }
 
-TEST(Graphemes, HaveTerminalWidths) {
+TEST(Graphemes, GraphemesHaveTerminalWidths) {
   EXPECT_EQ(text_columns("abc"), 3u);
   EXPECT_EQ(text_columns("e\u0301"), 1u);
   EXPECT_EQ(text_columns("\u4e2d\uff01"), 4u);

@@ -38,7 +38,7 @@ Status load(const std::string& path) {
   return TransformerModel::create(*file, std::move(config), {.n_threads = 1}).status();
 }
 
-TEST(HostileRecurrent, WrongSizesOfStatesAndConvolutionsAreErrors) {
+TEST(HostileRecurrent, WrongSizesOfStatesAndConvolutionsAreRefused) {
   IBID_NEED_SHARED(shared);
   size_t n_tried = 0;
   for (const char* model : {"mamba2", "jamba", "lfm2", "lfm2_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_next",

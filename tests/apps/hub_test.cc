@@ -29,7 +29,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(HubName, ValidNamesAreParsedAndOthersRefused) {
+TEST(HubName, ValidHubNamesAreParsedAndInvalidNamesRefused) {
   const HubName name = *parse_hub_name("hf:Qwen/Qwen3-0.6B-GGUF:Q8_0");
   EXPECT_EQ(name.repository() + "|" + name.choice, "Qwen/Qwen3-0.6B-GGUF|Q8_0");
   EXPECT_EQ(parse_hub_name("HF:a/b")->choice, "");
@@ -174,7 +174,7 @@ TEST_F(Hub, FilesOfEarlierVersionsAreUsedIfTheirDigestMatches) {
   EXPECT_EQ(log().find("/cdn/directory/model.safetensors", n_requests), std::string::npos) << "its digest matches";
 }
 
-TEST_F(Hub, NoteOfAnotherFormatIsReportedAndIgnored) {
+TEST_F(Hub, PullRecordOfAnotherFormatIsReportedAndIgnored) {
   const std::string path = *pull("o/changing"), note = access_.directory + "/o--changing/.changing.gguf.pulled";
   const Json json = *parse_json(read_whole_file(note), "note");
   EXPECT_EQ(json["repository"], "hf:o/changing");
@@ -192,7 +192,7 @@ TEST_F(Hub, NoteOfAnotherFormatIsReportedAndIgnored) {
   }
 }
 
-TEST_F(Hub, PartOfAFileWithoutADigestIsNotResumed) {
+TEST_F(Hub, PartialDownloadWithoutADigestIsNotResumed) {
   ASSERT_TRUE(pull("o/changingdir").ok());
   std::filesystem::remove(access_.directory + "/o--changingdir/config.json");
   const std::string content = "config.json\nhf:o/changingdir\n" + std::string(40, '1');
@@ -210,7 +210,7 @@ TEST_F(Hub, InterruptedTransferIsResumed) {
   EXPECT_EQ(read_whole_file(access_.directory + "/o--norange/norange.gguf").size(), kBytes);
 }
 
-TEST_F(Hub, PartOfAKilledPullIsResumed) {
+TEST_F(Hub, PullAfterAKilledPullResumesThePartialDownload) {
   // The hub interrupts the transfer, and the process exits before a retry.
   access_.wait = [](double) { _exit(9); };
   const pid_t child = fork();
@@ -229,7 +229,7 @@ TEST_F(Hub, PartOfAKilledPullIsResumed) {
   EXPECT_EQ(log().find("/cdn/cut/cut.gguf - "), log().rfind("/cdn/cut/cut.gguf - ")) << "one request from offset 0";
 }
 
-TEST_F(Hub, AHubThatLiesAboutAFileIsFoundOut) {
+TEST_F(Hub, WrongDigestsSizesAndPathsFromTheHubAreDetected) {
   EXPECT_EQ(failure("o/wrongsum").code(), ErrorCode::kMismatch);
   EXPECT_THAT(names(), testing::IsEmpty());
   EXPECT_EQ(failure("o/smaller").code(), ErrorCode::kMismatch);
@@ -256,7 +256,7 @@ TEST_F(Hub, ShardsAreFetchedInParallelAndConfigLast) {
   EXPECT_FALSE(std::filesystem::exists(access_.directory + "/o--shardgone/config.json")) << "the model is incomplete";
 }
 
-TEST_F(Hub, AbandonedPartsAreRemoved) {
+TEST_F(Hub, OldUnusedPartialDownloadsAreRemoved) {
   std::filesystem::create_directories(access_.directory);
   const auto part = [&](char c, int days) {
     const std::string path = dir_.write("models/.pull-" + std::string(24, c), "123");
@@ -285,7 +285,7 @@ TEST_F(Hub, RedirectLoopsEndAndMissingFilesAreReported) {
   EXPECT_THAT(waited_, testing::Contains(3.0)) << "downloads of files also wait for a busy hub";
 }
 
-TEST_F(Hub, ControlCKeepsReceivedBytes) {
+TEST_F(Hub, ControlCDuringAPullKeepsReceivedBytes) {
   const ScopedVariable endpoint("HF_ENDPOINT", access_.endpoint), models("IBID_MODELS", access_.directory);
   const std::string said = dir_.file("said");
   const pid_t child = fork();

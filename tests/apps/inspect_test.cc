@@ -19,7 +19,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Fact, FormatsNumbersAndRanges) {
+TEST(Fact, NumbersAndRangesAreFormatted) {
   EXPECT_EQ(ranges_text({0, 1, 2, 3, 6, 8, 9}), "0-3, 6, 8-9");
   EXPECT_EQ(ranges_text({0, 2, 4, 6}, 2), "0, 2, ...");
   EXPECT_EQ(ranges_text({}), "");
@@ -49,7 +49,7 @@ TEST_F(Inspect, DescribesLlama4) {
 }
 
 // A key bias of 211 in one layer keeps its keys in 16 bits: 2 heads x (32 - 4) more bytes per position.
-TEST_F(Inspect, ReportsLayersWithMoreBitsAndTheirCost) {
+TEST_F(Inspect, ReportsLayersThatStoreKvInMoreBitsAndTheirCost) {
   const TempDir dir;
   TinyModel tiny{.head_dim = 32, .biases = true};
   tiny.without = "blk.1.attn_k.bias";
@@ -70,7 +70,7 @@ TEST_F(Inspect, ReportsLayersWithMoreBitsAndTheirCost) {
 }
 
 // inspect reports the error that loading would give.
-TEST_F(Inspect, UnknownTensorIsTheReasonNotToRun) {
+TEST_F(Inspect, UnknownTensorIsReportedAsTheReasonWhyTheModelCannotRun) {
   const TempDir dir;
   GgufWriter writer = tiny_model_writer({});
   add_tensor_of(writer, "blk.1.attn_sub_norm.weight", DType::kF32, Shape{{64}, 1}, std::vector<float>(64, 1.0f));

@@ -152,7 +152,7 @@ TEST(LineEditor, ScreenMatchesTheTextAfterRandomKeys) {
   }
 }
 
-TEST(LineEditor, BlocksEndAtTheClosingQuotes) {
+TEST(LineEditor, TripleQuotedBlocksEndAtTheClosingQuotes) {
   EXPECT_TRUE(is_open_block("\"\"\""));
   EXPECT_TRUE(is_open_block("  \"\"\"one\ntwo"));
   EXPECT_FALSE(is_open_block("\"\"\"one\ntwo\"\"\""));

@@ -56,7 +56,7 @@ TEST(LineHistory, ConcurrentProcessesAppendWholeEntriesInOrder) {
   EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
 }
 
-TEST(LineHistory, IsBoundedAndToleratesDamage) {
+TEST(LineHistory, HistoryIsBoundedAndToleratesDamage) {
   const TempDir dir;
   const std::string path = dir.write("history", "good\ncut off in the mid");
   LineHistory history(path);

@@ -45,7 +45,7 @@ class LocalModels : public CommandLine {
   const ScopedVariable ollama_{"OLLAMA_MODELS", dir_.file("ollama")};
 };
 
-TEST_F(LocalModels, StoresAreReadInTheirOwnLayouts) {
+TEST_F(LocalModels, ModelStoresOfEachProgramAreReadInTheirLayouts) {
   EXPECT_THAT(names(), testing::IsEmpty()) << "no store exists";
   write("ibid/one.gguf");
   write("ibid/big-00001-of-00002.gguf");
@@ -71,7 +71,7 @@ TEST_F(LocalModels, StoresAreReadInTheirOwnLayouts) {
   EXPECT_EQ(*resolve_model("Qwen/Qwen3"), dir_.file(hub + "snapshots/abc123"));
 }
 
-TEST_F(LocalModels, OlderSnapshotsAreUsedForFilesThatMainLacks) {
+TEST_F(LocalModels, OlderSnapshotsProvideFilesThatTheMainSnapshotLacks) {
   const std::string hub = "cache/huggingface/hub/models--o--g/";
   write(hub + "refs/main", "bbb");
   write(hub + "snapshots/aaa/m-Q8_0.gguf", "1");
@@ -88,7 +88,7 @@ TEST_F(LocalModels, OlderSnapshotsAreUsedForFilesThatMainLacks) {
   EXPECT_THAT(names(), ElementsAre("hugging face|a/b:c"));
 }
 
-TEST_F(LocalModels, NamesAreThoseOfTheOwningProgram) {
+TEST_F(LocalModels, ModelNamesFollowTheProgramThatOwnsTheStore) {
   const std::string digest(64, 'b');
   write("ollama/blobs/sha256-" + digest);
   write("ollama/blobs/sha256-" + std::string(64, 'c') + "-partial");
@@ -104,7 +104,7 @@ TEST_F(LocalModels, NamesAreThoseOfTheOwningProgram) {
   EXPECT_EQ(*resolve_model("my model"), dir_.file("elsewhere/models/some one/My Model/f.gguf"));
 }
 
-TEST_F(LocalModels, AManifestThatPointsOutOfItsStoreIsRefused) {
+TEST_F(LocalModels, ManifestThatPointsOutsideItsStoreIsIgnored) {
   write("secret", "x");
   for (const std::string& digest :
        {std::string("sha256:../../secret"), "../../secret" + std::string(64, 'a'), "sha256:" + std::string(64, 'g'),

@@ -18,7 +18,7 @@ std::vector<uint64_t> random_words(size_t n) {
 }
 
 // A read loop that skips or repeats lines would give a wrong bandwidth.
-TEST(MachinePeaks, EachReadWayReadsEveryLineOnce) {
+TEST(MachinePeaks, EachReadLoopReadsEveryCacheLineOnce) {
   constexpr size_t kWords = 8;  // words in a cache line
   ASSERT_GE(read_ways().size(), 2u);
   for (const size_t lines : {size_t{0}, size_t{1}, size_t{7}, size_t{8}, size_t{9}, size_t{31}, size_t{1000}}) {
@@ -33,7 +33,7 @@ TEST(MachinePeaks, EachReadWayReadsEveryLineOnce) {
 }
 
 // A test cannot verify the bandwidth, only that any number of threads completes the work.
-TEST(MachinePeaks, ReadsWithAnyNumberOfThreads) {
+TEST(MachinePeaks, BandwidthIsMeasuredWithAnyNumberOfThreads) {
   const std::vector<uint64_t> words = random_words(1 << 14);
   for (const int n_threads : {1, 2, 3}) {
     const auto team = ThreadTeam::create(n_threads);

@@ -50,7 +50,7 @@ std::string recommended(const std::string& path) {
   return all;
 }
 
-TEST(RecommendedSampling, FilesOfAModelAreRead) {
+TEST(RecommendedSampling, OptionsAreReadFromGenerationConfigAndGguf) {
   const std::pair<const char*, const char*> kFiles[] = {
       {R"({"temperature": 0.7, "top_p": 0.95, "top_k": 20, "repetition_penalty": 1.05, "eos_token_id": 2})",
        "temperature=0.7 top-k=20 top-p=0.95 repeat-penalty=1.05 "},
@@ -131,7 +131,7 @@ TEST(PullModel, ExistingFileIsIdentifiedByItsDigest) {
   EXPECT_EQ(*pull_model(known), pulled) << "not fetched again";
 }
 
-TEST(PullModel, WithoutPythonReportsWhatIsMissing) {
+TEST(PullModel, PullWithoutPythonReportsWhatIsMissing) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.file("models"));
   const ScopedVariable path("PATH", dir.path());
@@ -141,7 +141,7 @@ TEST(PullModel, WithoutPythonReportsWhatIsMissing) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.file("models")));
 }
 
-TEST(PullModel, WithoutANetworkGivesAdviceAndLeavesNoFile) {
+TEST(PullModel, PullWithoutANetworkGivesAdviceAndLeavesNoFile) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.file("models"));
   // A port that refuses connections acts as a missing network.
@@ -158,7 +158,7 @@ TEST(PullModel, WithoutANetworkGivesAdviceAndLeavesNoFile) {
 }
 
 // pip always ends with the same two lines; its log has the cause.
-TEST(PullModel, ReportsTheCauseFromPipsLog) {
+TEST(PullModel, PullErrorHasTheCauseFromPipsLog) {
   const TempDir dir;
   const ScopedVariable models("IBID_MODELS", dir.file("models"));
   const std::string path_before = std::getenv("PATH");

@@ -43,7 +43,7 @@ class OddModels : public CommandLine {
   }
 };
 
-TEST_F(OddModels, OtherKindsOfFilesAreIdentified) {
+TEST_F(OddModels, FilesThatAreNoLanguageModelsAreIdentified) {
   expect(gguf("lora.gguf", "llama", "adapter"), "is a LoRA adapter: load a model that it was merged into");
   expect(gguf("a.gguf", "llama", "", "blk.0.attn_q.weight.lora_a"), "is a LoRA adapter");
   expect(gguf("eyes.gguf", "clip", ""), "is an image projector: load the file of the language model");

@@ -55,7 +55,7 @@ struct Bound {
 
 class RealModelQuality : public testing::TestWithParam<Bound> {};
 
-TEST_P(RealModelQuality, ExactModeIsWithinTheErrorOfInt8Activations) {
+TEST_P(RealModelQuality, DivergenceOfExactModeIsWithinTheErrorOfInt8Activations) {
   IBID_NEED_REAL_MODEL(model);
   IBID_NEED_SHARED(shared);
   const auto c = compare(model, shared, {.kv_dtype = GetParam().kv_dtype});

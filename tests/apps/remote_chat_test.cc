@@ -34,7 +34,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ServerAddress, ValidUrlsAreParsedAndOthersRefused) {
+TEST(ServerAddress, ValidUrlsAreParsedAndInvalidUrlsRefused) {
   for (const char* url : {"http://h:1", "http://h:1/", "http://h:1/v1", "http://h:1/v1/"}) {
     EXPECT_EQ(parse_server_address(url)->base, "http://h:1") << url;
   }
@@ -50,7 +50,7 @@ TEST(ServerAddress, ValidUrlsAreParsedAndOthersRefused) {
   EXPECT_EQ(parse_server_address("http://name:secret@h").status().message().find("secret"), std::string::npos);
 }
 
-TEST(EventStream, EventsDoNotDependOnThePieces) {
+TEST(EventStream, EventsDoNotDependOnHowBytesAreSplit) {
   const std::string bytes =
       "\xEF\xBB\xBF: hello\ndata: one\n\nevent: x\r\ndata:two\r\ndata:  three\r\n\r\nid: 1\n\n"
       "data\n\ndata: four\r\rdata: lost";
@@ -96,7 +96,7 @@ TEST(ReplyReader, ToleratesRandomBytes) {
   EXPECT_GT(n_refused, 100u);
 }
 
-TEST(ReplyReader, AssemblesToolCallsAndParsesTheLostPrefix) {
+TEST(ReplyReader, AssemblesStreamedToolCallsAndParsesTheLostPrefixReport) {
   const ChatServer::OnPart listen = [](const ChatPart&) {};
   ReplyReader reader(listen);
   for (
@@ -273,7 +273,7 @@ TEST_F(RemoteChat, ApiKeyComesFromAFileOrTheEnvironment) {
   EXPECT_THAT(run(command + " --api-key-file /no/such", "Hi\n").err, HasSubstr("/no/such"));
 }
 
-TEST_F(RemoteChat, WithJsonEachAnswerIsALine) {
+TEST_F(RemoteChat, JsonOptionPrintsEachAnswerAsALine) {
   const Outcome outcome = chat("one\nbusy\nthink\n", "--json --model owl");
   EXPECT_EQ(outcome.status, 1);
   std::vector<Json> lines;
@@ -407,7 +407,7 @@ class RemoteChatWithIbid : public CommandLine {
   const std::string model_ = dir_.file("scripted.gguf");
 };
 
-TEST_F(RemoteChatWithIbid, WorksOverTcpWithAKeyAndOverAUnixSocket) {
+TEST_F(RemoteChatWithIbid, ChatWorksOverTcpWithAKeyAndOverAUnixSocket) {
   const std::string socket = dir_.file("socket");
   ServedProcess served({model_, "--port", "0", "--check-model-names", "--unix", socket},
                        {"IBID_API_KEY=key-of-a-test"});

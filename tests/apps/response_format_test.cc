@@ -43,6 +43,14 @@ TEST_F(ResponseFormat, AskAnswersMatchTheResponseFormat) {
   EXPECT_TRUE(std::regex_match(ask("--grammar " + grammar).out, std::regex("[a-h][1-8]-[a-h][1-8]\n")));
 }
 
+TEST_F(ResponseFormat, AskFailsIfAnAnswerIsCut) {
+  const Outcome cut = ask("-n 2 --regex '[a-c]{9}'");
+  EXPECT_EQ(cut.status, 1);
+  EXPECT_THAT(cut.err, HasSubstr("cut after 2 tokens"));
+  EXPECT_EQ(ask("-n 2 --regex '[a-c]{9}' --json").status, 1);
+  EXPECT_EQ(ask("-n 2").status, 0) << "free text may be cut";
+}
+
 TEST_F(ResponseFormat, EveryChatAnswerMatchesTheResponseFormat) {
   const Outcome outcome = run("chat " + model_ + " --choices yes,no", "Is it?\nReally?\n");
   EXPECT_EQ(outcome.status, 0) << outcome.err;

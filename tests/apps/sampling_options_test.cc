@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(SamplingOptions, EveryOptionAcceptsItsOwnValue) {
+TEST(SamplingOptions, EveryOptionAcceptsThePrintedValue) {
   std::set<std::string> names;
   for (const SamplingOption& option : sampling_options()) {
     EXPECT_TRUE(names.insert(option.name()).second) << option.name();
@@ -51,7 +51,7 @@ TEST(SamplingOptions, NonDefaultOptionsAreDescribedInCommandLineSyntax) {
   EXPECT_FALSE(options.sampler.repetition_window.has_value());
 }
 
-TEST(SamplingOptions, TerminalAnswersAreLimited) {
+TEST(SamplingOptions, TerminalAnswersHaveALengthLimitByDefault) {
   EXPECT_EQ(terminal_defaults(8192).max_tokens, 2048u);
   EXPECT_EQ(terminal_defaults(3).max_tokens, 1u);
   EXPECT_TRUE(terminal_defaults(8192).stop_repetition);

@@ -40,7 +40,7 @@ TEST(ScreenModel, HandlesWideAndCombiningCharactersAndEmoji) {
   EXPECT_EQ(other.row(0), "e\u0301" + family + "\U0001F1E9\U0001F1EA\u2764\uFE0F|");
 }
 
-TEST(ScreenModel, ParsesSplitSequencesAndReportsUnknownOnes) {
+TEST(ScreenModel, ParsesSplitEscapeSequencesAndReportsUnknownSequences) {
   ScreenModel screen(3, 10);
   screen.feed("hello\x1b[");
   screen.feed("2D\x1b[Kp");

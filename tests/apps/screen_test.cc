@@ -31,7 +31,7 @@ TEST(StatusLine, OmitsLessImportantPartsOnANarrowTerminal) {
   EXPECT_EQ(status_line(turn, 3, 5), "");
 }
 
-TEST(StatusLine, ShowsFirstWhyAnAnswerEndedEarly) {
+TEST(StatusLine, ReasonOfAnEarlyEndIsShownFirst) {
   Turn turn = some_turn();
   turn.timings.decode_tps = 0;  // one token has no rate
   turn.finish_reason = FinishReason::kCancelled;
@@ -44,7 +44,7 @@ TEST(StatusLine, ShowsFirstWhyAnAnswerEndedEarly) {
   EXPECT_EQ(status_line(turn, 1, 30), "stopped: it repeats itself");
 }
 
-TEST(EndingLine, GivesAdviceForTheInterfaceOfATruncatedAnswer) {
+TEST(EndingLine, AdviceOnATruncatedAnswerDependsOnTheInterface) {
   Turn turn = some_turn();
   const auto in_chat = [&](size_t limit) { return ending_line(turn, limit, AnswerPlace::kChat); };
   const auto elsewhere = [&](size_t limit) {

@@ -94,7 +94,7 @@ constexpr const char* kLoad =
     " --what serve --users 2 --rounds 3 --system-words 12 --history-words 6 --question-words 4 --answer-tokens 4"
     " --think 0 --stagger 0.01";
 
-TEST_F(CommandLine, BenchStartsAServerAndLoadsIt) {
+TEST_F(CommandLine, BenchMeasuresAServerThatBenchStarts) {
   const std::string model = dir_.file("talker.gguf");
   write_talking_model(model);
   const Outcome outcome = run("bench " + model + kLoad + " --threads 1 --requests " + dir_.file("requests.jsonl") +
@@ -114,7 +114,7 @@ TEST_F(CommandLine, BenchStartsAServerAndLoadsIt) {
   EXPECT_THAT(rows, HasSubstr("serve_said_most,2/3,4.00,"));
 }
 
-TEST_F(CommandLine, BenchLoadsAnotherServer) {
+TEST_F(CommandLine, BenchMeasuresTheServerAtAUrl) {
   PythonServer server({IBID_CHAT_SERVER, dir_.file("log")});
   const Outcome outcome = run(std::string("bench") + kLoad + " --json --engine other --url " + server.url());
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -136,7 +136,7 @@ TEST_F(CommandLine, BenchLoadsAnotherServer) {
 }
 
 // Reasoning is not sent back. It would be prefilled again, and shorten the cached prefix of each turn.
-TEST_F(CommandLine, BenchSendsBackAnswersWithoutReasoning) {
+TEST_F(CommandLine, BenchOmitsReasoningFromTheHistoryOfRequests) {
   PythonServer server({IBID_CHAT_SERVER, dir_.file("log")});
   const Outcome outcome = run("bench -m owl" + std::string(kLoad) + " --url " + server.url());
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -154,7 +154,7 @@ TEST_F(CommandLine, BenchPassesTheKvBudgetToItsServer) {
   EXPECT_EQ(run("bench --what serve --kv-budget 1G --url http://127.0.0.1:1").status, 2);
 }
 
-TEST_F(CommandLine, BenchReportsInvalidLoads) {
+TEST_F(CommandLine, BenchReportsInvalidServerLoadOptions) {
   EXPECT_EQ(run("bench --what serve,decode").status, 2);
   EXPECT_EQ(run("bench --url http://127.0.0.1:1").status, 2);
   EXPECT_EQ(run("bench --what serve --users 0").status, 2);

@@ -106,7 +106,7 @@ TEST_F(SessionFilesTest, BusyErrorNamesTheProcess) {
   EXPECT_TRUE(files_.exists("talk"));
 }
 
-TEST_F(SessionFilesTest, TableFitsAndShowsWholeNames) {
+TEST_F(SessionFilesTest, TableFitsTheTerminalAndShowsWholeNames) {
   const std::string long_name(64, 'n');
   write(files_.path("talk"), "Why is the sky blue, and why is it red in the evening? \x1b[2J");
   write(files_.path(long_name));
@@ -132,7 +132,7 @@ TEST_F(SessionFilesTest, TableFitsAndShowsWholeNames) {
   }
 }
 
-TEST_F(SessionFilesTest, ExportHasTheMessagesAndInJsonTheBranches) {
+TEST_F(SessionFilesTest, MarkdownExportHasMessagesAndJsonExportAlsoBranches) {
   write(files_.path("talk"), "Why?\nBecause.");
   write(files_.branch_path("talk", 3), "What?");
   const SavedSession session = *read_saved_session(memory_, files_.path("talk"));

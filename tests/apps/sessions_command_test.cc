@@ -47,7 +47,7 @@ TEST_F(SessionsCommand, PipedAnswersAreSeparatedAndErrorsNameTheMessage) {
   EXPECT_THAT(failed.err, HasSubstr("--when-full drop"));
 }
 
-TEST_F(SessionsCommand, OnlyADifferentModelIsReportedNotARenamedFile) {
+TEST_F(SessionsCommand, ResumeReportsADifferentModelButNotARenamedFile) {
   const std::string said = "saved with scripted.gguf: ";
   const std::string long_message(100, 'x');
   ASSERT_EQ(chat("--resume talk", "first\n" + long_message + "\n").status, 0);

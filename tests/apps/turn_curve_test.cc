@@ -76,7 +76,7 @@ TEST_F(TurnCurveMeasured, TurnsPrefillTheExpectedTokens) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
 }
 
-TEST_F(TurnCurveMeasured, AllThreeTurnsAreEqualWithoutHistory) {
+TEST_F(TurnCurveMeasured, WarmColdAndResumedTurnsAreEqualWithoutHistory) {
   const Result<TurnCurvePoint> point = measure(0, 2);
   ASSERT_TRUE(point.ok()) << point.status().to_string();
   EXPECT_EQ(point->history, 0);
@@ -103,7 +103,7 @@ TEST_F(TurnCurveMeasured, FailsWithoutACacheDirectory) {
   EXPECT_FALSE((*bench)->measure(100).ok());
 }
 
-TEST(TurnCurveFit, SeparatesAttentionFromTheRest) {
+TEST(TurnCurveFit, SeparatesTimeInPassesFromOtherTime) {
   std::vector<TurnCurvePoint> points = {point_at(0, 900, 1)};  // ignored, because it has no history
   for (const size_t h : {1000, 2000, 4000, 5000, 8000}) {
     points.push_back(point_at(h, 10 + 0.020 * static_cast<double>(h), 9 + 0.018 * static_cast<double>(h)));
@@ -120,7 +120,7 @@ TEST(TurnCurveFit, SeparatesAttentionFromTheRest) {
   EXPECT_FALSE(fit_of({}).known);
 }
 
-TEST(TurnCurveReport, IsOneLineForEachPoint) {
+TEST(TurnCurveReport, ReportHasOneJsonLineForEachPoint) {
   EXPECT_TRUE(is_report_path("a/b.jsonl"));
   EXPECT_FALSE(is_report_path("out.html"));
   EXPECT_FALSE(is_report_path("jsonl"));
@@ -156,7 +156,7 @@ TEST(TurnCurveTable, ReportsDifferingAnswers) {
   EXPECT_THAT(turn_curve_table_row(points[0]), HasSubstr("OTHER TEXT"));
 }
 
-TEST(TurnCurveJson, IsOneObjectWithTheSetup) {
+TEST(TurnCurveJson, JsonLineIsOneObjectWithTheSetup) {
   const Result<Json> line = parse_json(turn_curve_json_line(hostile_setup(), point_at(1000, 50, 49)), "line");
   ASSERT_TRUE(line.ok());
   EXPECT_EQ((*line)["what"], "turn_curve");

@@ -130,7 +130,7 @@ TEST_F(WeightCheck, ZeroRowsAndZeroMatricesAreReported) {
   EXPECT_FALSE(report_of(all).sound());
 }
 
-TEST_F(WeightCheck, OutliersAreAnomaliesNotDamage) {
+TEST_F(WeightCheck, OutliersAreReportedAsAnomaliesNotAsDamage) {
   const auto times = [](float factor) {
     return [factor](std::span<float> values) {
       for (float& value : values) value *= factor;
@@ -158,7 +158,7 @@ TEST_F(WeightCheck, FindingsDoNotDependOnThreads) {
   for (const int n_threads : {2, 3, 7}) EXPECT_EQ(words(report_of(path, n_threads)), words(one)) << n_threads;
 }
 
-TEST_F(WeightCheck, VocabularySizesMustAgree) {
+TEST_F(WeightCheck, DifferentVocabularySizesAreReported) {
   const auto file = *open_model_file(tiny_model());
   ModelConfig config = *read_config(*file);
   std::vector<TensorUse> uses = tensor_uses(*file, &config);
@@ -168,7 +168,7 @@ TEST_F(WeightCheck, VocabularySizesMustAgree) {
   EXPECT_EQ(check_vocabulary(uses, &config, nullptr)[0].text, "it has 120 rows, the configuration says 121");
 }
 
-TEST_F(WeightCheck, MoreTokensThanRowsAreDamage) {
+TEST_F(WeightCheck, MoreTokensThanEmbeddingRowsAreReportedAsDamage) {
   GgufWriter writer = tiny_model_writer({});
   std::vector<std::string> tokens;
   for (int i = 0; i < 130; ++i) tokens.push_back("t" + std::to_string(i));
@@ -197,7 +197,7 @@ TEST(RowSums, HandleValuesWhoseSquaresOverflowOrUnderflow) {
   EXPECT_TRUE(none.all_zero);
 }
 
-TEST(RowSums, FarRowsAreCountedFromTheMedianPowerOfTwo) {
+TEST(RowSums, RowsFarFromTheMedianMagnitudeAreCounted) {
   RmsHistogram rows;
   for (int i = 0; i < 100; ++i) rows.add(0.02);
   rows.add(1.0);

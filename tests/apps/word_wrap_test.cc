@@ -44,7 +44,7 @@ void expect_shown(const std::string& text, size_t width, const std::string& want
   }
 }
 
-TEST(WordWrap, BreaksAtBlanksAndDropsTrailingOnes) {
+TEST(WordWrap, BreaksAtBlanksAndDropsBlanksAtLineEnds) {
   expect_shown("The quick brown fox jumps over the lazy dog.", 20, "The quick brown fox\njumps over the lazy\ndog.");
   expect_shown("exactly ten  columns", 10, "exactly\nten\ncolumns");
   expect_shown("1234567890 abc", 10, "1234567890\nabc");
@@ -80,7 +80,7 @@ TEST(WordWrap, CountsColumnsNotBytesOrCodePoints) {
 }
 
 // Terminals differ on emoji with skin tones. The words before the emoji must stay on each of them.
-TEST(WordWrap, WordsAfterEmojiAreMovedOnAnyTerminal) {
+TEST(WordWrap, WordsAfterEmojiWrapCorrectlyOnAnyTerminal) {
   const std::string thumb = "\U0001F44D\U0001F3FD";
   for (const bool joins : {true, false}) {
     ScreenModel screen(10, 20, joins);
@@ -130,7 +130,7 @@ std::string without_blanks(const std::string& text) {
   return out;
 }
 
-TEST(WordWrap, RandomTextIsCompleteOnAnyTerminal) {
+TEST(WordWrap, RandomTextIsShownCompletelyOnAnyTerminal) {
   const std::vector<std::string> parts = {"word",
                                           "longer-word",
                                           "a",

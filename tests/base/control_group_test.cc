@@ -27,7 +27,7 @@ struct Case {
   std::optional<double> n_cpus;
 };
 
-TEST(ControlGroup, TheLeastLimitOfAllGroupsCounts) {
+TEST(ControlGroup, LowestLimitOfAllEnclosingGroupsApplies) {
   const Case kCases[] = {
       {"version 2, the group above has the limits",
        kMounts,

@@ -42,12 +42,12 @@ struct Regions {
   int64_t now_ns = 5'000'000 * kMs;
 };
 
-TEST(Oversubscription, PunctualThreadsAreAllUsed) {
+TEST(Oversubscription, AllThreadsAreUsedIfTheyArriveInTime) {
   Regions regions(4);
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(regions.run(3), 4);
 }
 
-TEST(Oversubscription, SingleShortWaitsChangeNothing) {
+TEST(Oversubscription, SingleShortWaitsDoNotReduceTheTeam) {
   Regions regions(2);
   for (int i = 0; i < 100; ++i) {
     ASSERT_EQ(regions.run(33, 30), 2);
@@ -55,7 +55,7 @@ TEST(Oversubscription, SingleShortWaitsChangeNothing) {
   }
 }
 
-TEST(Oversubscription, ASingleLongWaitChangesNothing) {
+TEST(Oversubscription, SingleLongWaitDoesNotReduceTheTeam) {
   Regions regions(2);
   ASSERT_EQ(regions.run(1000, 990), 2);
   for (int i = 0; i < 20; ++i) ASSERT_EQ(regions.run(3), 2);
@@ -64,7 +64,7 @@ TEST(Oversubscription, ASingleLongWaitChangesNothing) {
   EXPECT_EQ(regions.run(3), 1) << "two consecutive waits suffice";
 }
 
-TEST(Oversubscription, ALateThreadIsLeftOut) {
+TEST(Oversubscription, LateThreadIsLeftOutOfLaterRegions) {
   Regions regions(2);
   EXPECT_LE(regions.until_fewer(), 100 * kMs);
   EXPECT_EQ(regions.run(6), 1);
@@ -72,7 +72,7 @@ TEST(Oversubscription, ALateThreadIsLeftOut) {
   EXPECT_EQ(regions.run(3), 2);
 }
 
-TEST(Oversubscription, LeavesOutAsManyThreadsAsWereMissing) {
+TEST(Oversubscription, LeavesOutAsManyThreadsAsWereLate) {
   Regions one(8), three(8);
   one.until_fewer(1);
   EXPECT_EQ(one.run(3), 7);
@@ -105,7 +105,7 @@ TEST(Oversubscription, SlowThreadsStayWhileTheyContributeMoreThanTheyCost) {
   EXPECT_EQ(late.run(100), 7);
 }
 
-TEST(Oversubscription, TrialsBecomeRareWhileCompetitionLasts) {
+TEST(Oversubscription, TrialsWithAllThreadsBecomeRarerWhileCoresAreContended) {
   for (const int n : {2, 3}) {
     Regions regions(n);
     const int64_t first_ns = regions.until_fewer();
@@ -124,7 +124,7 @@ TEST(Oversubscription, TrialsBecomeRareWhileCompetitionLasts) {
   }
 }
 
-TEST(Oversubscription, OneThreadIsNeverReduced) {
+TEST(Oversubscription, SingleThreadIsNeverLeftOut) {
   Regions regions(1);
   for (int i = 0; i < 100; ++i) ASSERT_EQ(regions.run(10, 10), 1);
 }

@@ -60,13 +60,13 @@ TEST(Fp16, OverflowsToInfinity) {
   EXPECT_EQ(float_to_fp16(-0.0f), 0x8000);
 }
 
-TEST(Bf16, IsTheUpperHalfOfAFloat) {
+TEST(Bf16, Bf16IsTheUpperHalfOfAFloat) {
   EXPECT_EQ(bf16_to_float(0x3F80), 1.0f);
   EXPECT_EQ(bf16_to_float(0xC040), -3.0f);
   EXPECT_TRUE(std::isinf(bf16_to_float(0x7F80)));
 }
 
-TEST(DTypeTable, RowsAgreeWithTheEnum) {
+TEST(DTypeTable, TableRowsAgreeWithTheEnum) {
   for (size_t i = 0; i < kDTypeCount; ++i) {
     const auto dtype = static_cast<DType>(i);
     EXPECT_FALSE(dtype_name(dtype).empty());

@@ -16,7 +16,7 @@ namespace {
 
 std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
 
-TEST(FileOps, WritesReadsListsAndRemoves) {
+TEST(FileOps, FilesAreWrittenReadListedAndRemoved) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   ASSERT_TRUE(files.make_directory(dir.file("a/b")).ok());
@@ -47,7 +47,7 @@ TEST(FileOps, WritesReadsListsAndRemoves) {
   EXPECT_EQ(files.open_to_read(dir.file("a/b/y")).status().code(), ErrorCode::kNotFound);
 }
 
-TEST(FileOps, ErrorsHaveTheirCodes) {
+TEST(FileOps, FailedCallsReturnTheDocumentedErrorCodes) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   EXPECT_EQ(files.open_to_read(dir.path()).status().code(), ErrorCode::kNotRegularFile);
@@ -101,7 +101,7 @@ TEST(FileOps, InfoDoesNotFollowSymlinks) {
   EXPECT_TRUE(files.open_to_read(dir.file("link")).ok());
 }
 
-TEST(FileOps, LocksAreExclusive) {
+TEST(FileOps, FileLocksAreExclusive) {
   const TempDir dir;
   FileOps& files = system_file_ops();
   Result<std::unique_ptr<FileLock>> first = files.lock(dir.file("lock"));

@@ -102,7 +102,7 @@ TEST(Json, LargeObjectsParseInLinearTime) {
   EXPECT_EQ(json->begin().key(), "token0");
 }
 
-TEST(Json, NumbersBeyondDoubleAreBadNumber) {
+TEST(Json, NumbersBeyondADoubleAreErrors) {
   EXPECT_EQ(code_of("[1e400]"), ErrorCode::kBadNumber);
   EXPECT_EQ(code_of("-1e400"), ErrorCode::kBadNumber);
   EXPECT_EQ(code_of("1e308"), ErrorCode::kOk);
@@ -122,7 +122,7 @@ TEST(Json, SyntaxErrorsNameTheSourceAndTheByte) {
   EXPECT_EQ(code_of(std::string_view("{}\0{", 4)), ErrorCode::kBadHeader);
 }
 
-TEST(Json, MessagesAreShortAndPrintable) {
+TEST(Json, ErrorMessagesAreShortAndPrintable) {
   const std::string text = "[\"" + std::string(1'000'000, 'x') + "\xFF\"]";
   const Result<Json> json = parse_json(text, "big.json");
   ASSERT_FALSE(json.ok());

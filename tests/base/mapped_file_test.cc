@@ -139,7 +139,7 @@ TEST(MappedFile, OpensOnlyRegularFiles) {
   EXPECT_EQ(open_code(dir.file("link")), ErrorCode::kOk);
 }
 
-TEST(MappedFile, SystemErrorsKeepTheirText) {
+TEST(MappedFile, SystemErrorsKeepTheTextOfTheSystem) {
   const TempDir dir;
   std::filesystem::create_symlink("nowhere", dir.file("dangling"));
   for (const char* name : {"dangling", "absent", "absent/file"}) {

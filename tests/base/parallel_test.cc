@@ -67,7 +67,7 @@ TEST_P(TeamOf, EachWorkerRunsOnceWithItsIndex) {
 
 // Every step reads the results of the other threads from the previous step. A barrier that lets a thread pass early, or
 // does not publish its writes, gives a wrong sum (and a race under ThreadSanitizer).
-TEST_P(TeamOf, BarrierSeparatesSteps) {
+TEST_P(TeamOf, BarrierWaitsForAllThreadsAndPublishesTheirWrites) {
   const auto team = team_of(GetParam());
   constexpr int kSteps = 300;
   std::vector<std::vector<int>> values(2, std::vector<int>(static_cast<size_t>(team->size()), 1));
@@ -83,7 +83,7 @@ TEST_P(TeamOf, BarrierSeparatesSteps) {
 }
 
 // A thread that arrives long after the others have stopped spinning wakes them.
-TEST_P(TeamOf, SleepersAreWoken) {
+TEST_P(TeamOf, SleepingThreadsAreWokenAtABarrier) {
   const auto team = team_of(GetParam());
   std::atomic<int> arrived{0};
   for (int late = 0; late < team->size(); ++late) {
@@ -98,7 +98,7 @@ TEST_P(TeamOf, SleepersAreWoken) {
 }
 
 // Each thread of a region creates a team of its own.
-TEST_P(TeamOf, NestedTeamsHaveAllTheirThreads) {
+TEST_P(TeamOf, NestedTeamsRunOnAllTheirThreads) {
   const auto outer = team_of(2);
   outer->run([&](const Worker&) {
     const auto inner = team_of(GetParam());
@@ -131,7 +131,7 @@ TEST_P(TeamOf, ThreadsAreCreatedOnce) {
 }
 
 // A region wakes the threads that went to sleep after the spin.
-TEST_P(TeamOf, ARegionWakesSleepingThreads) {
+TEST_P(TeamOf, RegionWakesSleepingThreads) {
   const auto team = team_of(GetParam());
   for (int repeat = 0; repeat < 5; ++repeat) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
@@ -183,7 +183,7 @@ TEST_P(TeamOf, ForkedChildRunsRegionsOnOneThread) {
 // 8 threads exceed the cores of many machines; then the barrier must sleep instead of spinning.
 INSTANTIATE_TEST_SUITE_P(Threads, TeamOf, testing::Values(1, 2, 3, 8));
 
-TEST(ThreadTeam, ZeroMeansTheCpusOfTheAffinityMask) {
+TEST(ThreadTeam, TeamOfZeroThreadsUsesTheCpusOfTheAffinityMask) {
   EXPECT_GE(available_cpus(), 1);
   EXPECT_EQ(team_of(0)->size(), available_cpus());
 }
@@ -211,7 +211,7 @@ int run_late(ThreadTeam& team) {
   return count;
 }
 
-TEST(ThreadTeam, LeavesOutLateThreadsAndRetries) {
+TEST(ThreadTeam, LateThreadsAreLeftOutAndTriedAgain) {
   if (available_cpus() < 2) GTEST_SKIP() << "on one CPU every thread is late";
   const auto team = team_of(2, OversubscriptionPolicy::kGiveWay);
   int regions = 0;
@@ -226,7 +226,7 @@ TEST(ThreadTeam, WaitsForLateThreadsByDefault) {
   for (int i = 0; i < 40; ++i) ASSERT_EQ(run_late(*team), 2);
 }
 
-TEST(Barrier, WorksWithPlainThreads) {
+TEST(Barrier, WaitReturnsWhenAllThreadsHaveArrived) {
   constexpr int kThreads = 5;
   Barrier barrier(kThreads);
   std::atomic<int> arrived{0};

@@ -54,7 +54,7 @@ std::string parsed(std::string_view pattern, RegexDialect dialect) {
   return root.ok() ? shown(*root) : root.status().message();
 }
 
-TEST(RegexTest, DialectsAgreeOnWhatTheyShare) {
+TEST(RegexTest, CommonSyntaxGivesTheSameTreeInAllDialects) {
   for (const auto& [pattern, tree] : std::vector<std::pair<std::string, std::string>>{
            {"", "()"},
            {"ab|c|", "(or (a b) c ())"},
@@ -78,7 +78,7 @@ TEST(RegexTest, DialectsAgreeOnWhatTheyShare) {
   }
 }
 
-TEST(RegexTest, DialectsDiffer) {
+TEST(RegexTest, SyntaxOfOneDialectIsParsedOnlyInThatDialect) {
   struct Row {
     std::string pattern, ecma_script, oniguruma;
   };
@@ -117,7 +117,7 @@ TEST(RegexTest, DialectsDiffer) {
   }
 }
 
-TEST(RegexTest, ClassesAreThoseOfTheDialect) {
+TEST(RegexTest, CharacterClassesFollowTheDialect) {
   const auto has = [](std::string_view pattern, RegexDialect dialect, uint32_t c) {
     const Result<RegexNode> root = parse_regex(pattern, dialect);
     return root.ok() && root->set.has(c);
@@ -148,7 +148,7 @@ TEST(RegexTest, ClassesAreThoseOfTheDialect) {
   }
 }
 
-TEST(RegexTest, HostilePatternsEndWithinTheLimits) {
+TEST(RegexTest, HostilePatternsAreParsedOrRefusedWithinTheLimits) {
   const auto repeated = [](std::string_view text, size_t n) {
     std::string out;
     for (; n > 0; --n) out += text;

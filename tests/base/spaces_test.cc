@@ -11,7 +11,7 @@ namespace {
 // A blank, a tab, U+00A0, U+2003, U+3000.
 const std::string kSpaces = " \t\xC2\xA0\xE2\x80\x83\xE3\x80\x80";
 
-TEST(Spaces, AreFoundInBothDirections) {
+TEST(Spaces, SpacesAreFoundInBothDirections) {
   const std::string text = "a" + kSpaces + "b";
   EXPECT_EQ(spaces_end(text, 1), 1 + kSpaces.size());
   EXPECT_EQ(spaces_begin(text, 1 + kSpaces.size()), 1u);
@@ -23,7 +23,7 @@ TEST(Spaces, AreFoundInBothDirections) {
   EXPECT_EQ(spaces_begin("", 0), 0u);
 }
 
-TEST(Spaces, SearchStopsAtTheFloor) { EXPECT_EQ(spaces_begin("    ", 4, 2), 2u); }
+TEST(Spaces, BackwardSearchStopsAtTheGivenFloor) { EXPECT_EQ(spaces_begin("    ", 4, 2), 2u); }
 
 // Truncated characters and invalid bytes end a run of white space in both directions.
 TEST(Spaces, InvalidBytesAreNotSpaces) {

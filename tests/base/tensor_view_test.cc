@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-TEST(Shape, CountsElementsAndFormats) {
+TEST(Shape, ShapeCountsElementsAndIsFormatted) {
   EXPECT_EQ((Shape{{}, 0}.elements()), 1u);
   EXPECT_EQ((Shape{{}, 0}.to_string()), "[]");
   const Shape matrix{{49152, 576}, 2};

@@ -37,7 +37,7 @@ TEST(Text, ReadsAndWritesHexadecimalDigits) {
   EXPECT_EQ(out, "\\uf60affffffffffffffff");
 }
 
-TEST(Text, WritesNumbers) {
+TEST(Text, NumbersAreFormattedAsText) {
   EXPECT_EQ(padded_number(7, 5), "00007");
   EXPECT_EQ(padded_number(123456, 5), "123456");
   EXPECT_EQ(number_text(0.1), "0.1");
@@ -49,7 +49,7 @@ TEST(Text, WritesNumbers) {
   EXPECT_FALSE(has_only_digits("-1"));
 }
 
-TEST(Text, JoinsAndVisitsPieces) {
+TEST(Text, PiecesAreJoinedAndSplit) {
   EXPECT_EQ(joined(std::vector<std::string>{"", "a", ""}, ", "), ", a, ");
   EXPECT_EQ(joined(std::vector<std::string_view>{}, ", "), "");
   std::vector<std::string> pieces;
@@ -69,7 +69,7 @@ TEST(Text, JoinsAndVisitsPieces) {
   EXPECT_EQ(pieces, std::vector<std::string>{""});
 }
 
-TEST(Text, QuotesHostileText) {
+TEST(Text, HostileTextIsQuotedAndCut) {
   EXPECT_EQ(in_quotes("a\x1b[2J\x7f"), "'a?[2J?'");
   EXPECT_EQ(in_quotes("\xff"), "'\xEF\xBF\xBD'");
   const std::string longest(200, 'a');

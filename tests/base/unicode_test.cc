@@ -12,7 +12,7 @@ size_t count(bool (*has)(uint32_t)) {
 }
 
 // The totals of Unicode 16.0, from DerivedGeneralCategory.txt and PropList.txt.
-TEST(Unicode, CountsMatchVersion16) {
+TEST(Unicode, CharacterCountsMatchUnicode16) {
   EXPECT_EQ(count(is_letter), 141028u);
   EXPECT_EQ(count(is_number), 1911u);
   EXPECT_EQ(count(is_mark), 2501u);
@@ -28,7 +28,7 @@ TEST(Unicode, WhiteSpaceFollowsTheProperty) {
   }
 }
 
-TEST(Unicode, LettersOfVersion16AreLetters) {
+TEST(Unicode, LettersNewInUnicode16AreLetters) {
   EXPECT_TRUE(is_letter(0x1C89));   // CYRILLIC CAPITAL LETTER TJE, new in 16.0
   EXPECT_TRUE(is_letter(0x10D50));  // GARAY CAPITAL LETTER A, new in 16.0
   EXPECT_FALSE(is_letter(0x0378));

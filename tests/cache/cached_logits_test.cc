@@ -100,7 +100,7 @@ TEST_F(PrefixEndingsTest, PromptLogitsOutliveTheirAnswer) {
   EXPECT_EQ(find(prompt), 5);
 }
 
-TEST_F(PrefixEndingsTest, GrowingPageKeepsItsLogits) {
+TEST_F(PrefixEndingsTest, PageThatGrowsKeepsItsCachedLogits) {
   const Tokens tokens = random_tokens(4, 200);
   store(TokenSpan(tokens).first(20));
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1), ErrorCode::kOk);
@@ -108,7 +108,7 @@ TEST_F(PrefixEndingsTest, GrowingPageKeepsItsLogits) {
   EXPECT_EQ(find(TokenSpan(tokens).first(20)), 1);
 }
 
-TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLruOne) {
+TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLeastRecentlyUsedLogits) {
   const Tokens tokens = random_tokens(5, 64);
   store(tokens);
   for (size_t n = 1; n <= 4; ++n) {
@@ -121,7 +121,7 @@ TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLruOne) {
   EXPECT_EQ(find(TokenSpan(tokens).first(5)), 5);
 }
 
-TEST_F(PrefixEndingsTest, NamespacesThatSeeTheTokensSeeTheLogits) {
+TEST_F(PrefixEndingsTest, LogitsOfPrivateTokensArePrivateAndThoseOfSharedTokensShared) {
   const Tokens tokens = random_tokens(6, 100), system = random_tokens(7, 80);
   store(tokens, kAlice);
   store(tokens, kBob);
@@ -141,7 +141,7 @@ TEST_F(PrefixEndingsTest, NamespacesThatSeeTheTokensSeeTheLogits) {
   EXPECT_EQ(find(system, kAlice), 2);
 }
 
-TEST_F(PrefixEndingsTest, SharingALeafSharesItsLogits) {
+TEST_F(PrefixEndingsTest, SharingALeafPageSharesItsCachedLogits) {
   const Tokens tokens = random_tokens(9, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1, kBob), ErrorCode::kOk);

@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(NotDurable, FileTierCrash,
 
 // A child process writes turns, and reports each after flush() returned ok. The parent kills the child at a random
 // moment and checks the directory.
-TEST_P(FileTierCrash, KillLeavesWholePagesAndAllFlushedOnes) {
+TEST_P(FileTierCrash, KilledProcessLeavesOnlyWholePagesAndAllFlushedPages) {
   std::mt19937_64 rng(1);
   size_t n_acknowledged = 0, n_found = 0;
   for (int kill = 0; kill < kKills; ++kill) {
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Durable, FileTierPowerLoss,
 
 // A power loss loses or tears any subset of the unsynced data. If files are synced, everything that flush() reported as
 // stored is found. If not, it may be lost, but nothing is ever wrong.
-TEST_P(FileTierPowerLoss, PowerLossLeavesNoWrongPageAndAllFlushedOnes) {
+TEST_P(FileTierPowerLoss, PowerLossLeavesNoWrongPageAndAllFlushedPages) {
   std::mt19937_64 rng(2);
   size_t n_states = 0, n_complete = 0, n_torn = 0;
   while (n_states < 500) {

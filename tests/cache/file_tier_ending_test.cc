@@ -35,7 +35,7 @@ class FileTierEnding : public TierTest {
   FaultyFileOps faulty_{memory_};
 };
 
-TEST_F(FileTierEnding, FlushWritesOnItsOwnThread) {
+TEST_F(FileTierEnding, FlushWritesOnTheCallingThread) {
   std::set<std::thread::id> writers;
   faulty_.before_call = [&](std::string_view what) {
     if (what == "write" || what == "sync_directory") writers.insert(std::this_thread::get_id());
@@ -56,7 +56,7 @@ TEST_F(FileTierEnding, FlushWritesOnItsOwnThread) {
 
 // Each page takes a fixed time. After the limit no page is started: written pages are found, and the others are
 // counted, stay queued, and are written by a later flush().
-TEST_F(FileTierEnding, FlushKeepsItsLimitAndReportsTheRest) {
+TEST_F(FileTierEnding, FlushStopsAtItsTimeLimitAndReportsUnwrittenPages) {
   constexpr int64_t kPageNs = 100'000'000;
   faulty_.before_call = [&](std::string_view what) {
     if (what == "create_new") manual_clock_.advance(kPageNs);
@@ -102,7 +102,7 @@ TEST_F(FileTierEnding, PoolCanReclaimAllQueuedPages) {
 }
 
 // The background thread blocks while it writes a page. That page was copied before, so the whole pool can be allocated.
-TEST_F(FileTierEnding, ABlockedWriterHoldsNoPage) {
+TEST_F(FileTierEnding, BlockedWriterThreadHoldsNoPageOfThePool) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   std::binary_semaphore reached{0}, go_on{0};
   std::atomic<bool> stuck{true};

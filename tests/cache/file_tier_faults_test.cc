@@ -36,7 +36,7 @@ class FileTierFaultsOfEvery : public FileTierFaults, public testing::WithParamIn
 };
 INSTANTIATE_TEST_SUITE_P(EveryKind, FileTierFaultsOfEvery, testing::ValuesIn(kEveryTinyKind));
 
-TEST_F(FileTierFaults, AnyFlippedBitIsAMissAndQuarantined) {
+TEST_F(FileTierFaults, PageWithAFlippedBitIsAMissAndQuarantined) {
   const Tokens ids = random_tokens(1, 40);
   const std::string sound = [&] {
     write(*open(), "", ids);
@@ -103,7 +103,7 @@ TEST_F(FileTierFaults, PagesOfThePreviousFormatAreMissesAndNotQuarantined) {
   EXPECT_EQ(found(*tier, "", ids), 200u) << "pages of the current format replace them";
 }
 
-TEST_F(FileTierFaults, ValidHeadOfADamagedSequenceIsUsed) {
+TEST_F(FileTierFaults, PagesBeforeADamagedPageAreUsed) {
   const Tokens ids = random_tokens(4, 256);
   const auto tier = open();
   write(*tier, "", ids);
@@ -118,7 +118,7 @@ TEST_F(FileTierFaults, ValidHeadOfADamagedSequenceIsUsed) {
   EXPECT_EQ(found(*tier, "", ids, 192), 64u) << "pages after the damaged one are used once that was computed";
 }
 
-TEST_F(FileTierFaults, CrashRemainsAreRemovedAndForeignFilesStay) {
+TEST_F(FileTierFaults, FilesLeftByACrashAreRemovedAndForeignFilesStay) {
   const Tokens ids = random_tokens(5, 64);
   write(*open(), "", ids);
   overwrite(directory_ + "/7.tmp", "half a page");
@@ -159,7 +159,7 @@ TEST_F(FileTierFaults, SymlinksAreNeverFollowed) {
   ASSERT_TRUE(files_->remove(directory_ + "/lock").ok());
 }
 
-TEST_F(FileTierFaults, DeletedDirectoryCausesMissesAndABackOff) {
+TEST_F(FileTierFaults, DeletedDirectoryCausesMissesAndAPauseOfWriting) {
   const Tokens ids = random_tokens(8, 130);
   const auto tier = open();
   write(*tier, "", ids);
@@ -170,7 +170,7 @@ TEST_F(FileTierFaults, DeletedDirectoryCausesMissesAndABackOff) {
   EXPECT_FALSE(tier->stats().disabled_reason.empty());
 }
 
-TEST_F(FileTierFaults, UnwritableDirectoryIsATypedError) {
+TEST_F(FileTierFaults, UnwritableDirectoryReturnsAnIoError) {
   overwrite(dir_.file("file"), "");
   FileTierOptions wrong = options();
   wrong.directory = dir_.file("file");
@@ -267,7 +267,7 @@ class FileTierScenario : public FileTierFaultsOfEvery {
 
 INSTANTIATE_TEST_SUITE_P(EveryKind, FileTierScenario, testing::ValuesIn(kEveryTinyKind));
 
-TEST_P(FileTierScenario, AnyCallMayFailOnceOrPermanently) {
+TEST_P(FileTierScenario, AnyFileCallMayFailOnceOrPermanently) {
   int n_calls = 0;
   {
     MemoryFileOps memory;
@@ -294,7 +294,7 @@ TEST_P(FileTierScenario, AnyCallMayFailOnceOrPermanently) {
   }
 }
 
-TEST_P(FileTierFaultsOfEvery, ExtendWithoutHeapMemoryIsAMiss) {
+TEST_P(FileTierFaultsOfEvery, ExtendThatRunsOutOfHeapMemoryIsAMiss) {
   const Tokens ids = random_tokens(30, 200);
   MemoryFileOps memory;
   files_ = &memory;
@@ -322,7 +322,7 @@ TEST_P(FileTierFaultsOfEvery, ExtendWithoutHeapMemoryIsAMiss) {
   EXPECT_EQ(found(*tier, "", ids), 200u);
 }
 
-TEST_P(FileTierFaultsOfEvery, WritingWithoutHeapMemoryOnlyDropsPages) {
+TEST_P(FileTierFaultsOfEvery, WriteThatRunsOutOfHeapMemoryDropsPages) {
   const Tokens ids = random_tokens(31, 200);
   for (const bool sticky : {false, true}) {
     for (size_t n = 0;; ++n) {

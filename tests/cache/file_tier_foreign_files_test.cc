@@ -48,7 +48,7 @@ TEST_F(ForeignFiles, OnlyNumberedTemporaryFilesAreRemoved) {
   }
 }
 
-TEST_F(ForeignFiles, DirectoriesAndLinksWithTierNamesDoNotInterfere) {
+TEST_F(ForeignFiles, DirectoriesAndLinksNamedLikeTierFilesStay) {
   fs::create_directories(directory_ + "/0.tmp/mine");
   fs::create_directories(directory_ + "/" + kBadPage);
   dir_.write("elsewhere", "my thesis");
@@ -60,7 +60,7 @@ TEST_F(ForeignFiles, DirectoriesAndLinksWithTierNamesDoNotInterfere) {
   EXPECT_EQ(read_whole_file(dir_.file("elsewhere")), "my thesis");
 }
 
-TEST_F(ForeignFiles, OnlyRecordsInTheQuarantineAreRemoved) {
+TEST_F(ForeignFiles, QuarantineCleanupRemovesOnlyRecords) {
   fs::create_directory(directory_ + "/quarantine");
   ASSERT_EQ(::chmod((directory_ + "/quarantine").c_str(), 0700), 0);
   for (int i = 0; i < 20; ++i) dir_.write(in_tier("quarantine/notes" + std::to_string(i)), "my thesis");

@@ -47,7 +47,7 @@ class FileTierStates : public TierTest {
   const Tokens ids_ = random_tokens(1, 150);
 };
 
-TEST_F(FileTierStates, KeptStatesAreFoundByTheNextProcess) {
+TEST_F(FileTierStates, StatesAreFoundByTheNextProcess) {
   write(*open(), "", turn(ids_, 20, 30));
   const auto tier = open();
   EXPECT_EQ(tier->stats().states, 2u);
@@ -65,7 +65,7 @@ TEST_F(FileTierStates, KeptStatesAreFoundByTheNextProcess) {
   EXPECT_GT(tier->stats().states_read, 0u);
 }
 
-TEST_F(FileTierStates, RowsFromTheBeginningNeedNoState) {
+TEST_F(FileTierStates, PromptReadInOneShortPassNeedsNoEarlierState) {
   const TokenSpan ids = TokenSpan(ids_).first(70);
   write(*open(), "", turn(ids, 60, 10));  // the whole prompt is one pass, short enough to keep its rows
   const auto tier = open();
@@ -73,7 +73,7 @@ TEST_F(FileTierStates, RowsFromTheBeginningNeedNoState) {
   EXPECT_EQ(found(*tier, "", ids.first(45)), 45u);
 }
 
-TEST_F(FileTierStates, AnExtendedEntryContinuesLikeAComputedOne) {
+TEST_F(FileTierStates, EntryReadFromDiskContinuesLikeAComputedEntry) {
   const auto tier = open();
   write(*tier, "", turn(ids_, 20, 0));
   const Tokens all = concat(TokenSpan(ids_).first(143), random_tokens(9, 60));
@@ -84,7 +84,7 @@ TEST_F(FileTierStates, AnExtendedEntryContinuesLikeAComputedOne) {
   EXPECT_EQ(read_states(entry), fresh_states(layout_, all));
 }
 
-TEST_F(FileTierStates, AGrowingConversationWritesEachStateOnce) {
+TEST_F(FileTierStates, GrowingConversationWritesEachStateOnce) {
   const Tokens ids = random_tokens(5, 600);
   const auto tier = open();
   KvCacheEntry entry(pool_);
@@ -105,7 +105,7 @@ TEST_F(FileTierStates, AGrowingConversationWritesEachStateOnce) {
   }
 }
 
-TEST_F(FileTierStates, StatesAreUsableOnlyWithTheirPages) {
+TEST_F(FileTierStates, StatesAreUsedOnlyIfAllEarlierPagesExist) {
   write(*open(), "", turn(ids_, 20, 30));
   for (const std::string& name : page_files()) {
     if (header_of(name).first_position == 128) {
@@ -124,7 +124,7 @@ TEST_F(FileTierStates, StatesAreUsableOnlyWithTheirPages) {
   EXPECT_EQ(found(*open(), "", ids_), 0u);
 }
 
-TEST_F(FileTierStates, ADamagedStateFallsBackToAnEarlierOne) {
+TEST_F(FileTierStates, DamagedStateIsReplacedByAnEarlierState) {
   write(*open(), "", turn(ids_, 20, 30));
   for (const std::string& name : state_files()) {
     if (header_of(name).first_position != 150) continue;
@@ -140,7 +140,7 @@ TEST_F(FileTierStates, ADamagedStateFallsBackToAnEarlierOne) {
   EXPECT_EQ(found(*tier, "", ids_), 150u) << "it can be written again";
 }
 
-TEST_F(FileTierStates, AnyFlippedBitIsAMissAndNeverAWrongState) {
+TEST_F(FileTierStates, StateWithAFlippedBitIsAMissAndNeverUsed) {
   MemoryFileOps memory;
   files_ = &memory;
   const TokenSpan ids = TokenSpan(ids_).first(80);
@@ -172,7 +172,7 @@ TEST_F(FileTierStates, AnyFlippedBitIsAMissAndNeverAWrongState) {
   EXPECT_EQ(found(*open(), "", ids.first(79)), 79u);
 }
 
-TEST_F(FileTierStates, OtherComputationsNamespacesLayoutsAndVersionsAreMisses) {
+TEST_F(FileTierStates, StatesOfOtherModelsNamespacesLayoutsOrVersionsAreMisses) {
   write(*open(), "alice", turn(ids_, 20, 30));
   FileTierOptions other = options();
   other.fingerprint = fingerprint_of("another model");
@@ -199,7 +199,7 @@ TEST_F(FileTierStates, OtherComputationsNamespacesLayoutsAndVersionsAreMisses) {
   EXPECT_EQ(state_files().size(), 2u) << "records of other versions are evicted in LRU order";
 }
 
-TEST_F(FileTierStates, CollidingNamesAreMissesAndNeverWrongStates) {
+TEST_F(FileTierStates, CollidingFileNamesAreMissesAndNeverGiveWrongStates) {
   const PageNameRule all_alike = [](const Sha256Digest&) { return PageName(); };
   const Tokens a = random_tokens(21, 150), b = random_tokens(22, 150);
   const auto tier = open(options(), all_alike);
@@ -234,7 +234,7 @@ TEST_F(FileTierStates, StatesUseHalfOfTheBudgetAndTheOldestIsEvictedFirst) {
   EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(100)), 0u);
 }
 
-TEST_F(FileTierStates, AStateLargerThanHalfTheBudgetIsNotWritten) {
+TEST_F(FileTierStates, StateLargerThanHalfTheBudgetIsNotWritten) {
   FileTierOptions wanted = options();
   wanted.budget_bytes = kv_state_record_bytes(layout_, 40, 0);
   const auto tier = open(wanted);
@@ -268,7 +268,7 @@ TEST_F(FileTierStates, StatesAreEvictedBeforeThePagesTheyNeed) {
   }
 }
 
-TEST_F(FileTierStates, PoolReclaimsQueuedWrites) {
+TEST_F(FileTierStates, PoolReclaimsPagesQueuedForWriting) {
   const auto tier = open();
   tier->write_behind("", turn(ids_, 20, 30));
   EXPECT_EQ(tier->stats().waiting, 5u);
@@ -293,7 +293,7 @@ TEST_F(FileTierStates, ClearRemovesStates) {
 }
 
 // Random conversations share prefixes and are restarted. Everything found must equal a cold pass.
-TEST_F(FileTierStates, AnySequenceOfTurnsAndRestartsIsExact) {
+TEST_F(FileTierStates, RandomTurnsAndRestartsEqualAColdPass) {
   std::mt19937_64 rng(7);
   size_t n_found = 0;
   for (size_t round = 0; round < 10; ++round) {

@@ -44,7 +44,7 @@ TEST_P(FileTierLaws, NextProcessReadsPagesBitForBit) {
   EXPECT_EQ(tier->stats().tokens_read, ids.size());
 }
 
-TEST_P(FileTierLaws, FindsTheRestExactlyForEveryKnownLength) {
+TEST_P(FileTierLaws, ExtendFindsAllTokensAfterAnyKnownLength) {
   const Tokens ids = random_tokens(2, 64 * 2 + 30);
   const auto tier = open();
   write(*tier, "", ids);
@@ -59,7 +59,7 @@ TEST_P(FileTierLaws, FindsTheRestExactlyForEveryKnownLength) {
   }
 }
 
-TEST_P(FileTierLaws, AnExtendedEntryContinuesLikeAComputedOne) {
+TEST_P(FileTierLaws, EntryReadFromDiskContinuesLikeAComputedEntry) {
   const Tokens ids = random_tokens(3, 200);
   const auto tier = open();
   write(*tier, "", TokenSpan(ids).first(150));
@@ -72,7 +72,7 @@ TEST_P(FileTierLaws, AnExtendedEntryContinuesLikeAComputedOne) {
 
 class FileTierTest : public TierTest {};
 
-TEST_F(FileTierTest, ATurnWritesNewPagesAndSupersedesThePartialOne) {
+TEST_F(FileTierTest, TurnWritesNewPagesAndReplacesThePartialPage) {
   const Tokens ids = random_tokens(4, 300);
   const auto tier = open();
   write(*tier, "", TokenSpan(ids).first(100));
@@ -91,7 +91,7 @@ TEST_F(FileTierTest, ATurnWritesNewPagesAndSupersedesThePartialOne) {
   EXPECT_EQ(found(*tier, "", ids), 300u);
 }
 
-TEST_F(FileTierTest, PositionsAfterTheLastAreNotWritten) {
+TEST_F(FileTierTest, SlicedPositionsAreNotWritten) {
   const Tokens ids = random_tokens(5, 60);
   KvCacheEntry entry = fed(ids);
   entry.slice_to_length(10);
@@ -107,7 +107,7 @@ TEST_F(FileTierTest, PositionsAfterTheLastAreNotWritten) {
   EXPECT_EQ(std::memcmp(file.data() + header, short_entry.page_data()[0], layout_.page_bytes()), 0);
 }
 
-TEST_F(FileTierTest, BranchesShareTheirPrefixAndTheBestOneIsUsed) {
+TEST_F(FileTierTest, BranchesShareTheirPrefixAndTheLongestMatchIsUsed) {
   const Tokens head = random_tokens(6, 64);
   const Tokens a = concat(head, random_tokens(7, 50)), b = concat(head, random_tokens(8, 50));
   const Tokens near_b = concat(TokenSpan(b).first(100), random_tokens(9, 60));
@@ -148,7 +148,7 @@ TEST_F(FileTierTest, NamespacesAndFingerprintsAreSeparate) {
   EXPECT_EQ(found(*tier, "alice", ids), 130u);
 }
 
-TEST_F(FileTierTest, FilesOfAnotherLayoutAreMissesAndStay) {
+TEST_F(FileTierTest, FilesOfAnotherKvLayoutAreMissesAndStay) {
   const Tokens ids = random_tokens(11, 100);
   write(*open(), "", ids);
   KvPagePool other_pool(tiny_layout(KvDType::kF16), size_t{1} << 20);
@@ -215,7 +215,7 @@ PageName few_bits(const Sha256Digest& hash) {
 }
 
 // With only a few different file names, names yield wrong candidates, and the comparison of tokens must reject them.
-TEST_F(FileTierTest, CollidingNamesAreMissesAndNeverWrongRows) {
+TEST_F(FileTierTest, CollidingFileNamesAreMissesAndNeverGiveWrongRows) {
   for (const PageNameRule rule : {few_bits<0>, few_bits<1>, few_bits<3>, few_bits<6>}) {
     const TempDir fresh;
     FileTierOptions few = options();
@@ -235,7 +235,7 @@ TEST_F(FileTierTest, CollidingNamesAreMissesAndNeverWrongRows) {
   }
 }
 
-TEST_F(FileTierTest, BudgetIsKeptAndTailsAreEvictedBeforeHeads) {
+TEST_F(FileTierTest, BudgetHoldsAndTailsOfSequencesAreEvictedBeforeHeads) {
   const Tokens a = random_tokens(13, 256), b = random_tokens(14, 256), c = random_tokens(15, 128);
   const auto tier = open(options(8));
   write(*tier, "", a);
@@ -273,7 +273,7 @@ TEST_F(FileTierTest, LruOrderSurvivesRestartsAndClockJumps) {
   EXPECT_EQ(found(*tier, "", a), 64u);
 }
 
-TEST_F(FileTierTest, ASequenceLargerThanTheBudgetKeepsItsHead) {
+TEST_F(FileTierTest, SequenceLargerThanTheBudgetKeepsItsHead) {
   const Tokens ids = random_tokens(18, 640);
   const auto tier = open(options(4));
   tier->write_behind("", fed(ids));
@@ -283,14 +283,14 @@ TEST_F(FileTierTest, ASequenceLargerThanTheBudgetKeepsItsHead) {
   EXPECT_TRUE(tier->stats().disabled_reason.empty());
 }
 
-TEST_F(FileTierTest, ASecondProcessRunsWithoutTheTier) {
+TEST_F(FileTierTest, OpenOfADirectoryInUseReturnsBusy) {
   const auto tier = open();
   KvPagePool other_pool(layout_, size_t{1} << 20);
   EXPECT_EQ(FileTier::open(options(), other_pool, *files_, *clock_).status().code(), ErrorCode::kBusy);
   write(*tier, "", random_tokens(19, 64));
 }
 
-TEST_F(FileTierTest, QueueIsBoundedAndTheNextCallQueuesTheRest) {
+TEST_F(FileTierTest, WriteQueueIsBoundedAndTheNextCallQueuesTheRest) {
   const Tokens ids = random_tokens(20, 640);
   FileTierOptions narrow = options();
   narrow.waiting_budget_bytes = 3 * layout_.page_bytes();
@@ -304,7 +304,7 @@ TEST_F(FileTierTest, QueueIsBoundedAndTheNextCallQueuesTheRest) {
 }
 
 // With the whole pool queued for writing, a session can still allocate every page.
-TEST_F(FileTierTest, PoolReclaimsQueuedWrites) {
+TEST_F(FileTierTest, PoolReclaimsPagesQueuedForWriting) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   FileTierOptions wide = options();
   wide.waiting_budget_bytes = small.budget_bytes();

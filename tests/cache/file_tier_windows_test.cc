@@ -46,14 +46,14 @@ class FileTierWindows : public TierTest {
   const Tokens ids_ = random_tokens(1, 450);
 };
 
-TEST_F(FileTierWindows, PageWithoutEarlierWindowsIsResumableAtItsEndOnly) {
+TEST_F(FileTierWindows, SequenceWithoutEarlierWindowPartsResumesOnlyAtItsEnd) {
   write_without(*open(), ids_);
   const auto tier = open();
   EXPECT_EQ(found(*tier, "", ids_), 450u);
   EXPECT_EQ(found(*tier, "", TokenSpan(ids_).first(200)), 0u);
 }
 
-TEST_F(FileTierWindows, AWholePageReplacesAFirstPart) {
+TEST_F(FileTierWindows, WholePageReplacesAPageWithoutItsWindowPart) {
   for (const bool another_process : {false, true}) {
     const Tokens ids = random_tokens(2 + another_process, 450);
     auto tier = open();
@@ -78,7 +78,7 @@ TEST_F(FileTierWindows, AWholePageReplacesAFirstPart) {
 }
 
 // The page with both parts needs more space, but writing it must not evict the pages that continue it.
-TEST_F(FileTierWindows, RewritingDoesNotEvictTheEndOfTheSequence) {
+TEST_F(FileTierWindows, RewritingAPageDoesNotEvictLaterPagesOfTheSequence) {
   const Tokens ids = random_tokens(5, 640), other = random_tokens(6, 320);
   const auto tier = open(options(13));
   write_without(*tier, ids);
@@ -90,7 +90,7 @@ TEST_F(FileTierWindows, RewritingDoesNotEvictTheEndOfTheSequence) {
   EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u);
 }
 
-TEST_F(FileTierWindows, AFlippedBitInAFirstPartIsAMissAndQuarantined) {
+TEST_F(FileTierWindows, PageWithoutWindowPartAndWithAFlippedBitIsQuarantined) {
   write_without(*open(), ids_);
   const std::string name = file_of_first_part();
   const std::string sound = read_whole_file(directory_ + "/" + name);
@@ -109,7 +109,7 @@ TEST_F(FileTierWindows, AFlippedBitInAFirstPartIsAMissAndQuarantined) {
   }
 }
 
-TEST_F(FileTierWindows, FirstPartsOfWrongLengthAreMisses) {
+TEST_F(FileTierWindows, PagesWithoutWindowPartOfWrongLengthAreMisses) {
   write_without(*open(), ids_);
   const std::string name = file_of_first_part();
   const std::string sound = read_whole_file(directory_ + "/" + name);
@@ -129,7 +129,7 @@ TEST_F(FileTierWindows, FirstPartsOfWrongLengthAreMisses) {
   }
 }
 
-TEST_F(FileTierWindows, ReadingNeedsMemoryForOneWindow) {
+TEST_F(FileTierWindows, ReadingALongSequenceNeedsMemoryForOneWindow) {
   const Tokens ids = random_tokens(7, 5000);
   {
     KvCacheEntry entry(pool_);
@@ -148,7 +148,7 @@ TEST_F(FileTierWindows, ReadingNeedsMemoryForOneWindow) {
 }
 
 // Writing a page is not a use of it: passed window parts are evicted in the order in which sequences passed them.
-TEST_F(FileTierWindows, WritingDoesNotChangeTheEvictionOrderOfWindows) {
+TEST_F(FileTierWindows, WritingToDiskDoesNotChangeTheEvictionOrderOfWindowParts) {
   KvPagePool pool(layout_, 16 * layout_.page_bytes());
   const auto tier = FileTier::open(options(), pool, *files_, *clock_);
   ASSERT_TRUE(tier.ok());

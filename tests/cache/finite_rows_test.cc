@@ -62,7 +62,7 @@ TEST(FiniteRows, AnyNonFiniteNumberIsFound) {
   for (const KvDType dtype : kEveryKvDType) expect_all_found(tiny_layout(dtype));
 }
 
-TEST(FiniteRows, NonFiniteNumbersAreFoundInLayersOfOtherFormats) {
+TEST(FiniteRows, NonFiniteNumbersAreFoundInLayersOfMixedFormats) {
   const KvRowShape mixed[] = {{2, 8, 0, 0, KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8)},
                               {1, 8, 0, 0, KvRowFormat(KvNumberFormat::kInt4, KvNumberFormat::kF16)}};
   expect_all_found(KvLayout::make(mixed, KvDType::kInt8));

@@ -19,7 +19,7 @@ class KeptFiles : public TierTest {
   }
 };
 
-TEST_F(KeptFiles, RecordsOfPreviousFormatsAreReportedAndStay) {
+TEST_F(KeptFiles, RecordsOfPreviousFormatsAreReportedAndNotDeleted) {
   ASSERT_TRUE(files_->open_directory(directory_).ok());
   size_t n_files = 0;
   for (const auto& file : fs::directory_iterator(golden_dir() + "/kept/tier")) {
@@ -41,7 +41,7 @@ TEST_F(KeptFiles, RecordsOfPreviousFormatsAreReportedAndStay) {
   EXPECT_EQ(found(*tier, "", ids), 100u) << "new records are read and written beside them";
 }
 
-TEST_F(KeptFiles, RecordsOfOtherNumericsAreReportedAndRecomputed) {
+TEST_F(KeptFiles, RecordsOfOtherNumericsVersionsAreReportedAndRecomputed) {
   const Tokens ids = random_tokens(2, 150);
   write(*open(of_numerics(1)), "", ids);
   {

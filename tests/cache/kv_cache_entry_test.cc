@@ -38,7 +38,7 @@ TEST_P(KvCacheEntryLaws, EmptyEntryHasNoPositions) {
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
-TEST_P(KvCacheEntryLaws, AnySplitEqualsOnePass) {
+TEST_P(KvCacheEntryLaws, TokensSplitIntoAnyPassesGiveTheSameRows) {
   const Tokens tokens = random_tokens(2, 150);
   for (const size_t chunk : {size_t{1}, size_t{7}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{128}}) {
     KvCacheEntry entry(pool_);
@@ -52,7 +52,7 @@ TEST_P(KvCacheEntryLaws, AnySplitEqualsOnePass) {
   }
 }
 
-TEST_P(KvCacheEntryLaws, TeamsOfAnySizeStoreTheSame) {
+TEST_P(KvCacheEntryLaws, TeamsOfAnySizeStoreTheSameRows) {
   const Tokens tokens = random_tokens(3, 131);
   for (const int n_threads : {1, 2, 3}) {
     KvCacheEntry entry(pool_);
@@ -74,7 +74,7 @@ TEST_P(KvCacheEntryLaws, TeamsOfAnySizeStoreTheSame) {
 
 // append, slice and append again give the same rows as never appending the sliced ones, for every pair of lengths
 // around group and page boundaries.
-TEST_P(KvCacheEntryLaws, SliceThenAppendEqualsNeverAppended) {
+TEST_P(KvCacheEntryLaws, AppendAfterSliceEqualsAppendWithoutTheSlicedRows) {
   const Tokens kept = random_tokens(4, 130);
   const Tokens dropped = random_tokens(5, 70);
   const Tokens added = random_tokens(6, 66);
@@ -124,7 +124,7 @@ TEST_P(KvCacheEntryLaws, ReserveCopiesOnlyTheCommittedRows) {
   EXPECT_EQ(b.pages()[0].use_count(), 1u);
 }
 
-TEST_P(KvCacheEntryLaws, WriteAfterSliceIntoASharedPageCopiesIt) {
+TEST_P(KvCacheEntryLaws, WriteAfterSliceIntoASharedPageCopiesThePage) {
   const Tokens tokens = random_tokens(11, 128), other = random_tokens(12, 80);
   KvCacheEntry a(pool_);
   ASSERT_TRUE(feed(a, tokens).ok());
@@ -149,7 +149,7 @@ TEST_P(KvCacheEntryLaws, CancelledPassChangesNothing) {
   }
 }
 
-TEST_P(KvCacheEntryLaws, AppendAgainReplacesStagedRows) {
+TEST_P(KvCacheEntryLaws, SecondAppendBeforeCommitReplacesStagedRows) {
   const Tokens wrong = random_tokens(16, 9), right = random_tokens(17, 9);
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed_without_commit(entry, wrong, layout_.n_layers()).ok());
@@ -283,19 +283,19 @@ class KvCacheEntryDeathTest : public testing::Test {
   const Tokens tokens_ = random_tokens(22, 10);
 };
 
-TEST_F(KvCacheEntryDeathTest, CommitNeedsEveryLayer) {
+TEST_F(KvCacheEntryDeathTest, CommitRequiresRowsInEveryLayer) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers() - 1).ok());
   EXPECT_DEATH(entry.commit(tokens_), "rows staged in layer 1");
 }
 
-TEST_F(KvCacheEntryDeathTest, CommitNeedsAsManyRowsAsTokens) {
+TEST_F(KvCacheEntryDeathTest, CommitRequiresOneRowPerToken) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers()).ok());
   EXPECT_DEATH(entry.commit(TokenSpan(tokens_).first(9)), "rows staged in layer 0");
 }
 
-TEST_F(KvCacheEntryDeathTest, StagedRowsOfACancelledPassDoNotCount) {
+TEST_F(KvCacheEntryDeathTest, CommitRejectsRowsStagedByACancelledPass) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed_without_commit(entry, tokens_, layout_.n_layers()).ok());
   ASSERT_TRUE(feed_without_commit(entry, tokens_, 1).ok());
@@ -308,7 +308,7 @@ TEST_F(KvCacheEntryDeathTest, CommitTwiceFailsACheck) {
   EXPECT_DEATH(entry.commit(tokens_), "rows staged in layer 0");
 }
 
-TEST_F(KvCacheEntryDeathTest, AppendNeedsReserve) {
+TEST_F(KvCacheEntryDeathTest, AppendWithoutReserveFailsACheck) {
   KvCacheEntry entry(pool_);
   Barrier barrier(1);
   const Worker worker(0, 1, barrier);

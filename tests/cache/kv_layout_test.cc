@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-TEST(KvLayout, PagesForCoversPositionsWithoutOverflow) {
+TEST(KvLayout, PagesForRoundsUpWithoutOverflow) {
   EXPECT_EQ(KvLayout::pages_for(0), 0u);
   EXPECT_EQ(KvLayout::pages_for(1), 1u);
   EXPECT_EQ(KvLayout::pages_for(64), 1u);
@@ -18,7 +18,7 @@ TEST(KvLayout, PagesForCoversPositionsWithoutOverflow) {
   EXPECT_EQ(KvLayout::pages_for(std::numeric_limits<size_t>::max()), (size_t{1} << 58));
 }
 
-TEST(KvLayout, OffsetsTileThePage) {
+TEST(KvLayout, LayerAndHeadOffsetsFillThePageWithoutGaps) {
   const KvRowShape differ[] = {{2, 8}, {1, 24}, {3, 6}};
   for (const KvLayout& layout : {tiny_layout(KvDType::kInt8), KvLayout::make(differ, KvDType::kInt8)}) {
     size_t expected = 0;
@@ -39,7 +39,7 @@ class CopyRows : public testing::TestWithParam<KvDType> {};
 
 // Copying n positions copies exactly these and changes no other byte, because the rest must not depend on the source
 // page.
-TEST_P(CopyRows, CopiesTheRowsOnly) {
+TEST_P(CopyRows, CopyWritesOnlyTheRequestedRows) {
   const KvRowShape differ[] = {{2, 8},
                                {1, 24, 0, 0, KvRowFormat(KvNumberFormat::kF16, KvNumberFormat::kInt8)},
                                {3, 6, 0, 0, KvRowFormat(KvNumberFormat::kInt4, KvNumberFormat::kF16)}};

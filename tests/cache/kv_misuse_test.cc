@@ -63,7 +63,7 @@ TEST_F(KvMisuseTest, EntryStaysUsableAfterItsPagesLeaveTheStore) {
   EXPECT_EQ(read_rows(hit.entry), fresh_rows(layout_, concat(tokens_, random_tokens(3, 50))));
 }
 
-TEST_F(KvMisuseTest, EntryOfAnotherModelIsRefused) {
+TEST_F(KvMisuseTest, EntryOfAnotherPoolIsRefused) {
   const KvLayout other = KvLayout::make(3, 1, 16, KvDType::kF16);
   KvPagePool other_pool(other, 10 * other.page_bytes()), same_shape(layout_, 10 * layout_.page_bytes());
   for (KvPagePool* pool : {&other_pool, &same_shape}) {
@@ -75,7 +75,7 @@ TEST_F(KvMisuseTest, EntryOfAnotherModelIsRefused) {
   EXPECT_EQ(store_.stats().pages, 0u);
 }
 
-TEST_F(KvMisuseTest, StoreWithoutBudgetRefusesEverything) {
+TEST_F(KvMisuseTest, StoreWithoutBudgetRefusesEveryEntry) {
   LruKvCacheStore store(pool_, 0);
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
@@ -90,7 +90,7 @@ TEST_F(KvMisuseTest, StoreWithoutBudgetRefusesEverything) {
   EXPECT_EQ(homeless.length(), 0u);
 }
 
-TEST_F(KvMisuseTest, EntryLargerThanTheBudgetIsRefusedWhole) {
+TEST_F(KvMisuseTest, EntryLargerThanTheBudgetIsRefusedAsAWhole) {
   LruKvCacheStore store(pool_, 2 * store_.page_charge_bytes() - 1);
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, tokens_).ok());
@@ -101,7 +101,7 @@ TEST_F(KvMisuseTest, EntryLargerThanTheBudgetIsRefusedWhole) {
   EXPECT_THAT(validate_store(store.snapshot()), IsEmpty());
 }
 
-TEST_F(KvMisuseTest, AThousandSessionsStayWithinThePoolBudget) {
+TEST_F(KvMisuseTest, ThousandSessionsStayWithinThePoolBudget) {
   LruKvCacheStore store(pool_, size_t{1} << 30);  // a large budget, so that only the pool limits the store
   std::vector<KvCacheEntry> live;
   size_t refused = 0;

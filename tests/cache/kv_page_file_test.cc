@@ -77,7 +77,7 @@ TEST_P(KvPageFileLaws, ConsecutiveUnalignedRecordsAreDecoded) {
   EXPECT_EQ(decoded(all.subspan(read->record_bytes), ids), ErrorCode::kOk);
 }
 
-TEST_P(KvPageFileLaws, RecordsOfOtherIdentityAreMismatches) {
+TEST_P(KvPageFileLaws, RecordsOfAnotherModelNamespaceOrTextAreMismatches) {
   const Tokens ids = random_tokens(2, 100);
   const Bytes bytes = record(ids);
   EXPECT_EQ(decoded(bytes, ids, {fingerprint_of("other"), kPagesOfAlice.name_space}), ErrorCode::kMismatch);
@@ -131,7 +131,7 @@ TEST_P(KvPageFileLaws, EveryChangedHeaderByteIsDetected) {
 }
 
 // Even if all layers have different sizes, a record is bound to its layout: bytes in another order are refused.
-TEST_P(KvPageFileLaws, UnequalLayersAreBoundToTheLayout) {
+TEST_P(KvPageFileLaws, RecordWithLayersInAnotherOrderIsRefused) {
   const KvRowShape shapes[] = {{1, 8}, {2, 24}, {3, 8}}, swapped[] = {{3, 8}, {2, 24}, {1, 8}};
   const KvLayout layout = KvLayout::make(shapes, GetParam()), other = KvLayout::make(swapped, GetParam());
   KvPagePool pool(layout, 2 * layout.page_bytes());
@@ -153,7 +153,7 @@ TEST_P(KvPageFileLaws, UnequalLayersAreBoundToTheLayout) {
 }
 
 // Counts that overflow must be detected before anything is computed from them, even if the checksums are right.
-TEST_P(KvPageFileLaws, OverflowingCountsAreTypedErrors) {
+TEST_P(KvPageFileLaws, CountsThatOverflowAreRefused) {
   const Tokens ids = random_tokens(7, 70);
   const Bytes sound = record(ids);
   constexpr size_t kHeaderBytes = 16, kFirstPosition = 88, kRows = 96, kBlocks = 100, kBlockBytes = 104,
@@ -193,7 +193,7 @@ TEST_P(KvPageFileLaws, OverflowingCountsAreTypedErrors) {
 }
 
 // A valid block of another layer, position or text is refused.
-TEST_P(KvPageFileLaws, BlocksAreBoundToTheirRecord) {
+TEST_P(KvPageFileLaws, BlocksOfAnotherLayerOrRecordAreRefused) {
   const Tokens ids = random_tokens(8, 64), other_ids = random_tokens(9, 64);
   const Bytes other = record(other_ids);
   const Bytes sound = record(ids);
@@ -228,7 +228,7 @@ TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
   add(ids, {fingerprint_of("other"), kPagesOfAlice.name_space});
 }
 
-TEST(Fingerprint, FieldsAreDistinguished) {
+TEST(Fingerprint, DifferentFieldsGiveDifferentFingerprints) {
   const auto of = [](std::string_view name, std::string_view value, std::string_view next) {
     return FingerprintBuilder().add(name, value).add(next, uint64_t{7}).finish();
   };

@@ -39,7 +39,7 @@ TEST(KvPagePool, AllocatesAlignedZeroedDistinctPages) {
   for (const KvPage& page : pages) EXPECT_TRUE(all_bytes_are(page, std::byte{0x55}));
 }
 
-TEST(KvPagePool, CountsHoldersAndBytes) {
+TEST(KvPagePool, PageHoldersAndBytesAreCounted) {
   KvPagePool pool(kLayout, 3 * kLayout.page_bytes() + 1);
   EXPECT_EQ(pool.budget_pages(), 3u);
   KvPage a = pool.allocate().value();
@@ -79,7 +79,7 @@ TEST(KvPagePool, ReusedPagesAreZeroAgain) {
   EXPECT_TRUE(all_bytes_are(page, std::byte{0}));
 }
 
-TEST(KvPagePool, FreedPagesAreZeroedAtOnceAndHeldOnesStay) {
+TEST(KvPagePool, FreedPagesAreZeroedAtOnceAndHeldPagesKeepTheirBytes) {
   KvPagePool pool(kLayout, 3 * kLayout.page_bytes());
   std::vector<KvPage> pages = pool.allocate(3).value();
   for (const KvPage& page : pages) std::memset(page.data(), 0xab, kLayout.page_bytes());
@@ -116,14 +116,14 @@ TEST(KvPagePool, AllocatesAllOrNothingAtTheBudget) {
   EXPECT_EQ(pool.peak_bytes(), 3 * kLayout.page_bytes());
 }
 
-TEST(KvPagePool, WithoutBudgetAllocationFails) {
+TEST(KvPagePool, AllocationWithoutBudgetFails) {
   KvPagePool nothing(kLayout, 0), too_little(kLayout, kLayout.page_bytes() - 1);
   EXPECT_EQ(nothing.allocate().status().code(), ErrorCode::kOutOfMemory);
   EXPECT_EQ(too_little.allocate().status().code(), ErrorCode::kOutOfMemory);
   EXPECT_TRUE(nothing.allocate(0).ok());
 }
 
-TEST(KvPagePool, ALargeBudgetReservesNothingUpFront) {
+TEST(KvPagePool, LargeBudgetReservesNoMemoryUpFront) {
   KvPagePool pool(kLayout, size_t{1} << 44);
   EXPECT_EQ(pool.reserved_bytes(), 0u);
   const KvPage page = pool.allocate().value();
@@ -151,7 +151,7 @@ TEST(KvPagePool, ReclaimsOnlyTheMissingBytes) {
   EXPECT_THAT(asked, testing::ElementsAre(2u, 2u)) << "a request beyond the budget calls no reclaimer";
 }
 
-TEST(KvPagePool, GrowsSlabBySlab) {
+TEST(KvPagePool, PoolReservesMemorySlabBySlab) {
   const KvLayout large = KvLayout::make(4000, 2, 8, KvDType::kF32);  // two pages of 30 MB fill a slab
   KvPagePool pool(large, 7 * large.page_bytes());
   const KvPage first = pool.allocate().value();
@@ -213,7 +213,7 @@ TEST(KvPagePoolDeathTest, PagesMustNotOutliveThePool) {
       "outlive");
 }
 
-TEST(KvPagePool, ReclaimersAreCalledInOrderAndAgainFromTheFirst) {
+TEST(KvPagePool, ReclaimersAreCalledInOrderAndThenAgainFromTheFirst) {
   KvPagePool pool(kLayout, 4 * kLayout.page_bytes());
   std::vector<KvPage> cached = *pool.allocate(1), spare = *pool.allocate(3);
   std::vector<std::string> asked;

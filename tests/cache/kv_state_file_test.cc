@@ -58,7 +58,7 @@ class KvStateFileTest : public testing::Test {
   KvPagePool pool_{layout_, size_t{1} << 22};
 };
 
-TEST_F(KvStateFileTest, RecordsRoundTripBitForBitUpToAnyRow) {
+TEST_F(KvStateFileTest, RecordsAreDecodedBitForBitUpToAnyRow) {
   for (const size_t position : {0, 1, 63, 64, 65, 200}) {
     for (const size_t n_rows : {0, 1, 17, 64}) {
       if (position + n_rows == 0) continue;
@@ -75,7 +75,7 @@ TEST_F(KvStateFileTest, RecordsRoundTripBitForBitUpToAnyRow) {
   }
 }
 
-TEST_F(KvStateFileTest, StatesOfOtherIdentityAreMismatches) {
+TEST_F(KvStateFileTest, StatesOfAnotherModelNamespaceOrTextAreMismatches) {
   const Tokens ids = random_tokens(2, 100);
   const Bytes bytes = record(ids, 30);
   EXPECT_EQ(decode(bytes, ids, {fingerprint_of("other"), kStatesOfAlice.name_space}).code(), ErrorCode::kMismatch);

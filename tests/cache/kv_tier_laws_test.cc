@@ -187,7 +187,7 @@ TEST_P(KvTierLaws, StoredPagesComeBackBitForBit) {
   EXPECT_EQ(tier->stats().pages_read, 6u);
 }
 
-TEST_P(KvTierLaws, FindsTheRestExactlyForEveryKnownLength) {
+TEST_P(KvTierLaws, ExtendFindsAllTokensAfterAnyKnownLength) {
   const Tokens ids = random_tokens(2, 64 * 2 + 30);
   const auto tier = open();
   write(*tier, "", ids);
@@ -200,7 +200,7 @@ TEST_P(KvTierLaws, FindsTheRestExactlyForEveryKnownLength) {
   }
 }
 
-TEST_P(KvTierLaws, AnExtendedEntryContinuesLikeAComputedOne) {
+TEST_P(KvTierLaws, EntryReadFromTheTierContinuesLikeAComputedEntry) {
   const Tokens ids = random_tokens(3, 200);
   const auto tier = open();
   write(*tier, "", TokenSpan(ids).first(150));
@@ -264,7 +264,7 @@ TEST_P(KvTierLaws, OtherNamespacesAndFingerprintsAreNotFound) {
   EXPECT_EQ(found(*other, "bob", ids), 0u);
 }
 
-TEST_P(KvTierLaws, ADamagedPageIsSkippedAndEarlierPagesAreUsed) {
+TEST_P(KvTierLaws, PagesBeforeADamagedPageAreUsed) {
   const Tokens ids = random_tokens(7, 256);
   const auto tier = open();
   write(*tier, "", ids);
@@ -274,7 +274,7 @@ TEST_P(KvTierLaws, ADamagedPageIsSkippedAndEarlierPagesAreUsed) {
   EXPECT_EQ(found(*tier, "", ids, 192), 64u) << "pages after the damaged one are used once that was computed";
 }
 
-TEST_P(KvTierLaws, AFailingTierOnlyCausesMisses) {
+TEST_P(KvTierLaws, FailingStorageCausesOnlyMisses) {
   const Tokens a = random_tokens(8, 200), b = random_tokens(9, 200);
   const auto tier = open();
   write(*tier, "", a);
@@ -294,7 +294,7 @@ TEST_P(KvTierLaws, AFailingTierOnlyCausesMisses) {
   EXPECT_EQ(found(*tier, "", b), b.size());
 }
 
-TEST_P(KvTierLaws, ReadingWithoutHeapMemoryIsAMiss) {
+TEST_P(KvTierLaws, ReadThatRunsOutOfHeapMemoryIsAMiss) {
   const Tokens ids = random_tokens(10, 200);
   const auto tier = open();
   write(*tier, "", ids);
@@ -316,7 +316,7 @@ TEST_P(KvTierLaws, ReadingWithoutHeapMemoryIsAMiss) {
   }
 }
 
-TEST_P(KvTierLaws, PoolReclaimsQueuedWrites) {
+TEST_P(KvTierLaws, PoolReclaimsPagesQueuedForWriting) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
   const auto tier = place_->open(fingerprint_of("model"), small, clock_);
   for (uint64_t round = 0; round < 5; ++round) {

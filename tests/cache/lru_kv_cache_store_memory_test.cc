@@ -139,7 +139,7 @@ TEST_P(StoreMemoryTest, FailedInsertThatWouldEvictChangesNothing) {
       [&](World& world) { return world.store.insert(kLongName, world.entry).code(); });
 }
 
-TEST_P(StoreMemoryTest, FailedInsertThatWouldShareAndDeclareChangesNothing) {
+TEST_P(StoreMemoryTest, FailedInsertThatSharesAndDeclaresAPrefixChangesNothing) {
   fail_everywhere(
       20,
       [&](World& world) {
@@ -167,7 +167,7 @@ TEST_P(StoreMemoryTest, FailedRememberLogitsChangesNothing) {
       [&](World& world) { return world.store.remember_logits(kLongName, tokens_, logits).code(); });
 }
 
-TEST_P(StoreMemoryTest, LookupWithoutMemoryIsAMiss) {
+TEST_P(StoreMemoryTest, LookupThatRunsOutOfHeapMemoryIsAMiss) {
   fail_everywhere(
       20, [&](World& world) { insert_into(world, tokens_); },
       [&](World& world) {

@@ -228,7 +228,7 @@ class Script {
   std::vector<Tokens> said_;
 };
 
-TEST(LruKvCacheStoreScripts, LookupsEqualTheReference) {
+TEST(LruKvCacheStoreScripts, LookupsOfRandomScriptsEqualTheReference) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Script script(seed, 5000);
@@ -240,7 +240,7 @@ TEST(LruKvCacheStoreScripts, LookupsEqualTheReference) {
   }
 }
 
-TEST(LruKvCacheStoreScripts, RowsAndBudgetAreRightUnderPressure) {
+TEST(LruKvCacheStoreScripts, RowsAreExactAndTheBudgetHoldsUnderMemoryPressure) {
   size_t evicted = 0;
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -255,7 +255,7 @@ TEST(LruKvCacheStoreScripts, RowsAndBudgetAreRightUnderPressure) {
 
 // Sessions run on threads with one small pool. Every turn compares keys and values with the tokens; sanitizers check
 // the rest.
-TEST(LruKvCacheStoreThreads, SessionsShareOneSmallPool) {
+TEST(LruKvCacheStoreThreads, ConcurrentSessionsInASmallPoolKeepTheirRows) {
   const KvLayout layout = KvLayout::make(1, 1, 4, KvDType::kF32);
   KvPagePool pool(layout, 24 * layout.page_bytes());
   LruKvCacheStore store(pool);

@@ -47,7 +47,7 @@ TEST_F(LruKvCacheStoreTest, PrefixOneTokenShorterThanAPageIsFound) {
   EXPECT_EQ(find(TokenSpan(tokens).first(63)), 63u) << "one token is left to feed for logits";
 }
 
-TEST_F(LruKvCacheStoreTest, HitSharesPagesAndCopiesAtMostThePartialOne) {
+TEST_F(LruKvCacheStoreTest, HitSharesPagesAndCopiesAtMostThePartialPage) {
   const Tokens tokens = random_tokens(4, 200);
   store(tokens);
   const size_t pages = pool_.pages_in_use();
@@ -92,7 +92,7 @@ TEST(LruKvCacheStoreWarm, HitOfFourThousandTokensCopiesOnlyThePartialPage) {
   EXPECT_EQ(hit.entry.pages_copied(), 1u);
 }
 
-TEST_F(LruKvCacheStoreTest, LiveEntriesAreFoundAndUnchanged) {
+TEST_F(LruKvCacheStoreTest, EntriesInUseAreFoundAndStayUnchanged) {
   const Tokens tokens = random_tokens(5, 100), more = random_tokens(6, 50), other = random_tokens(7, 80);
   KvCacheEntry live = fed(tokens);
   ASSERT_TRUE(store_.insert(kAlice, live).ok());
@@ -105,7 +105,7 @@ TEST_F(LruKvCacheStoreTest, LiveEntriesAreFoundAndUnchanged) {
 }
 
 // Pages whose tokens a weak or truncated hash would confuse: permutations, equal sums and xors, equal ends.
-TEST_F(LruKvCacheStoreTest, LookalikePagesKeepTheirOwnRows) {
+TEST_F(LruKvCacheStoreTest, PagesWithSimilarTokensKeepTheirOwnRows) {
   Tokens page = random_tokens(8, 64);
   std::vector<Tokens> lookalikes{page};
   std::swap(page[10], page[40]);
@@ -127,7 +127,7 @@ TEST_F(LruKvCacheStoreTest, LookalikePagesKeepTheirOwnRows) {
   }
 }
 
-TEST_F(LruKvCacheStoreTest, FindsTheLongestOfManySiblings) {
+TEST_F(LruKvCacheStoreTest, FindsTheLongestMatchAmongManySiblings) {
   const Tokens head = random_tokens(10, 64), tail = random_tokens(11, 40);
   for (size_t n = 0; n < 12; ++n) {
     Tokens sibling = concat(head, tail);
@@ -142,7 +142,7 @@ TEST_F(LruKvCacheStoreTest, FindsTheLongestOfManySiblings) {
   }
 }
 
-TEST_F(LruKvCacheStoreTest, InsertCostsNewPagesOnly) {
+TEST_F(LruKvCacheStoreTest, InsertChargesNewPagesOnly) {
   KvCacheEntry session(pool_);
   Tokens history;
   size_t first_touched = 0, first_compared = 0;
@@ -168,7 +168,7 @@ TEST_F(LruKvCacheStoreTest, InsertCostsNewPagesOnly) {
   EXPECT_EQ(find(history), history.size());
 }
 
-TEST_F(LruKvCacheStoreTest, InsertingAgainAddsNothing) {
+TEST_F(LruKvCacheStoreTest, InsertingTheSameEntryAgainAddsNoPage) {
   KvCacheEntry entry = fed(random_tokens(12, 100));
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
   const StoreStats before = store_.stats();
@@ -192,7 +192,7 @@ TEST_F(LruKvCacheStoreTest, PrefixesComputedTwiceAreStoredOnce) {
   EXPECT_EQ(read_rows(second), fresh_rows(layout_, concat(system, b)));
 }
 
-TEST_F(LruKvCacheStoreTest, ALongerForkReplacesTheShorterOne) {
+TEST_F(LruKvCacheStoreTest, LongerForkReplacesTheShorterFork) {
   KvCacheEntry longer = fed(random_tokens(16, 40));
   KvCacheEntry shorter = longer.fork().value();
   shorter.slice_to_length(30);
@@ -202,7 +202,7 @@ TEST_F(LruKvCacheStoreTest, ALongerForkReplacesTheShorterOne) {
   EXPECT_EQ(find(longer.tokens()), 40u);
 }
 
-TEST_F(LruKvCacheStoreTest, PressureEvictsTheLeastRecentlyUsedTailFirst) {
+TEST_F(LruKvCacheStoreTest, MemoryPressureEvictsTheLeastRecentlyUsedTailFirst) {
   const Tokens old = random_tokens(17, 10 * 64), young = random_tokens(18, 10 * 64);
   store(old);
   store(young);
@@ -216,7 +216,7 @@ TEST_F(LruKvCacheStoreTest, PressureEvictsTheLeastRecentlyUsedTailFirst) {
   EXPECT_EQ(find(old), 640u);
 }
 
-TEST_F(LruKvCacheStoreTest, HeadIsAsRecentAsItsMostRecentBranch) {
+TEST_F(LruKvCacheStoreTest, SharedHeadIsAsRecentAsItsMostRecentBranch) {
   const Tokens head = random_tokens(20, 64), a = random_tokens(21, 64), b = random_tokens(22, 64);
   store(concat(head, a));
   store(random_tokens(23, 64));
@@ -358,7 +358,7 @@ TEST_F(LruKvCacheStoreTest, NamespaceStatsAddUpToTotalStats) {
   EXPECT_EQ(store_.stats().peak_pages, 3u);
 }
 
-TEST_F(LruKvCacheStoreTest, LookupCostDependsOnThePromptOnly) {
+TEST_F(LruKvCacheStoreTest, LookupCostDoesNotDependOnTheSizeOfTheStore) {
   const Tokens tokens = random_tokens(55, 640);
   store(tokens);
   const auto cost = [&] {

@@ -76,7 +76,7 @@ TEST_F(PageFilesTest, PagesWithoutTheirPredecessorAreNotWritten) {
   EXPECT_EQ(stats(*files).evicted, 1u);
 }
 
-TEST_F(PageFilesTest, SupersededPageIsRemovedOnSettle) {
+TEST_F(PageFilesTest, PartialPageIsRemovedAfterALongerPageIsWritten) {
   const Tokens ids = random_tokens(4, 60);
   const auto files = open();
   ASSERT_TRUE(write(*files, Tokens(ids.begin(), ids.begin() + 40)).ok());
@@ -86,7 +86,7 @@ TEST_F(PageFilesTest, SupersededPageIsRemovedOnSettle) {
 }
 
 // The page was queued twice, and the pool evicted its window part before the second write.
-TEST(PageFilesOfWindows, FirstPartDoesNotReplaceAWholePage) {
+TEST(PageFilesOfWindows, FirstPartOfAPageDoesNotReplaceTheWholePage) {
   const KvLayout layout = tiny_layout(TinyKind::kWindowed);
   const KvPageIdentity identity{FingerprintBuilder().add("test", "model").finish(), digest_of_namespace("")};
   MemoryFileOps memory;
@@ -126,7 +126,7 @@ TEST_F(PageFilesTest, OnlyDamagedFilesAreQuarantined) {
 }
 
 // The page was written again after the reader missed the file, and before the reader reported that.
-TEST_F(PageFilesTest, ARewrittenFileStays) {
+TEST_F(PageFilesTest, FileWrittenAgainAfterAMissIsKept) {
   const Tokens ids = random_tokens(7, 64);
   const auto files = open();
   ASSERT_TRUE(write(*files, ids).ok());

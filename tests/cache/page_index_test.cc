@@ -45,7 +45,7 @@ TEST(PageIndex, FindsThePageWithTheLongestCommonPrefix) {
   EXPECT_EQ(index.bytes(), 30u);
 }
 
-TEST(PageIndex, OldestIsTheLeastRecentPageWithoutContinuation) {
+TEST(PageIndex, OldestIsTheLeastRecentlyUsedPageWithoutContinuation) {
   PageIndex index;
   index.insert(page("head", 0, 1, {1}, 1));
   index.insert(page("tail", 1, 2, {2}, 5, 64));
@@ -73,7 +73,7 @@ TEST(PageIndex, UseTimesIncreaseAlthoughTheClockJumpsBack) {
   EXPECT_EQ(index.touch("nobody", 5), 1001);
 }
 
-TEST(PageIndex, EqualNamesAreReplacedAndPrefixesSuperseded) {
+TEST(PageIndex, PagesOfEqualNamesAreReplacedAndPrefixesSuperseded) {
   PageIndex index;
   index.insert(page("a", 0, 1, {1, 2}, 1));
   index.insert(page("a", 0, 1, {1, 2}, 2));

@@ -32,13 +32,13 @@ TEST(PageName, NameDependsOnIdentityAndAllTokens) {
   EXPECT_EQ(PageNamer(first_half).next(a, ids), namer.next(a, ids));
 }
 
-TEST(PageName, NamesFollowTheRule) {
+TEST(PageName, NamesAreMadeByTheGivenRule) {
   PageNamer namer([](const Sha256Digest&) { return PageName(); });
   EXPECT_EQ(namer.first(identity("a", "")), PageName());
   EXPECT_EQ(namer.next(PageName(), Tokens{1}), PageName());
 }
 
-TEST(PageName, FileNamesRoundTripAndOthersAreRefused) {
+TEST(PageName, ValidFileNamesRoundTripAndInvalidNamesAreRefused) {
   PageNamer namer(first_half);
   const PageName a = namer.first(identity("a", "")), b = namer.next(a, Tokens{1, 2});
   for (const KvRecordKind kind : {KvRecordKind::kPage, KvRecordKind::kState}) {

@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-TEST(SecondReader, TwoThreadsShareOneReadAndBothReturn) {
+TEST(SecondReader, ReadRunsOnTwoThreadsAndBothReturn) {
   SecondReader second;
   std::atomic<int> inside{0};
   std::set<std::thread::id> readers;

@@ -38,7 +38,7 @@ void expect_cut(KvCacheEntry& entry, size_t n) {
   ASSERT_EQ(entry.length(), reached);
 }
 
-TEST_F(SequenceStateLaws, ShortPassesCanBeSlicedAnywhereAndLongOnesNowhere) {
+TEST_F(SequenceStateLaws, ShortPassesCanBeSlicedAtAnyRowAndLongPassesAtNone) {
   KvCacheEntry entry(pool_);
   const Tokens long_part = random_tokens(1, kMostKeptRows + 1), short_part = random_tokens(2, kMostKeptRows);
   ASSERT_TRUE(feed(entry, long_part).ok());
@@ -81,7 +81,7 @@ TEST_F(SequenceStateLaws, KeptStatesCanBeResumed) {
 }
 
 // If the pool is short, reserve() drops the snapshot that is cheapest to recompute, and no more than necessary.
-TEST_F(SequenceStateLaws, PassDropsKeptStatesIfThePoolIsShort) {
+TEST_F(SequenceStateLaws, ReserveDropsKeptStatesIfThePoolIsFull) {
   KvCacheEntry entry(pool_);
   for (const size_t n : {100, 80, 120}) {
     ASSERT_TRUE(feed(entry, random_tokens(n, n)).ok());
@@ -135,7 +135,7 @@ TEST_F(SequenceStateLaws, DecodedTokensCanBeRolledBack) {
 }
 
 // Rows of a log that are part of a snapshot must never be overwritten.
-TEST_F(SequenceStateLaws, SnapshotsThatShareALogStayUnchanged) {
+TEST_F(SequenceStateLaws, SnapshotsStayUnchangedIfASharedRowLogGrows) {
   KvCacheEntry entry(pool_);
   const Tokens tokens = random_tokens(1, 140);
   ASSERT_TRUE(feed(entry, TokenSpan(tokens).first(100)).ok());
@@ -151,7 +151,7 @@ TEST_F(SequenceStateLaws, SnapshotsThatShareALogStayUnchanged) {
   EXPECT_EQ(read_states(other), fresh_states(layout_, TokenSpan(tokens).first(130)));
 }
 
-TEST_F(SequenceStateLaws, LogsAreDroppedBeforeAPassFails) {
+TEST_F(SequenceStateLaws, RowLogsAreDroppedBeforeAPassFailsForLackOfMemory) {
   KvPagePool small(layout_, 4 * layout_.page_bytes() + 3 * layout_.state_bytes());
   KvCacheEntry entry(small);
   ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
@@ -168,7 +168,7 @@ TEST_F(SequenceStateLaws, LogsAreDroppedBeforeAPassFails) {
   expect_exact(entry);
 }
 
-TEST_F(SequenceStateLaws, WithoutMemoryForAStateNothingChanges) {
+TEST_F(SequenceStateLaws, FailedStateAllocationChangesNothing) {
   KvPagePool small(layout_, 4 * layout_.page_bytes() + 2 * layout_.state_bytes());
   KvCacheEntry entry(small);
   ASSERT_TRUE(feed(entry, random_tokens(1, 10)).ok());
@@ -192,7 +192,7 @@ TEST_F(SequenceStateLaws, WithoutMemoryForAStateNothingChanges) {
   EXPECT_GE(small.bytes_in_use(), in_use);
 }
 
-TEST_F(SequenceStateLaws, AnySequenceOfCallsEqualsAColdPass) {
+TEST_F(SequenceStateLaws, RandomCallsGiveTheStatesOfAColdPass) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     std::mt19937_64 random(seed);
     std::vector<KvCacheEntry> entries;

@@ -74,7 +74,7 @@ TEST_F(StateIndexTest, EvictsTheCheapestStateToRecomputeFirst) {
   EXPECT_EQ(deepest_of(kSharedSpace, ids), 1000u);
 }
 
-TEST_F(StateIndexTest, EvictionVisitsOneStateEach) {
+TEST_F(StateIndexTest, EachEvictionVisitsOneState) {
   constexpr size_t kStates = 1000;
   for (size_t i = 0; i < kStates; ++i) insert(kSharedSpace, random_tokens(i, 40), 40, 0);
   const size_t before = index_.n_looked_at();
@@ -94,7 +94,7 @@ TEST_F(StateIndexTest, HeldStatesAreNotEvicted) {
   EXPECT_FALSE(index_.evict(removed)) << "evicting it would free nothing";
 }
 
-TEST_F(StateIndexTest, StaysWithinItsLimit) {
+TEST_F(StateIndexTest, IndexStaysWithinItsByteLimit) {
   std::mt19937_64 random(3);
   const size_t limit = 6 * (kRecurrentLayout.state_bytes() + sizeof(StateIndex::Kept) + 1000);
   StateIndex index(spaces_, kRecurrentLayout.state_bytes(), limit);

@@ -37,9 +37,9 @@ StoreSnapshot sound() {
   return store;
 }
 
-TEST(StoreInvariants, AValidStoreHasNoViolations) { EXPECT_THAT(validate_store(sound()), testing::IsEmpty()); }
+TEST(StoreInvariants, ValidStoreHasNoViolations) { EXPECT_THAT(validate_store(sound()), testing::IsEmpty()); }
 
-TEST(StoreInvariants, EveryRuleIsEnforced) {
+TEST(StoreInvariants, EveryViolatedRuleIsReported) {
   struct Case {
     const char* expected;
     std::function<void(StoreSnapshot&)> breaks;

@@ -79,7 +79,7 @@ TEST(StoreRest, ResumingComparesAndCopiesNoTokens) {
   EXPECT_EQ(world.there(rest), 270u);
 }
 
-TEST(StoreRest, AMarkResumesTheSequenceAfterARollback) {
+TEST(StoreRest, IdleSequenceResumesAfterARollbackToItsMark) {
   World world;
   IdleSequence rest = world.rest(random_tokens(1, 200));
   KvCacheEntry entry(world.pool);
@@ -104,7 +104,7 @@ TEST(StoreRest, AMarkResumesTheSequenceAfterARollback) {
   world.expect_sound();
 }
 
-TEST(StoreRest, OtherPagesAreEvictedFirst) {
+TEST(StoreRest, PagesWithoutMarksAreEvictedBeforeIdleSequences) {
   World world(12);
   const IdleSequence first = world.rest(random_tokens(1, 150));
   const IdleSequence second = world.rest(random_tokens(2, 150));
@@ -155,7 +155,7 @@ TEST(StoreRest, PagesOfIdleSequencesAreEvictedLast) {
   world.expect_sound();
 }
 
-TEST(StoreRest, AMarkStaysWhenItsPageGrows) {
+TEST(StoreRest, IdleSequenceResumesAfterItsPageHasGrown) {
   World world;
   const Tokens ids = random_tokens(1, 150);
   const IdleSequence rest = world.rest(TokenSpan(ids).first(100));
@@ -165,7 +165,7 @@ TEST(StoreRest, AMarkStaysWhenItsPageGrows) {
   world.expect_sound();
 }
 
-TEST(StoreRest, AMarkFollowsAPageThatBecomesShared) {
+TEST(StoreRest, IdleSequenceResumesAfterItsPageBecomesShared) {
   World world;
   const Tokens ids = random_tokens(1, 100);
   const IdleSequence rest = world.rest(TokenSpan(ids).first(90));
@@ -211,7 +211,7 @@ TEST(StoreRest, ClearedNamespacesAreNotResumed) {
   world.expect_sound();
 }
 
-TEST(StoreRest, AFailedInsertMarksNothing) {
+TEST(StoreRest, FailedInsertMarksNoPage) {
   World world(6);
   IdleSequence rest = world.rest(random_tokens(1, 150));
   LruKvCacheStore small(world.pool, 0);

@@ -38,7 +38,7 @@ struct EvictingStore {
   LruKvCacheStore store;
 };
 
-TEST(StoreRetention, ReusedPagesOutlastATurnoverOfUnusedOnes) {
+TEST(StoreRetention, ReusedPagesAreEvictedLaterThanUnusedPages) {
   for (const Eviction eviction : {Eviction::kReuse, Eviction::kLru}) {
     EvictingStore world(eviction);
     const Tokens used = random_tokens(1, 5 * 64);
@@ -77,7 +77,7 @@ TEST(StoreRetention, DeclaredPrefixesAreEvictedLast) {
   EXPECT_EQ(world.stored(system), 0u) << "an unused one is evicted in the end";
 }
 
-TEST(StoreRetention, APrefixCanBeDeclaredLater) {
+TEST(StoreRetention, StoredPrefixCanBeDeclaredLater) {
   EvictingStore world;
   const Tokens system = random_tokens(6, 150);
   world.insert(system);
@@ -87,7 +87,7 @@ TEST(StoreRetention, APrefixCanBeDeclaredLater) {
   EXPECT_EQ(world.stored(TokenSpan(system).first(128)), 128u);
 }
 
-TEST(StoreRetention, HeldLeavesDoNotHideIdleOnes) {
+TEST(StoreRetention, EvictionFindsIdleLeavesAmongHeldLeaves) {
   EvictingStore world;
   std::vector<KvCacheEntry> held;
   for (uint64_t i = 0; i < 10; ++i) {
@@ -102,7 +102,7 @@ TEST(StoreRetention, HeldLeavesDoNotHideIdleOnes) {
   EXPECT_THAT(validate_store(world.store.snapshot()), IsEmpty());
 }
 
-TEST(StoreExtent, FullPagesExtentDoesNotStoreThePartialPage) {
+TEST(StoreExtent, InsertOfFullPagesDoesNotStoreThePartialPage) {
   EvictingStore world;
   KvCacheEntry session(world.pool);
   const Tokens first = random_tokens(9, 100), second = random_tokens(10, 60);

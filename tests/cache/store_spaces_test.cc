@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-TEST_F(LruKvCacheStoreTest, PinnedPrefixesStay) {
+TEST_F(LruKvCacheStoreTest, PinnedPrefixesAreNotEvicted) {
   const Tokens system = random_tokens(35, 100);
   store(system);
   store(random_tokens(36, 300));
@@ -23,7 +23,7 @@ TEST_F(LruKvCacheStoreTest, PinnedPrefixesStay) {
   EXPECT_EQ(store_.evict(100), 2u);
 }
 
-TEST_F(LruKvCacheStoreTest, APinStaysWhenItsPageGrows) {
+TEST_F(LruKvCacheStoreTest, PinProtectsItsPageAfterThePageHasGrown) {
   const Tokens tokens = random_tokens(37, 100);
   store(TokenSpan(tokens).first(80));
   const PrefixPin pin = store_.pin(kAlice, TokenSpan(tokens).first(80)).value();
@@ -54,7 +54,7 @@ TEST_F(LruKvCacheStoreTest, OnlyStoredPrefixesCanBePinned) {
   EXPECT_EQ(store_.pin(kBob, TokenSpan(tokens).first(50)).status().code(), ErrorCode::kNotFound);
 }
 
-TEST_F(LruKvCacheStoreTest, ClearingVoidsPins) {
+TEST_F(LruKvCacheStoreTest, ClearingANamespaceVoidsItsPins) {
   store(random_tokens(40, 64));
   const PrefixPin pin = store_.pin(kAlice, random_tokens(40, 64)).value();
   store_.clear(kAlice);
@@ -126,7 +126,7 @@ TEST_F(LruKvCacheStoreTest, EmptyNamespacesAreForgotten) {
   EXPECT_EQ(store_.snapshot().spaces.size(), 1u);
 }
 
-TEST_F(LruKvCacheStoreTest, SharedPrefixesServeAllNamespacesAndPrivateTailsOne) {
+TEST_F(LruKvCacheStoreTest, SharedPrefixesAreFoundByAllNamespacesAndPrivateTailsByOne) {
   const Tokens system = random_tokens(47, 100), secret = random_tokens(48, 100);
   store(system, kAlice, Sharing::kShared);
   EXPECT_EQ(find(system, kBob), 100u);
@@ -141,7 +141,7 @@ TEST_F(LruKvCacheStoreTest, SharedPrefixesServeAllNamespacesAndPrivateTailsOne) 
   EXPECT_EQ(find(system, kBob), 0u);
 }
 
-TEST_F(LruKvCacheStoreTest, APrivatePrefixCanBeSharedLater) {
+TEST_F(LruKvCacheStoreTest, PrivatePrefixCanBeSharedLater) {
   const Tokens system = random_tokens(49, 200), secret = random_tokens(50, 100);
   KvCacheEntry entry = fed(system);
   ASSERT_TRUE(store_.insert(kAlice, entry).ok());
@@ -157,7 +157,7 @@ TEST_F(LruKvCacheStoreTest, APrivatePrefixCanBeSharedLater) {
   EXPECT_EQ(store_.stats().pages, pages + 1) << "the last page is stored twice: shared, and private with more tokens";
 }
 
-TEST_F(LruKvCacheStoreTest, SharingAPartOfAPageDoesNotShareTheRest) {
+TEST_F(LruKvCacheStoreTest, SharingPartOfAPageDoesNotShareTheOtherTokens) {
   const Tokens tokens = random_tokens(51, 100);
   store(tokens, kAlice);
   PrefixHit system = store_.find_longest_prefix(kAlice, TokenSpan(tokens).first(80));
@@ -169,7 +169,7 @@ TEST_F(LruKvCacheStoreTest, SharingAPartOfAPageDoesNotShareTheRest) {
   EXPECT_EQ(find(tokens, kAlice), 100u);
 }
 
-TEST_F(LruKvCacheStoreTest, SharingALeafReplacesItsSharedPrefix) {
+TEST_F(LruKvCacheStoreTest, SharingALeafPageReplacesItsShorterSharedPage) {
   const Tokens tokens = random_tokens(52, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   const PrefixPin pin = store_.pin(kBob, TokenSpan(tokens).first(20)).value();
@@ -188,7 +188,7 @@ TEST_F(LruKvCacheStoreTest, SharingALeafReplacesItsSharedPrefix) {
   EXPECT_EQ(store_.evict(1), 0u) << "the pin moved to the leaf that replaced it";
 }
 
-TEST_F(LruKvCacheStoreTest, SharingALeafKeepsItsPrivatePrefix) {
+TEST_F(LruKvCacheStoreTest, SharingALeafPageKeepsAShorterPrivatePage) {
   const Tokens tokens = random_tokens(56, 50);
   store(TokenSpan(tokens).first(10), kAlice);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
@@ -199,7 +199,7 @@ TEST_F(LruKvCacheStoreTest, SharingALeafKeepsItsPrivatePrefix) {
   EXPECT_EQ(store_.stats(kAlice).pages, 1u);
 }
 
-TEST_F(LruKvCacheStoreTest, SharingALeafBesideALongerSharedOne) {
+TEST_F(LruKvCacheStoreTest, LeafPageCanBeSharedBesideALongerSharedPage) {
   const Tokens tokens = random_tokens(60, 50), other = random_tokens(61, 30);
   store(TokenSpan(tokens).first(10), kAlice);
   store(concat(TokenSpan(tokens).first(10), other), kBob, Sharing::kShared);
@@ -208,7 +208,7 @@ TEST_F(LruKvCacheStoreTest, SharingALeafBesideALongerSharedOne) {
   EXPECT_EQ(store_.stats().pages, 2u);
 }
 
-TEST_F(LruKvCacheStoreTest, ClearingATailKeepsTheRecencyOfItsHead) {
+TEST_F(LruKvCacheStoreTest, ClearingATailKeepsTheLastUseOfItsSharedHead) {
   const Tokens head = random_tokens(57, 64), tail = random_tokens(58, 64), other = random_tokens(59, 64);
   store(head, kBob, Sharing::kShared);
   store(concat(head, tail), kAlice);

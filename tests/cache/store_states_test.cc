@@ -27,7 +27,7 @@ class ReachedStatesTest : public testing::Test {
   LruKvCacheStore store_{pool_};
 };
 
-TEST_F(ReachedStatesTest, StatesAreRemovedWithThePagesBeforeThem) {
+TEST_F(ReachedStatesTest, StatesAreRemovedIfAnEarlierPageIsEvicted) {
   const Tokens ids = random_tokens(1, 200);
   store(ids, 100);
   ASSERT_EQ(store_.n_states(), 2u);
@@ -54,7 +54,7 @@ TEST_F(ReachedStatesTest, LookupReportsWhyTokensAreMissing) {
   EXPECT_EQ(store_.find_longest_prefix(kBob, ids).misses.at(0), PrefixMiss::kNotStored);
 }
 
-TEST_F(ReachedStatesTest, AStateStaysIfAnotherPageHasItsTokens) {
+TEST_F(ReachedStatesTest, StateStaysIfAnotherPageHasTheSameTokens) {
   const Tokens ids = random_tokens(1, 90);
   const Tokens other = concat(TokenSpan(ids).first(80), random_tokens(2, 20));
   store(ids, 75);
@@ -66,7 +66,7 @@ TEST_F(ReachedStatesTest, AStateStaysIfAnotherPageHasItsTokens) {
   EXPECT_EQ(find(other), 100u);
 }
 
-TEST_F(ReachedStatesTest, StatesOnSharedPagesAreRemovedWithThem) {
+TEST_F(ReachedStatesTest, StatesAreRemovedIfTheirSharedPageIsEvicted) {
   const Tokens ids = random_tokens(1, 64);
   store(ids, 50, kBob, Sharing::kShared);
   KvCacheEntry entry = std::move(store_.find_longest_prefix(kAlice, TokenSpan(ids).first(50)).entry);
@@ -80,7 +80,7 @@ TEST_F(ReachedStatesTest, StatesOnSharedPagesAreRemovedWithThem) {
   EXPECT_EQ(store_.n_states(), 0u);
 }
 
-TEST_F(ReachedStatesTest, ContinuationsOfSharedPagesAreRemovedWithThem) {
+TEST_F(ReachedStatesTest, ClearingSharedPagesRemovesStatesOfTheirContinuations) {
   const Tokens ids = random_tokens(1, 64);
   store(ids, 30, kBob, Sharing::kShared);
   KvCacheEntry entry = std::move(store_.find_longest_prefix(kAlice, ids).entry);
@@ -94,7 +94,7 @@ TEST_F(ReachedStatesTest, ContinuationsOfSharedPagesAreRemovedWithThem) {
 
 // A single sequence in a pool of KvLayout::work_bytes() always has enough memory, whatever it keeps, inserts, forks and
 // rolls back.
-TEST(StatesAtWorkTest, PoolOfWorkBytesIsEnoughForOneSequence) {
+TEST(StatesAtWorkTest, PoolOfWorkBytesSufficesForOneSequence) {
   constexpr size_t kMost = 600;
   // All pages together are smaller than one state, so that no state fits into pages that are not needed yet.
   const StateShape states[] = {{160, 3}, {330, 1}};

@@ -28,7 +28,7 @@ void expect_exact(const KvCacheEntry& entry) {
   ASSERT_EQ(read_rows(entry), fresh_rows(entry.layout(), entry.tokens())) << "at " << entry.length();
 }
 
-TEST(KvWindows, PartsAreSeparateInMemoryAndConsecutiveInFiles) {
+TEST(KvWindows, PartsOfAPageAreSeparateInMemoryAndConsecutiveInFiles) {
   const KvLayout layout = windowed_layout();
   EXPECT_EQ(layout.window(), kWindow);
   EXPECT_EQ(layout.part_bytes(PagePart::kAll) + layout.part_bytes(PagePart::kWindow), layout.page_bytes());
@@ -41,7 +41,7 @@ TEST(KvWindows, PartsAreSeparateInMemoryAndConsecutiveInFiles) {
   EXPECT_EQ(layout.first_window_page(kWindow + 256), 4u);
 }
 
-TEST(KvWindows, LongSequencesNeedWindowPartsForTheirWindowOnly) {
+TEST(KvWindows, LongSequencesNeedWindowPartsOnlyWithinTheWindow) {
   // As in a model with a window of 1,024 positions in five of six layers, at 32k.
   const KvLayout layout = windowed_layout(5, 1024);
   constexpr size_t kPositions = 32768;
@@ -56,7 +56,7 @@ TEST(KvWindows, LongSequencesNeedWindowPartsForTheirWindowOnly) {
   EXPECT_LE(pool.peak_bytes(), all / 4);
 }
 
-TEST(KvWindows, NothingIsEvictedWithEnoughMemory) {
+TEST(KvWindows, NoWindowPartIsEvictedIfMemorySuffices) {
   KvPagePool pool(windowed_layout(), size_t{64} << 20);
   KvCacheEntry entry(pool);
   ASSERT_TRUE(feed_in_passes(entry, random_tokens(1, 3000), 100).ok());
@@ -67,7 +67,7 @@ TEST(KvWindows, NothingIsEvictedWithEnoughMemory) {
   }
 }
 
-TEST(KvWindows, OldestPassedPartsAreEvictedFirstAndTheEndStays) {
+TEST(KvWindows, OldestWindowPartsAreEvictedFirstAndTheEndStaysResumable) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 40 * layout.page_bytes());
   KvCacheEntry entry(pool);
@@ -169,7 +169,7 @@ struct Chats {
   LruKvCacheStore store;
 };
 
-TEST(KvWindows, EndOfAnIdleChatStaysWhileAnotherPrefills) {
+TEST(KvWindows, IdleChatStaysResumableWhileAnotherChatPrefills) {
   const KvLayout layout = windowed_layout();
   constexpr size_t kA = 1000, kB = 5000, kTurn = 50, kTurns = 6;
   // Memory for both sequences with their windows, and for a pass of B while its previous end is kept.
@@ -188,7 +188,7 @@ TEST(KvWindows, EndOfAnIdleChatStaysWhileAnotherPrefills) {
   EXPECT_EQ(chats.store.stats().evicted_pages, 0u);
 }
 
-TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeTheEndOfAnIdleOne) {
+TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeIdleChats) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 1000) + bytes_at_rest(layout, 3000) + 8 * layout.page_bytes());
   IdleSequence a;
@@ -202,7 +202,7 @@ TEST(KvWindows, PagesOfEndedChatsAreEvictedBeforeTheEndOfAnIdleOne) {
 }
 
 // Sequence C also resumes at A's end, so that end must stay when A continues.
-TEST(KvWindows, SharedEndStaysWhenOneOfTwoSequencesContinues) {
+TEST(KvWindows, CopyStaysResumableWhenTheOriginalSequenceContinues) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 960) + bytes_at_rest(layout, 6000) + 8 * layout.page_bytes());
   IdleSequence a;
@@ -213,7 +213,7 @@ TEST(KvWindows, SharedEndStaysWhenOneOfTwoSequencesContinues) {
   EXPECT_EQ(chats.turn(a, random_tokens(4, 100)), 5860u);
 }
 
-TEST(KvWindows, EndOfADeclaredPrefixStaysResumable) {
+TEST(KvWindows, DeclaredPrefixStaysResumable) {
   const KvLayout layout = windowed_layout();
   Chats chats(bytes_at_rest(layout, 640) + bytes_at_rest(layout, 5000) + 8 * layout.page_bytes());
   const Tokens prefix = random_tokens(1, 640);
@@ -247,7 +247,7 @@ TEST(KvWindows, ReadingDoesNotChangeTheEvictionOrder) {
   EXPECT_FALSE(pool.has_window(pages[0])) << "it is still the oldest";
 }
 
-TEST(KvWindows, AMarkedResumePointIsEvictedLastHoweverItsLeaseEnded) {
+TEST(KvWindows, MarkedResumePointIsEvictedLast) {
   const KvLayout layout = windowed_layout();
   KvPagePool pool(layout, 8 * layout.page_bytes());
   const std::vector<KvPage> pages = pool.allocate(6).value();
@@ -312,7 +312,7 @@ TEST(KvWindows, RecomputedWindowPartsAreStoredAgain) {
   }
 }
 
-TEST(KvWindows, AnySequenceOfCallsEqualsAColdPass) {
+TEST(KvWindows, RandomCallsGiveTheRowsOfAColdPass) {
   const KvLayout layout = windowed_layout();
   for (uint64_t seed = 0; seed < 30; ++seed) {
     std::mt19937_64 random(seed);

@@ -90,7 +90,7 @@ class WriteBehindTest : public testing::Test {
   FakeSink sink_;
 };
 
-TEST_F(WriteBehindTest, FlushWritesInOrderOnTheCallingThreadAndSettlesOnce) {
+TEST_F(WriteBehindTest, FlushWritesPagesInOrderOnTheCallingThread) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(1, 200)));
   EXPECT_EQ(stats(*writing).waiting, 4u);
@@ -102,7 +102,7 @@ TEST_F(WriteBehindTest, FlushWritesInOrderOnTheCallingThreadAndSettlesOnce) {
   EXPECT_EQ(pool_.pages_in_use(), 0u);
 }
 
-TEST_F(WriteBehindTest, ThreadWritesWhenIdle) {
+TEST_F(WriteBehindTest, BackgroundThreadWritesWhenTheMachineIsIdle) {
   const auto writing = make(100, std::make_unique<AlwaysIdle>());
   writing->hand_over(identity(), fed(random_tokens(1, 200)));
   while (sink_.n_settled == 0) std::this_thread::yield();
@@ -123,7 +123,7 @@ TEST_F(WriteBehindTest, StoredOrQueuedPagesAreNotQueuedAgain) {
   EXPECT_EQ(stats(*writing).waiting, 0u);
 }
 
-TEST_F(WriteBehindTest, OverflowIsCountedAndEarlierPagesAreWrittenFirst) {
+TEST_F(WriteBehindTest, QueueOverflowIsCountedAndEarlierPagesAreWritten) {
   const auto writing = make(2);
   writing->hand_over(identity(), fed(random_tokens(3, 300)));
   EXPECT_EQ(stats(*writing).waiting, 2u);
@@ -133,7 +133,7 @@ TEST_F(WriteBehindTest, OverflowIsCountedAndEarlierPagesAreWrittenFirst) {
   EXPECT_TRUE(writing->flush(KvTier::kNoLimit).ok()) << "a loss is reported once";
 }
 
-TEST_F(WriteBehindTest, IoErrorsStartABackOff) {
+TEST_F(WriteBehindTest, IoErrorStopsWritingForTheBackOffTime) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(4, 200)));
   sink_.next_error = Status(ErrorCode::kIo, "no disk");
@@ -151,7 +151,7 @@ TEST_F(WriteBehindTest, IoErrorsStartABackOff) {
   EXPECT_EQ(stats(*writing).disabled_reason, "");
 }
 
-TEST_F(WriteBehindTest, RefusedPagesDoNotAffectOthers) {
+TEST_F(WriteBehindTest, RefusedPageDoesNotPreventLaterWrites) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(5, 200)));
   sink_.next_error = Status(ErrorCode::kLimitExceeded, "too much");
@@ -160,7 +160,7 @@ TEST_F(WriteBehindTest, RefusedPagesDoNotAffectOthers) {
   EXPECT_EQ(stats(*writing).dropped, 1u);
 }
 
-TEST_F(WriteBehindTest, PoolReclaimsQueuedWrites) {
+TEST_F(WriteBehindTest, PoolReclaimsPagesQueuedForWriting) {
   const auto writing = make();
   writing->hand_over(identity(), fed(random_tokens(6, 64 * 40)));
   EXPECT_EQ(pool_.pages_in_use(), 40u);
@@ -170,7 +170,7 @@ TEST_F(WriteBehindTest, PoolReclaimsQueuedWrites) {
   EXPECT_EQ(writing->flush(KvTier::kNoLimit).code(), ErrorCode::kOutOfMemory);
 }
 
-TEST_F(WriteBehindTest, ForgetDropsOneNamespaceOnly) {
+TEST_F(WriteBehindTest, ForgetDropsQueuedPagesOfOneNamespaceOnly) {
   const auto writing = make();
   writing->hand_over(identity("alice"), fed(random_tokens(7, 130)));
   writing->hand_over(identity("bob"), fed(random_tokens(7, 64)));

@@ -38,7 +38,7 @@ void expect_texts(const char* schema, const ArgumentNotation& notation, const st
 constexpr const char* kWeather = R"({"type": "object", "properties": {"city": {"type": "string"},
     "days": {"type": "integer", "minimum": 1, "maximum": 9}, "unit": {"enum": ["C", "F", 1]}}, "required": ["city"]})";
 
-TEST(ArgumentNotationTest, MarkedStringsAreUnquoted) {
+TEST(ArgumentNotationTest, StringsBetweenMarkersHaveNoQuotes) {
   expect_texts(kWeather, kXml,
                {"<p=city>\nParis\n</p>\n", "<p=city>\n\n</p>\n", "<p=city>\n\"a\"\n<b>\\n\n</p>\n<p=days>\n3\n</p>\n",
                 "<p=city>\nx\n</p>\n<p=unit>\nC\n</p>\n", "<p=city>\nx\n</p>\n<p=unit>\n1\n</p>\n"},
@@ -50,14 +50,14 @@ TEST(ArgumentNotationTest, MarkedStringsAreUnquoted) {
                {"<p=city json>1</p>", "<p=city str>x</p><p=unit str>1</p>"});
 }
 
-TEST(ArgumentNotationTest, MarkedBooleansAndNullMayBePython) {
+TEST(ArgumentNotationTest, BooleansAndNullBetweenMarkersMayBePython) {
   expect_texts(
       R"({"properties": {"a": {"type": "boolean"}, "b": {"type": ["integer", "null"]}, "c": {"const": true}}})", kXml,
       {"<p=a>\nTrue\n</p>\n<p=b>\nNone\n</p>\n<p=c>\nTrue\n</p>\n", "<p=a>\nfalse\n</p>\n", "<p=b>\nnull\n</p>\n"},
       {"<p=a>\nNone\n</p>\n", "<p=b>\nTrue\n</p>\n", "<p=c>\nFalse\n</p>\n"});
 }
 
-TEST(ArgumentNotationTest, ReferencesAndChoicesAreFollowed) {
+TEST(ArgumentNotationTest, SchemaReferencesAndChoicesAreFollowed) {
   constexpr const char* kSchema = R"({"$defs": {"Level": {"enum": ["low", "high"]}, "Node": {"type": "object",
       "properties": {"next": {"$ref": "#/$defs/Node"}}, "additionalProperties": false}},
       "type": "object", "properties": {"level": {"anyOf": [{"$ref": "#/$defs/Level"}, {"type": "null"}]},
@@ -70,7 +70,7 @@ TEST(ArgumentNotationTest, ReferencesAndChoicesAreFollowed) {
                 "<p=when>\nsoon\n</p>\n", "<p=short>\nabc\n</p>\n"});
 }
 
-TEST(ArgumentNotationTest, AnyArgumentIsAllowedIfNoneAreDeclared) {
+TEST(ArgumentNotationTest, AnyArgumentIsAllowedIfTheSchemaDeclaresNoArguments) {
   expect_texts(R"({"type": "object"})", kXml, {"", "<p=a>\nx\n</p>\n<p=b_2>\n{}\n</p>\n"}, {"<p=>\nx\n</p>\n"});
   expect_texts(R"({"type": "object", "properties": {}, "additionalProperties": false})", kXml, {""},
                {"<p=a>\nx\n</p>\n"});
@@ -78,7 +78,7 @@ TEST(ArgumentNotationTest, AnyArgumentIsAllowedIfNoneAreDeclared) {
                {"{a:<|q|>x<|q|>}", "{a:1,}", "{,a:1}"});
 }
 
-TEST(ArgumentNotationTest, BareObjectsHoldValuesOfAllTypes) {
+TEST(ArgumentNotationTest, ObjectsWithBareKeysAllowValuesOfAllTypes) {
   expect_texts(kWeather, kBare,
                {"{city:<|q|>Paris<|q|>}", "{city:<|q|>a\"{}<|q|>,days:3}", "{city:<|q|>x<|q|>,unit:<|q|>C<|q|>}",
                 "{city:<|q|>x<|q|>,days:1,unit:1}"},
@@ -92,7 +92,7 @@ TEST(ArgumentNotationTest, BareObjectsHoldValuesOfAllTypes) {
                {"{x:1}", "{x:<|q|>s<|q|>}", "{x:[1,<|q|>s<|q|>,[2]]}", "{x:{a:{b:null}}}"}, {"{x:}", "{x:s}"});
 }
 
-TEST(ArgumentNotationTest, KeywordValuesAreJson) {
+TEST(ArgumentNotationTest, PythonKeywordArgumentsHaveJsonValues) {
   expect_texts(kWeather, kPython, {"(city=\"Paris\")", "(city=\"x\", days=3, unit=\"C\")", "(city=\"x\", unit=1)"},
                {"()", "(city=Paris)", "(city=\"x\",)", "(days=3, city=\"x\")", "(city=\"x\", days=0)"});
 }

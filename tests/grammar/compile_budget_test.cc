@@ -31,7 +31,7 @@ Json wide_object(size_t n, const std::string& prefix = "property_") {
   return {{"type", "object"}, {"properties", std::move(properties)}};
 }
 
-TEST(CompileBudgetTest, BranchesAreMergedOneAtATime) {
+TEST(CompileBudgetTest, SchemaBranchesAreMergedOneAtATime) {
   Json schema = wide_object(1);
   schema["$defs"]["big"] = wide_object(5000);
   for (const char* keyword : {"anyOf", "oneOf"}) {
@@ -45,7 +45,7 @@ TEST(CompileBudgetTest, BranchesAreMergedOneAtATime) {
 }
 
 // Numbers between excluded ones are written one after the other: a copy of the list for each took gigabytes.
-TEST(CompileBudgetTest, ManyExcludedValuesAreBounded) {
+TEST(CompileBudgetTest, ManyExcludedValuesStayWithinTheBudget) {
   Json numbers = Json::array(), texts = Json::array();
   for (int i = 0; i < 50'000; ++i) {
     numbers.push_back(i);
@@ -75,7 +75,7 @@ TEST(CompileBudgetTest, ComparingBranchesCountsAgainstTheBudget) {
   EXPECT_LT(budget.peak_bytes(), CompileBudget::Limits{}.max_bytes * 5 / 4);
 }
 
-TEST(CompileBudgetTest, APatternIsCompiledOnce) {
+TEST(CompileBudgetTest, EachPatternIsCompiledOnce) {
   CompileBudget budget;
   PatternSearch patterns(budget);
   for (int name = 0; name < 100; ++name) {
@@ -91,7 +91,7 @@ TEST(CompileBudgetTest, APatternIsCompiledOnce) {
 }
 
 // 5,000 names, each matched with 20 patterns of 1,000 bytes.
-TEST(CompileBudgetTest, NamesAreMatchedWithCachedPatterns) {
+TEST(CompileBudgetTest, PropertyNamesAreMatchedWithCachedPatterns) {
   Json schema = wide_object(5000);
   for (int i = 0; i < 20; ++i) {
     schema["patternProperties"]["^z" + std::to_string(i) + "z" + std::string(1000, 'a')] = false;
@@ -121,7 +121,7 @@ TEST(CompileBudgetTest, ManyExpensiveStringsExceedTheBudget) {
   expect_refused(schema);
 }
 
-TEST(CompileBudgetTest, LongListsOfValuesAreComparedByNumber) {
+TEST(CompileBudgetTest, LongEnumsAreComparedWithinTheBudget) {
   Json values = Json::array();
   for (int i = 0; i < 3000; ++i) values.push_back(std::string(100, 'x') + std::to_string(i));
   Json schema = Json::object();
@@ -136,7 +136,7 @@ TEST(CompileBudgetTest, LongListsOfValuesAreComparedByNumber) {
   EXPECT_LT(budget.n_work(), 2'000'000u);
 }
 
-TEST(CompileBudgetTest, RecursionThroughManyCombinationsEnds) {
+TEST(CompileBudgetTest, RecursionThroughManySchemaCombinationsStaysWithinTheBudget) {
   // The children of kind i are of all kinds except some. Merged schemas are sets of such kinds, so there could be many.
   Json schema = {{"$ref", "#/$defs/n0"}};
   for (int i = 0; i < 24; ++i) {
@@ -169,7 +169,7 @@ TEST(CompileBudgetTest, StopRequestCancelsCompilation) {
   EXPECT_EQ(compile_json_schema(R"({"type":"string"})", {}, &budget).status().code(), ErrorCode::kCancelled);
 }
 
-TEST(CompileBudgetTest, HeldMemoryIsGivenBack) {
+TEST(CompileBudgetTest, HeldBytesAreReturnedToTheBudget) {
   CompileBudget budget({}, {.max_work = 100, .max_bytes = 100});
   {
     HeldBytes held(budget);

@@ -80,7 +80,7 @@ TEST(GrammarMasksTest, MasksMatchReference) {
 }
 
 // The reference enumerates characters, so large sets are compared with masks of Configurations, byte by byte.
-TEST(GrammarMasksTest, MasksOfWideClassesMatchTheirBytes) {
+TEST(GrammarMasksTest, MasksOfLargeCharacterSetsMatchTheReferenceByteByByte) {
   size_t n_compared = 0, n_walked = 0, n_nodes = 0;
   for (uint64_t seed = 5000; seed < 5150; ++seed) {
     SCOPED_TRACE(seed);
@@ -119,7 +119,7 @@ TEST(GrammarMasksTest, MasksOfWideClassesMatchTheirBytes) {
   EXPECT_LT(n_walked, n_nodes / 2);
 }
 
-TEST(GrammarMasksTest, NoStateIsADeadEnd) {
+TEST(GrammarMasksTest, EveryReachableStateAllowsATokenOrTheEnd) {
   for (uint64_t seed = 1000; seed < 1200; ++seed) {
     SCOPED_TRACE(seed);
     RandomGrammar random(seed);
@@ -173,7 +173,7 @@ std::shared_ptr<const TokenTexts> bytes_and(const std::vector<std::string>& word
 }
 
 // When the memory is used up, the current configuration is kept: the text is not read again.
-TEST(GrammarMasksTest, LowMemoryDoesNotReadTheTextAgain) {
+TEST(GrammarMasksTest, TextIsNotReadAgainWhenMemoryIsUsedUp) {
   const std::string text(20'000, 'x');
   const auto vocabulary = bytes_and({});
   const auto constraint = make_constraint(*compile_choices({text}), vocabulary, {.max_bytes = 400'000})->clone();
@@ -202,7 +202,7 @@ TEST(GrammarMasksTest, DeepNestingIsAnError) {
   EXPECT_EQ(status.code(), ErrorCode::kLimitExceeded);
 }
 
-TEST(GrammarMasksTest, NothingIsAllowedAfterAForbiddenToken) {
+TEST(GrammarMasksTest, NoTokenIsAllowedAfterAForbiddenToken) {
   const auto constraint = make_constraint(*compile_choices({"yes", "no"}), bytes_and({}))->clone();
   constraint->push('x');
   EXPECT_TRUE(allowed_by(*constraint, 256).empty());
@@ -211,7 +211,7 @@ TEST(GrammarMasksTest, NothingIsAllowedAfterAForbiddenToken) {
 
 // Parts of the trie that stay inside of a string are not walked, whether or not its length is limited. A rule's part of
 // a mask is cached for all callers, so a second string costs only the tokens that extend beyond it.
-TEST(GrammarMasksTest, TheInsideOfStringsIsNotWalked) {
+TEST(GrammarMasksTest, TrieNodesInsideStringsAreNotVisited) {
   std::vector<std::string> words;
   for (char a = 'a'; a <= 'z'; ++a) {
     for (char b = 'a'; b <= 'z'; ++b) {
@@ -234,7 +234,7 @@ TEST(GrammarMasksTest, TheInsideOfStringsIsNotWalked) {
   EXPECT_LT(cost_behind("b\",\"c\":[{\"d\":[\""), first / 4) << "another stack below";
 }
 
-TEST(GrammarMasksTest, AStringWithALimitedLengthIsWalkedOnce) {
+TEST(GrammarMasksTest, TrieIsVisitedOnceForAStringOfLimitedLength) {
   std::vector<std::string> words;
   for (char a = 'a'; a <= 'z'; ++a) {
     for (char b = 'a'; b <= 'z'; ++b) words.push_back({a, b, 'x', 'y', 'z'});

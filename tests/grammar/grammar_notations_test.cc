@@ -171,7 +171,7 @@ TEST(ChoicesTest, AcceptExactlyTheTexts) {
   EXPECT_EQ(compile_choices({}).status().code(), ErrorCode::kInvalidArgument);
 }
 
-TEST(CallGrammarTest, CallsBeginImmediatelyAndFollowEachOther) {
+TEST(CallGrammarTest, RequiredCallsBeginImmediatelyAndFollowEachOther) {
   const Grammar digits = *compile_regex("[0-9]+");
   RequiredCalls demanded;
   demanded.lead.opening = "[";
@@ -244,7 +244,7 @@ TEST(CallGrammarTest, OverlongReasoningMarkersAreRejected) {
   }
 }
 
-TEST(CallGrammarTest, PieceMayBeTextUpToWordsOrAlternatives) {
+TEST(CallGrammarTest, PieceOfACallMayBeTextUpToAMarkerOrAlternatives) {
   RequiredCalls demanded;
   demanded.calls = {{{.words = "<p>", .text_up_to = "\n</p>", .one_of = {{{.words = "\n<q>"}}, {}}}, {.words = "!"}}};
   const Result<Grammar> calls = compile_calls(demanded);
@@ -263,7 +263,7 @@ TEST(CallGrammarTest, PieceMayBeTextUpToWordsOrAlternatives) {
   for (const char* text : {"f", "[no 12", "no "}) EXPECT_FALSE(accepts(compile_calls(demanded), text)) << text;
 }
 
-TEST(CallGrammarTest, TextIsFreeUpToAWordThatBeginsACall) {
+TEST(CallGrammarTest, AnyTextIsAllowedBeforeAMarkerThatBeginsACall) {
   CallsInText text;
   text.begins = {{.word = "<c>", .rest = {{{.words = "f", .grammar = *compile_regex("[0-9]"), .text_up_to = "</c>"}}}},
                  {.word = "<c2>"}};
@@ -280,7 +280,7 @@ TEST(CallGrammarTest, TextIsFreeUpToAWordThatBeginsACall) {
   }
 }
 
-TEST(CallGrammarTest, ReasoningBeforeATextIsFreeAndMayBeCutOff) {
+TEST(CallGrammarTest, ReasoningBeforeATextIsUnconstrainedAndMayBeCutOff) {
   CallsInText text;
   text.lead = {.begin = "<t>", .end = "</t>"};
   text.begins = {{.word = "<c>", .rest = {{{.words = "f"}}}}};
@@ -298,7 +298,7 @@ TEST(CallGrammarTest, ReasoningBeforeATextIsFreeAndMayBeCutOff) {
 }
 
 // Calls that have no marker are recognised at the beginning of the text only.
-TEST(CallGrammarTest, WordWithInFrontBeginsACallOnlyAtTheStartOfTheText) {
+TEST(CallGrammarTest, CallWithoutAMarkerBeginsOnlyAtTheStartOfTheText) {
   CallsInText text;
   text.begins = {{.word = "{\"name\"", .in_front = true, .ends = true, .rest = {{{.words = ": f}"}}}},
                  {.word = "{\"id\"", .in_front = true},

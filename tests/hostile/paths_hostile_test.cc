@@ -21,7 +21,7 @@ std::string small_model() {
   return writer.bytes();
 }
 
-TEST(HostilePaths, Case054Directories) {
+TEST(HostilePaths, Case054DirectoriesWithoutAModelAreRefused) {
   const TempDir dir;
   expect_path_refused(dir.path() + "/", 0, ErrorCode::kNotFound, "holds no config.json");
   dir.write("config.json", "{}");
@@ -38,13 +38,13 @@ TEST(HostilePaths, Case055FifosDoNotBlock) {
   expect_path_refused(dir.path() + "/", 0, ErrorCode::kNotRegularFile, "a FIFO");
 }
 
-TEST(HostilePaths, Case056Devices) {
+TEST(HostilePaths, Case056DevicesAreRefused) {
   for (const char* path : {"/dev/zero", "/dev/null", "/dev/full"}) {
     expect_path_refused(path, 0, ErrorCode::kNotRegularFile, "a device");
   }
 }
 
-TEST(HostilePaths, Case057DanglingSymlinkAndMissingFile) {
+TEST(HostilePaths, Case057DanglingSymlinkAndMissingFileAreRefused) {
   const TempDir dir;
   std::filesystem::create_symlink("nowhere", dir.file("link.gguf"));
   expect_path_refused(dir.file("link.gguf"), 0, ErrorCode::kIo, std::strerror(ENOENT));
@@ -53,7 +53,7 @@ TEST(HostilePaths, Case057DanglingSymlinkAndMissingFile) {
   expect_path_refused(dir.file("loop"), 0, ErrorCode::kIo, std::strerror(ELOOP));
 }
 
-TEST(HostilePaths, Case058Unreadable) {
+TEST(HostilePaths, Case058UnreadableFileIsRefused) {
   const TempDir dir;
   const std::string path = dir.write("model.gguf", small_model());
   ASSERT_EQ(::chmod(dir.path().c_str(), 0755), 0);
@@ -67,7 +67,7 @@ TEST(HostilePaths, Case058Unreadable) {
   ASSERT_EQ(::seteuid(user), 0);
 }
 
-TEST(HostilePaths, Case059ChangedWhileOpen) {
+TEST(HostilePaths, Case059FileChangedWhileOpenIsReported) {
   const TempDir dir;
   const std::string path = dir.write("model.gguf", small_model());
   const auto file = open_model_file(path);
@@ -80,7 +80,7 @@ TEST(HostilePaths, Case059ChangedWhileOpen) {
 }
 
 // However much of the file is left, reading all of it must end, and the change must be reported.
-TEST(HostilePaths, Case059TruncatedWhileRead) {
+TEST(HostilePaths, Case059FileTruncatedWhileReadIsReported) {
   GgufWriter writer;
   std::vector<std::string> words(2000);
   for (size_t i = 0; i < words.size(); ++i) words[i] = "word " + std::to_string(i);
@@ -100,7 +100,7 @@ TEST(HostilePaths, Case059TruncatedWhileRead) {
 }
 
 // Lengths that were validated when the file was opened may have changed.
-TEST(HostilePaths, Case059OverwrittenWhileRead) {
+TEST(HostilePaths, Case059FileOverwrittenWhileReadNeverCrashes) {
   GgufWriter writer;
   writer.add_strings("tokens", std::vector<std::string>(2000, "word"));
   const std::string bytes = writer.bytes();
@@ -115,7 +115,7 @@ TEST(HostilePaths, Case059OverwrittenWhileRead) {
   }
 }
 
-TEST(HostilePaths, Case059ReplacedWhileOpen) {
+TEST(HostilePaths, Case059FileReplacedWhileOpenStaysReadable) {
   // Renaming a file over the path does not affect readers that have the old file open.
   const TempDir dir;
   const std::string path = dir.write("model.gguf", small_model());
@@ -127,7 +127,7 @@ TEST(HostilePaths, Case059ReplacedWhileOpen) {
   EXPECT_EQ(open_model_file(path).status().code(), ErrorCode::kBadMagic);
 }
 
-TEST(HostilePaths, Case059OneShardChangedWhileOpen) {
+TEST(HostilePaths, Case059ShardChangedWhileOpenIsReported) {
   const TempDir dir;
   dir.write("config.json", "{}");
   dir.write("model.safetensors.index.json", R"({"weight_map": {"a": "1.safetensors", "b": "2.safetensors"}})");

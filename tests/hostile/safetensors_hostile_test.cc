@@ -18,23 +18,23 @@ std::string tensor(const std::string& name, const std::string& shape, const std:
 
 std::string with_length(uint64_t length, std::string_view rest) { return Bytes().put(length).raw(rest).text(); }
 
-TEST(HostileSafetensors, Case001TruncatedInTheLength) {
+TEST(HostileSafetensors, Case001FileTruncatedInTheLengthIsRefused) {
   expect_refused("abc", ErrorCode::kTruncated, "has 3 bytes", "x.safetensors");
 }
 
-TEST(HostileSafetensors, Case043HeaderOf2To63) {
+TEST(HostileSafetensors, Case043HeaderOf2To63BytesIsRefused) {
   for (const uint64_t length : {uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{7}}) {
     expect_refused(with_length(length, "{}"), ErrorCode::kBadHeader,
                    "says that its header has " + std::to_string(length) + " bytes", "x.safetensors");
   }
 }
 
-TEST(HostileSafetensors, Case044HeaderOf200Megabytes) {
+TEST(HostileSafetensors, Case044HeaderOf200MegabytesIsRefused) {
   expect_refused(with_length(200'000'000, "{}"), ErrorCode::kBadHeader, "at most 100000000", "x.safetensors");
   expect_refused(with_length(100'000'000, "{}"), ErrorCode::kTruncated, "ends inside its header", "x.safetensors");
 }
 
-TEST(HostileSafetensors, Case045HeaderIsNotAnObject) {
+TEST(HostileSafetensors, Case045HeaderThatIsNotAnObjectIsRefused) {
   expect_header_refused(" {}", "", ErrorCode::kBadHeader, "does not begin with '{'");
   expect_header_refused("[{}]", "", ErrorCode::kBadHeader, "does not begin with '{'");
   expect_header_refused(std::string("{}\0", 3), "", ErrorCode::kBadHeader, "does not end with '}' and white space");
@@ -42,7 +42,7 @@ TEST(HostileSafetensors, Case045HeaderIsNotAnObject) {
   expect_header_refused("{\"a\": 1}", "", ErrorCode::kBadHeader, "tensor 'a' is not an object");
 }
 
-TEST(HostileSafetensors, Case046DuplicateKey) {
+TEST(HostileSafetensors, Case046DuplicateKeyIsRefused) {
   expect_header_refused("{" + tensor("w", "[1]", "[0,1]") + "," + tensor("w", "[1]", "[0,1]") + "}", "x",
                         ErrorCode::kDuplicate, "\"w\"");
   expect_header_refused(R"({"w":{"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x",
@@ -50,7 +50,7 @@ TEST(HostileSafetensors, Case046DuplicateKey) {
   expect_header_refused(R"({"__metadata__":{},"__metadata__":{}})", "", ErrorCode::kDuplicate, "__metadata__");
 }
 
-TEST(HostileSafetensors, Case047Offsets) {
+TEST(HostileSafetensors, Case047InvalidOffsetsAreRefused) {
   expect_header_refused("{" + tensor("w", "[1]", "[1,0]") + "}", "x", ErrorCode::kBadOffset, "run backwards");
   expect_header_refused("{" + tensor("w", "[1]", "[1,2]") + "}", "xy", ErrorCode::kBadOffset, "leaving a hole");
   expect_header_refused("{" + tensor("a", "[2]", "[0,2]") + "," + tensor("b", "[2]", "[1,3]") + "}", "xyz",
@@ -66,13 +66,13 @@ TEST(HostileSafetensors, Case047Offsets) {
                         ErrorCode::kBadOffset, "tensor 'w'");
 }
 
-TEST(HostileSafetensors, Case048MetadataOfNumbers) {
+TEST(HostileSafetensors, Case048MetadataThatIsNotStringsIsRefused) {
   expect_header_refused(R"({"__metadata__":{"a":1}})", "", ErrorCode::kBadHeader, "__metadata__ 'a' is number");
   expect_header_refused(R"({"__metadata__":{"a":{"b":"c"}}})", "", ErrorCode::kBadHeader, "'a' is object");
   expect_header_refused(R"({"__metadata__":[]})", "", ErrorCode::kBadHeader, "not an object");
 }
 
-TEST(HostileSafetensors, Case049DeepJson) {
+TEST(HostileSafetensors, Case049DeeplyNestedJsonIsRefused) {
   const std::string deep(100'000, '[');
   expect_header_refused("{\"w\":" + deep + std::string(100'000, ']') + "}", "", ErrorCode::kLimitExceeded,
                         "nested deeper");
@@ -91,7 +91,7 @@ TEST(HostileSafetensors, ConfigWithTooManyInfinitiesIsRefused) {
   expect_path_refused(dir.path() + "/", config.size(), ErrorCode::kLimitExceeded, "not finite");
 }
 
-TEST(HostileSafetensors, Case050DimensionsAreNotIntegers) {
+TEST(HostileSafetensors, Case050DimensionsThatAreNotIntegersAreRefused) {
   for (const char* dim : {"1.5", "-1", "1e2", "1.0", "\"1\"", "null", "true", "[1]", "18446744073709551616"}) {
     expect_header_refused("{" + tensor("w", std::string("[") + dim + "]", "[0,1]") + "}", "x", ErrorCode::kBadNumber,
                           "tensor 'w': shape holds");
@@ -140,18 +140,18 @@ class HostileShards : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(HostileShards, Case051MissingShard) {
+TEST_F(HostileShards, Case051MissingShardIsRefused) {
   index("model-00001-of-00001.safetensors");
   expect(ErrorCode::kMissingShard, "shard 'model-00001-of-00001.safetensors' (1 tensors) is missing");
 }
 
-TEST_F(HostileShards, Case052ShardOfAnotherModel) {
+TEST_F(HostileShards, Case052ShardOfAnotherModelIsRefused) {
   index("model-00001-of-00001.safetensors");
   dir_.write("model-00001-of-00001.safetensors", safetensors_bytes({{"b", "U8", "[1]", "x"}}));
   expect(ErrorCode::kMismatch, "has no tensor 'a'");
 }
 
-TEST_F(HostileShards, Case053PathsOutOfTheDirectory) {
+TEST_F(HostileShards, Case053PathsOutOfTheDirectoryAreRefused) {
   for (const char* file : {"../../etc/passwd", "/etc/passwd", "..", ".", "", "a/b", "a\\u0000b"}) {
     index(file);
     expect(ErrorCode::kUnsafePath, "is not a plain file name");

@@ -10,7 +10,7 @@ namespace ibid {
 namespace {
 
 // A table without entries has nothing to copy, and no memory to copy from.
-TEST(HostileTokenizer, CharsmapWithoutEntriesRewritesNothing) {
+TEST(HostileTokenizer, CharsmapWithoutEntriesChangesNoText) {
   const auto map = Charsmap::parse(Bytes().put(uint32_t{0}).text());
   ASSERT_TRUE(map.has_value());
   map->apply("any text", [](size_t, size_t, std::string_view) { FAIL() << "nothing is rewritten"; });

@@ -162,7 +162,7 @@ TEST_P(AttendTileTest, RowsAreIndependentOfOtherRowsAndInvisiblePositions) {
 }
 
 // Equal weights at all 256 positions, and values of the largest magnitude, give the largest integer sums.
-TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
+TEST_P(AttendTileTest, LargestIntegerSumsDoNotOverflow) {
   for (const float value : {3.0f, -3.0f}) {
     StoredPages pages(ref(), format(), 1, 64, 256, 3);
     const std::vector<float> k(64, 0.0f);
@@ -180,7 +180,7 @@ TEST_P(AttendTileTest, LargestSumsDoNotOverflow) {
   }
 }
 
-TEST_P(AttendTileTest, EmptyRangesGiveEmptySums) {
+TEST_P(AttendTileTest, EmptyRangesGiveZeroSums) {
   const StoredPages pages(ref(), format(), 1, 64, 64, 8);
   TileCase c;
   c.row_begin = {0, 70};
@@ -192,7 +192,7 @@ TEST_P(AttendTileTest, EmptyRangesGiveEmptySums) {
   EXPECT_TRUE(same_result(result, run_tile(ref(), pages, c)));
 }
 
-TEST_P(AttendTileTest, MergeMatchesRef) {
+TEST_P(AttendTileTest, MergeOfPartialSumsMatchesRef) {
   FloatSequence sequence(9);
   for (size_t head_dim : {1u, 15u, 16u, 40u, 64u, 100u}) {
     const size_t stride = (head_dim + 15) / 16 * 16;

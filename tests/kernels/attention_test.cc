@@ -155,7 +155,7 @@ TEST_P(AttentionTest, OtherSequencesInTheBatchDoNotChangeABit) {
   }
 }
 
-TEST_P(AttentionTest, InstructionSetsAgree) {
+TEST_P(AttentionTest, InstructionSetsGiveTheSameBits) {
   for (const Layer& layer : layers()) {
     const StoredPages stored = pages(layer, 520);
     for (const Rows& rows : {Rows{&stored, 519, 1}, Rows{&stored, 480, 40}}) {
@@ -226,7 +226,7 @@ TEST_P(AttentionTest, ArithmeticErrorIsBounded) {
   }
 }
 
-TEST_P(AttentionTest, StorageErrorIsBounded) {
+TEST_P(AttentionTest, ErrorOfStoredKvFormatsIsBounded) {
   // In 4 bits a step is approximately 0.3, so the error is 0.09 for a value (one standard deviation) and 0.1 for a
   // score. A window of 100 positions effectively averages over 18 of them, so outputs have an error of 0.02; the
   // largest of a thousand errors is five times that.

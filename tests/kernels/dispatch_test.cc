@@ -8,7 +8,7 @@
 namespace ibid {
 namespace {
 
-TEST(Dispatch, RefIsAlwaysSupportedAndTheBestSetIsChosen) {
+TEST(Dispatch, RefIsAlwaysSupportedAndTheBestInstructionSetIsChosen) {
   EXPECT_TRUE(isa_supported(Isa::kRef));
   const Result<Isa> best = choose_isa(nullptr);
   ASSERT_TRUE(best.ok());
@@ -18,7 +18,7 @@ TEST(Dispatch, RefIsAlwaysSupportedAndTheBestSetIsChosen) {
   EXPECT_EQ(*choose_isa(""), *best);
 }
 
-TEST(Dispatch, ForcedSetIsChosenOrReportedAsUnsupported) {
+TEST(Dispatch, ForcedInstructionSetIsChosenOrReportedAsUnsupported) {
   for (Isa isa : kAllIsas) {
     const Result<Isa> chosen = choose_isa(isa_name(isa));
     ASSERT_EQ(chosen.ok(), isa_supported(isa));
@@ -31,14 +31,14 @@ TEST(Dispatch, ForcedSetIsChosenOrReportedAsUnsupported) {
   }
 }
 
-TEST(Dispatch, UnknownSetIsAnErrorThatNamesIt) {
+TEST(Dispatch, UnknownInstructionSetErrorNamesTheSet) {
   const Result<Isa> chosen = choose_isa("sse9");
   ASSERT_FALSE(chosen.ok());
   EXPECT_EQ(chosen.status().code(), ErrorCode::kInvalidArgument);
   EXPECT_NE(chosen.status().message().find("sse9"), std::string::npos);
 }
 
-TEST(Dispatch, EnvironmentVariableForcesTheSet) {
+TEST(Dispatch, EnvironmentVariableForcesTheInstructionSet) {
   const char* forced = std::getenv("IBID_FORCE_ISA");
   const Result<Isa> active = active_isa();
   const Result<Isa> wanted = choose_isa(forced);

@@ -212,7 +212,7 @@ TEST_P(Elementwise, AddAndScaleMatchRef) {
   }
 }
 
-TEST_P(Elementwise, RopeRotatesPairsAndTouchesNothingElse) {
+TEST_P(Elementwise, RopeRotatesPairsAndChangesNothingElse) {
   FloatSequence sequence(6);
   for (size_t half = 1; half <= 66; ++half) {
     const auto angles = sequence.vector(2 * half);

@@ -19,7 +19,7 @@ std::vector<float> transformed(const Kernels& kernels, std::vector<float> x) {
   return x;
 }
 
-TEST(Hadamard, MatchesTheDefinitionOfTheMatrix) {
+TEST(Hadamard, TransformMatchesTheHadamardMatrix) {
   FloatSequence sequence(1);
   for (const size_t n : kHeadDims) {
     const std::vector<float> x = sequence.vector(n, -2, 2);
@@ -60,7 +60,7 @@ TEST(Hadamard, SpreadsOneLargeNumberOverItsBlock) {
 class HadamardIsas : public ::testing::TestWithParam<Isa> {};
 
 // Numbers of every magnitude, at odd addresses; memory after the head does not change.
-TEST_P(HadamardIsas, SameBitsAsRef) {
+TEST_P(HadamardIsas, TransformGivesTheSameBitsAsRef) {
   FloatSequence sequence(3);
   for (size_t n = 1; n <= 300; ++n) {
     for (const float range : {2.0f, 1e-38f, 1.5e38f, 0.0f}) {

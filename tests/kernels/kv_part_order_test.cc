@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kPartHeadDims[] = {1, 4, 7, 16, 64, 80, 128};
 
 // The numbers of a part do not overlap and fill it completely.
-TEST(KvPartOrder, NumbersFillThePartWithoutOverlap) {
+TEST(KvPartOrder, AddressesFillThePartWithoutOverlap) {
   for (const KvRowFormat format : kKvFormats) {
     for (const size_t head_dim : kPartHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
@@ -42,7 +42,7 @@ TEST(KvPartOrder, NumbersFillThePartWithoutOverlap) {
 }
 
 // Addresses follow the layouts in kv_head_block.h and docs/kv_cache.md.
-TEST(KvPartOrder, MatchesTheDocumentedLayouts) {
+TEST(KvPartOrder, AddressesMatchTheDocumentedLayouts) {
   const KvHeadBlock f16 = KvHeadBlock::make(KvDType::kF16, 8);
   EXPECT_EQ(key_order(f16).at(17, 3), f16.k + 2 * ((1 * 8 + 3) * 16 + 1));  // [4][head_dim][16]
   EXPECT_EQ(value_order(f16).at(17, 3), f16.v + 2 * (17 * 16 + 3));         // [64][v_dim]
@@ -57,7 +57,7 @@ TEST(KvPartOrder, MatchesTheDocumentedLayouts) {
 }
 
 // Copied rows equal the original ones, and the rest of the block does not change.
-TEST(KvPartOrder, CopiesRowsAndNothingElse) {
+TEST(KvPartOrder, CopyWritesOnlyTheRequestedRows) {
   const Kernels& kernels = kernels_for(Isa::kRef);
   for (const KvRowFormat format : kKvFormats) {
     for (const size_t head_dim : kPartHeadDims) {

@@ -46,7 +46,7 @@ TEST(KvHeadBlock, EveryKvTypeHasTheExpectedSize) {
 class KvStore : public ::testing::TestWithParam<Isa> {};
 
 // Stores a whole page, its positions in a scattered order, from rows at unaligned addresses.
-TEST_P(KvStore, WritesTheSameBytesAsRef) {
+TEST_P(KvStore, StoreWritesTheSameBytesAsRef) {
   for (const KvRowFormat format : kKvFormats) {
     for (size_t head_dim : kStoredHeadDims) {
       const KvHeadBlock block = KvHeadBlock::make(format, head_dim);
@@ -67,7 +67,7 @@ TEST_P(KvStore, WritesTheSameBytesAsRef) {
   }
 }
 
-TEST_P(KvStore, TouchesOnlyItsPosition) {
+TEST_P(KvStore, StoreChangesOnlyTheGivenPosition) {
   for (const KvRowFormat format : kKvFormats) {
     const KvHeadBlock block = KvHeadBlock::make(format, 40);
     AlignedBytes page(block.bytes);

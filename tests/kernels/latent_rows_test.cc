@@ -104,7 +104,7 @@ class LatentRows : public ::testing::TestWithParam<std::tuple<Isa, KvDType>> {
   }
 };
 
-TEST_P(LatentRows, StoredRowsAndLatentValuesHaveTheBytesOfTheReferenceKernel) {
+TEST_P(LatentRows, StoredRowsAndValuesHaveTheSameBytesAsRef) {
   for (const LatentShape shape : kShapes) {
     const LatentPages want(ref(), dtype(), shape, 64, 3), got(kernels(), dtype(), shape, 64, 3);
     ASSERT_EQ(std::memcmp(want.page(0), got.page(0), want.block.bytes), 0) << shape.head_dim;
@@ -188,7 +188,7 @@ INSTANTIATE_TEST_SUITE_P(IsasAndTypes, LatentRows,
                          });
 
 // A latent row has 576 numbers instead of a key and a value. k8v4 stores it as INT8, because it is a key.
-TEST(LatentBlock, HasOneRowPerPosition) {
+TEST(LatentBlock, BlockHasOneRowPerPosition) {
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF32, 576, 512).bytes, 64u * 576 * 4);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kF16, 576, 512).bytes, 64u * 576 * 2);
   EXPECT_EQ(KvHeadBlock::make(KvDType::kInt8, 576, 512).bytes, 64u * (576 + 2 * 4));
@@ -196,7 +196,7 @@ TEST(LatentBlock, HasOneRowPerPosition) {
   EXPECT_EQ(KvHeadBlock::make(KvDType::kInt4, 576, 512).bytes, 64u * (576 / 2 + 576 / 32 * 4));
 }
 
-TEST(LatentBlock, CopiesRowsAndNothingElse) {
+TEST(LatentBlock, CopyWritesOnlyTheRequestedRows) {
   for (const KvDType dtype : kTypes) {
     const LatentPages pages(kernels_for(Isa::kRef), dtype, {160, 96}, 64, 8);
     for (const size_t n_rows : {0u, 1u, 16u, 17u, 64u}) {

@@ -52,14 +52,14 @@ void expect_all_tables_agree(const TestWeights& w, size_t max_rows) {
 
 class QuantizedLinear : public testing::TestWithParam<PanelType> {};
 
-TEST_P(QuantizedLinear, AllTablesAndRowCountsGiveTheSameBits) {
+TEST_P(QuantizedLinear, AllInstructionSetsAndRowCountsGiveTheSameBits) {
   for (size_t n_cols : {32u, 64u, 96u, 160u, 256u, 544u}) {
     SCOPED_TRACE(n_cols);
     expect_all_tables_agree(random_weights(GetParam(), 40, n_cols, 4), n_cols == 160 ? 70 : 18);
   }
 }
 
-TEST_P(QuantizedLinear, EveryNumberOfOutputsGivesTheSameBits) {
+TEST_P(QuantizedLinear, AllInstructionSetsAgreeForEveryNumberOfOutputs) {
   for (size_t n_rows = 1; n_rows <= 100; n_rows += n_rows < 40 ? 1 : 15) {
     SCOPED_TRACE(n_rows);
     expect_all_tables_agree(random_weights(GetParam(), n_rows, 64, 5), 17);
@@ -73,12 +73,12 @@ TEST_P(QuantizedLinear, ExtremeCodesDoNotOverflow) {
 }
 
 // Rows so long that the quantised kernels need more scratch than BLAS. run_linear() detects writes after the scratch.
-TEST_P(QuantizedLinear, LongRowsStayWithinTheirScratch) {
+TEST_P(QuantizedLinear, LongRowsStayWithinTheirScratchMemory) {
   ASSERT_GT(linear_scratch_bytes(kLongRow), blas_scratch_bytes(kLongRow));
   expect_all_tables_agree(random_weights(GetParam(), 2 * kPanelRows, kLongRow, 6), 16);
 }
 
-TEST_P(QuantizedLinear, SplittingPanelsChangesNothingAndTouchesNothingElse) {
+TEST_P(QuantizedLinear, SplittingPanelsChangesNoResultAndWritesNothingElse) {
   const TestWeights w = random_weights(GetParam(), 16 * 11, 96, 7);
   for (Isa isa : supported_isas()) {
     const Kernels& kernels = kernels_for(isa);
@@ -126,7 +126,7 @@ INSTANTIATE_TEST_SUITE_P(Panels, QuantizedLinear, testing::ValuesIn(kQuantizedPa
 
 class FloatLinear : public testing::TestWithParam<PanelType> {};
 
-TEST_P(FloatLinear, AllTablesAndRowCountsGiveTheSameBits) {
+TEST_P(FloatLinear, AllInstructionSetsAndRowCountsGiveTheSameBits) {
   for (size_t n_cols : {1u, 2u, 15u, 16u, 17u, 33u, 100u}) {
     SCOPED_TRACE(n_cols);
     expect_all_tables_agree(random_weights(GetParam(), 40, n_cols, 4), n_cols == 33 ? 70 : 9);
@@ -134,7 +134,7 @@ TEST_P(FloatLinear, AllTablesAndRowCountsGiveTheSameBits) {
   expect_all_tables_agree(random_weights(GetParam(), 20, 2050, 4), 5);  // more than one block of columns
 }
 
-TEST_P(FloatLinear, MoreRowsThanOneBlockGiveTheSameBits) {
+TEST_P(FloatLinear, AllInstructionSetsAgreeForMoreRowsThanABlock) {
   const TestWeights w = random_weights(GetParam(), 70, 20, 5);
   const TestInput in = case_input(kernels_for(Isa::kRef), 261, 20);
   const AlignedArray<float> expected = run_linear(kernels_for(Isa::kRef), w, in, {0, 5}, {0, 261});
@@ -144,7 +144,7 @@ TEST_P(FloatLinear, MoreRowsThanOneBlockGiveTheSameBits) {
   }
 }
 
-TEST_P(FloatLinear, EveryNumberOfOutputsGivesTheSameBits) {
+TEST_P(FloatLinear, AllInstructionSetsAgreeForEveryNumberOfOutputs) {
   for (size_t n_rows = 1; n_rows <= 100; n_rows += n_rows < 40 ? 1 : 15) {
     expect_all_tables_agree(random_weights(GetParam(), n_rows, 18, 5), 6);
   }
@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Panels, FloatLinear, testing::ValuesIn(kFloatPanels),
 
 class F8Linear : public testing::TestWithParam<PanelType> {};
 
-TEST_P(F8Linear, AllTablesAndRowCountsGiveTheSameBits) {
+TEST_P(F8Linear, AllInstructionSetsAndRowCountsGiveTheSameBits) {
   for (size_t n_cols : {32u, 64u, 96u, 160u}) {
     SCOPED_TRACE(n_cols);
     expect_all_tables_agree(random_weights(GetParam(), 40, n_cols, 4), n_cols == 96 ? 70 : 9);
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Panels, F8Linear, testing::ValuesIn(kF8Panels),
                          [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
 
 // The oracle supports only kPF panels.
-TEST(ReferenceLinear, ResultIsTheRoundedDoubleSum) {
+TEST(ReferenceLinear, ResultIsTheSumInDoubleRoundedToFloat) {
   const size_t n_cols = 300;
   const TestWeights w = random_weights(PanelType::kPF, 24, n_cols, 8);
   const std::vector<float> x = random_floats(3 * n_cols, 9);

@@ -96,7 +96,7 @@ TEST_P(FastLinear, AgreesWithTheOracleWithinTolerance) {
 INSTANTIATE_TEST_SUITE_P(Panels, FastLinear, testing::ValuesIn(kFloatPanels),
                          [](const auto& panel) { return std::string(panel_type_name(panel.param)); });
 
-TEST(Linear, FastEqualsExactBelowMinimumRowsOfBlasAndForQuantisedWeights) {
+TEST(Linear, FastModeEqualsExactModeForFewRowsAndForQuantisedWeights) {
   const Kernels& kernels = kernels_for(*active_isa());
   const TestWeights floats = random_weights(PanelType::kPF, 40, 96, 5);
   const TestInput few = make_input(kernels, 127, 96, random_floats(127 * 96, 6));
@@ -107,7 +107,7 @@ TEST(Linear, FastEqualsExactBelowMinimumRowsOfBlasAndForQuantisedWeights) {
                run_team(2, kernels, Numerics::kExact, quantized, many));
 }
 
-TEST(Blas, IsAvailableOnlyWithAMatchingCoreType) {
+TEST(Blas, BlasIsAvailableOnlyWithAMatchingCoreType) {
   if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
   void* loaded = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
   ASSERT_NE(loaded, nullptr);
@@ -118,7 +118,7 @@ TEST(Blas, IsAvailableOnlyWithAMatchingCoreType) {
   dlclose(loaded);
 }
 
-TEST(Blas, ReportsWhyItIsUnavailable) {
+TEST(Blas, ReasonIsReportedIfBlasIsUnavailable) {
   EXPECT_EQ(blas_unavailable_reason().empty(), blas_available());
   if (*active_isa() == Isa::kRef) {
     EXPECT_EQ(blas_unavailable_reason(), "the active instruction set is ref, which uses no library");
@@ -131,7 +131,7 @@ size_t n_threads_of_this_process() {
 }
 
 // Threads of the library would compete with ours for the cores, and would ignore a requested thread count of one.
-TEST(Blas, StaysOnTheCallingThread) {
+TEST(Blas, BlasRunsOnTheCallingThread) {
   if (!blas_available()) GTEST_SKIP() << blas_unavailable_reason() << "; Numerics::kFast runs our kernels";
   if (available_cpus() == 1) GTEST_SKIP() << "with one CPU the library starts no threads";
   const Kernels& kernels = kernels_for(*active_isa());
@@ -211,7 +211,7 @@ TEST(Linear, PanelRangeOfAMatrixGivesItsPartOfTheOutputs) {
   }
 }
 
-TEST(Linear, WideningIsExact) {
+TEST(Linear, WideningToFloatIsExact) {
   for (PanelType type : kFloatPanels) {
     const TestWeights w = random_weights(type, 48, 21, 7);
     for (Isa isa : supported_isas()) {

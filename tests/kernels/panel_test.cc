@@ -7,7 +7,7 @@
 namespace ibid {
 namespace {
 
-TEST(Panel, BytesFollowTheLayout) {
+TEST(Panel, PanelBytesFollowTheLayout) {
   EXPECT_EQ(panel_bytes(PanelType::kP4, 64), 64u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP4m, 64), 128u + 512u);
   EXPECT_EQ(panel_bytes(PanelType::kP4k, 256), 320u + 2048u);
@@ -53,7 +53,7 @@ TEST(Panel, EveryWeightTypeHasAPanel) {
 }
 
 // llama.cpp's converter permutes q and k as reshape(heads, 2, half, cols).swapaxes(1, 2); this undoes it.
-TEST(Panel, UnpermuteUndoesTheConvertersPermutation) {
+TEST(Panel, UnpermuteUndoesThePermutationOfTheConverter) {
   const size_t heads = 3, head_dim = 8, half = head_dim / 2;
   std::vector<size_t> permuted;  // permuted[i] is the original row that is at row i of the file
   for (size_t h = 0; h < heads; ++h) {

@@ -38,7 +38,7 @@ void expect_same_bytes(const QuantizedRows& a, const QuantizedRows& b) {
   }
 }
 
-TEST(Quantize, AllTablesGiveTheSameBytes) {
+TEST(Quantize, AllInstructionSetsGiveTheSameBytes) {
   const std::vector<float> x = awkward_row();
   for (size_t blocks = 1; blocks <= 9; ++blocks) {
     const TestInput expected = make_input(kernels_for(Isa::kRef), 1, 32 * blocks, x);

@@ -49,7 +49,7 @@ TEST(Rope, MagnitudeScalesCosAndSin) {
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(std::hypot(cos_sin[i], cos_sin[4 + i]), 1.5, 1e-6);
 }
 
-TEST(Rope, LinearDividesEveryFrequency) {
+TEST(Rope, LinearScalingDividesEveryFrequency) {
   RopeRule rule = plain(10000.0, 32);
   rule.kind = RopeRule::Kind::kLinear;
   rule.factor = 4.0;
@@ -58,7 +58,7 @@ TEST(Rope, LinearDividesEveryFrequency) {
   for (size_t i = 0; i < 16; ++i) EXPECT_DOUBLE_EQ(stretched.inv_freq[i], base.inv_freq[i] / 4.0);
 }
 
-TEST(Rope, EachFactorDividesItsFrequency) {
+TEST(Rope, EachFrequencyFactorDividesItsFrequency) {
   RopeRule rule = plain(500000.0, 8);
   rule.frequency_factors = {1.0f, 1.0f, 2.0f, 8.0f};
   const RopeTable table = make_rope_table(rule, 4096);
@@ -145,7 +145,7 @@ TEST(Rope, LongropeSelectsFactorsByContext) {
   }
 }
 
-TEST(Rope, PairsFromNTurningOnAreNotRotated) {
+TEST(Rope, PairsBeyondNTurningAreNotRotated) {
   RopeRule rule = plain(10000.0, 8);
   rule.n_turning = 2;
   const RopeTable table = make_rope_table(rule, 4096);

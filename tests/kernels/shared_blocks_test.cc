@@ -159,7 +159,7 @@ TEST_P(SharedBlocksTest, SharingDoesNotChangeABit) {
   }
 }
 
-TEST_P(SharedBlocksTest, InstructionSetsAgree) {
+TEST_P(SharedBlocksTest, InstructionSetsGiveTheSameBits) {
   const SharedLayer& layer = kLayers[0];
   const Family family = mixed_family(layer, GetParam(), 5);
   const auto alone = one_by_one(kernels_for(Isa::kRef), layer, family);

@@ -74,7 +74,7 @@ TEST(BadConfigs, LayerTypesOfWrongLengthOrKindAreRefused) {
   expect_error(config, ErrorCode::kBadType, "layer_types");
 }
 
-TEST(BadConfigs, HeadCountsThatDoNotDivideAreRefused) {
+TEST(BadConfigs, HeadCountsThatAreNotMultiplesOfKvHeadsAreRefused) {
   Json config = gemma3();
   config["num_key_value_heads"] = 3;
   expect_error(config, ErrorCode::kBadHyperparameter, "num_key_value_heads is 3, expected a divisor of n_heads, 4");
@@ -93,7 +93,7 @@ TEST(BadConfigs, TooLargeHeadDimIsRefused) {
   expect_error(config, ErrorCode::kBadHyperparameter, "head_dim is 2048, expected 1..1024");
 }
 
-TEST(BadConfigs, MembersThatSayNothingAreIgnored) {
+TEST(BadConfigs, ConfigMembersWithoutEffectAreIgnored) {
   const std::pair<const char*, Json> kMembers[] = {
       {"rope_scaling", nullptr},
       {"rope_scaling", Json::object()},

@@ -85,7 +85,7 @@ TEST(BadExperts, WrongExpertWidthIsRefused) {
                "ffn_gate_exps.weight is [4, 32, 64], expected [4, 48, 64]");
 }
 
-TEST(BadExperts, GroupCountThatDoesNotDivideIsRefused) {
+TEST(BadExperts, ExpertGroupCountThatIsNoDivisorIsRefused) {
   for (const uint32_t n_groups : {3u, 4u, 5u}) {  // 4 gives groups of one expert
     GgufWriter writer = tiny_model_writer(experts());
     writer.add_u32("llama.expert_group_count", n_groups);

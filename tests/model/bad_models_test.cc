@@ -85,7 +85,7 @@ void expect_refused(const Status& status, ErrorCode code, const std::string& nam
   EXPECT_THAT(status.message(), HasSubstr(names));
 }
 
-TEST(BadModels, Case59_TruncatedDuringLoading) {
+TEST(BadModels, Case59_FileTruncatedDuringLoadingIsReported) {
   const TempDir dir;
   const std::string path = dir.file("bad.gguf");
   const uint64_t size = tiny_model_writer({}).bytes().size();
@@ -100,7 +100,7 @@ TEST(BadModels, Case59_TruncatedDuringLoading) {
 }
 
 // The file is truncated at an arbitrary moment. The model must then be loaded completely or refused.
-TEST(BadModels, Case59_TruncatedConcurrently) {
+TEST(BadModels, Case59_FileTruncatedConcurrentlyIsLoadedOrRefused) {
   const TempDir dir;
   const std::string path = dir.file("bad.gguf");
   for (int i = 0; i < 30; ++i) {
@@ -117,45 +117,45 @@ TEST(BadModels, Case59_TruncatedConcurrently) {
   }
 }
 
-TEST(BadModels, Case60_NoHeads) {
+TEST(BadModels, Case60_ModelWithoutHeadsIsRefused) {
   expect_refused(Metadata().set("attention.head_count", 0).load(), ErrorCode::kBadHyperparameter,
                  "attention.head_count is 0");
 }
 
-TEST(BadModels, Case61_HeadsNotAMultipleOfKvHeads) {
+TEST(BadModels, Case61_HeadsNotAMultipleOfKvHeadsAreRefused) {
   expect_refused(Metadata().set("attention.head_count_kv", 3).load(), ErrorCode::kBadHyperparameter,
                  "a divisor of n_heads, 4");
 }
 
-TEST(BadModels, Case62_OddHeadDim) {
+TEST(BadModels, Case62_OddHeadDimIsRefused) {
   expect_refused(Metadata().set("attention.key_length", 15).set("attention.value_length", 15).load(),
                  ErrorCode::kBadHyperparameter, "attention.key_length is 15, expected an even number");
 }
 
-TEST(BadModels, Case63_RotaryDimAboveHeadDim) {
+TEST(BadModels, Case63_RotaryDimAboveHeadDimIsRefused) {
   expect_refused(Metadata().set("rope.dimension_count", 18).load(), ErrorCode::kBadHyperparameter,
                  "rope.dimension_count is 18, expected 2..16");
 }
 
-TEST(BadModels, Case64_BlockCountOutOfRange) {
+TEST(BadModels, Case64_BlockCountOutOfRangeIsRefused) {
   expect_refused(Metadata().set("block_count", 0).load(), ErrorCode::kBadHyperparameter, "block_count is 0");
   expect_refused(Metadata().set("block_count", 1'000'000'000).load(), ErrorCode::kBadHyperparameter,
                  "block_count is 1000000000");
 }
 
-TEST(BadModels, Case65_ContextOutOfRange) {
+TEST(BadModels, Case65_ContextOutOfRangeIsRefused) {
   expect_refused(Metadata().set("context_length", 0).load(), ErrorCode::kBadHyperparameter, "context_length is 0");
   expect_refused(Metadata().set("context_length", uint64_t{1} << 31).load(), ErrorCode::kBadHyperparameter,
                  "context_length");
 }
 
-TEST(BadModels, Case72_NonPositiveEpsilon) {
+TEST(BadModels, Case72_NonPositiveEpsilonIsRefused) {
   for (const float eps : {0.0f, -1.0f, std::nanf("")}) {
     expect_refused(Metadata().eps(eps).load(), ErrorCode::kBadHyperparameter, "layer_norm_rms_epsilon");
   }
 }
 
-TEST(BadModels, Case73_NonPositiveRopeBase) {
+TEST(BadModels, Case73_NonPositiveRopeBaseIsRefused) {
   for (const float base : {0.0f, -10000.0f, std::nanf(""), std::numeric_limits<float>::infinity()}) {
     expect_refused(Metadata().freq_base(base).load(), ErrorCode::kBadHyperparameter, "rope.freq_base");
   }
@@ -168,34 +168,36 @@ TEST(BadModels, MissingKeysAreNamed) {
   }
 }
 
-TEST(BadModels, UnknownArchitectureNamesTheKnownOnes) {
+TEST(BadModels, UnknownArchitectureErrorListsKnownArchitectures) {
   expect_refused(Metadata().architecture("mamba").load(), ErrorCode::kUnsupported,
                  "architecture 'mamba' is not supported (supported: llama");
 }
 
-TEST(BadModels, Case66_MissingTensor) { expect_refused(Metadata().load(), ErrorCode::kMissingTensor, "is missing"); }
+TEST(BadModels, Case66_MissingTensorIsRefused) {
+  expect_refused(Metadata().load(), ErrorCode::kMissingTensor, "is missing");
+}
 
-TEST(BadModels, Case67_ShapeDisagreesWithHyperparameters) {
+TEST(BadModels, Case67_ShapeThatDisagreesWithHyperparametersIsRefused) {
   GgufWriter writer = tiny_model_writer({});
   writer.add_u32("llama.vocab_size", 119);
   expect_refused(load_written(writer), ErrorCode::kBadShape, "token_embd.weight is [120, 64], expected [119, 64]");
 }
 
 // Extra tensors of a layer are refused (unused_tensors_test.cc).
-TEST(BadModels, Case68_ExtraTensorsDoNoHarm) {
+TEST(BadModels, Case68_ExtraTensorsOfOtherPartsAreIgnored) {
   GgufWriter writer = tiny_model_writer({});
   add_tensor_of(writer, "v.something_new.weight", DType::kF32, Shape{{4, 4}, 2}, std::vector<float>(16));
   EXPECT_TRUE(load_written(writer).ok());
 }
 
-TEST(BadModels, Case69_TiedHeadOfAQuantizedEmbedding) {
+TEST(BadModels, Case69_TiedHeadOfAQuantizedEmbeddingLoads) {
   TinyModel tied;
   tied.tied = true;
   tied.embed_dtype = DType::kQ8_0;
   EXPECT_TRUE(load_written(tiny_model_writer(tied)).ok());
 }
 
-TEST(BadModels, Case70_NonFiniteNorms) {
+TEST(BadModels, Case70_NonFiniteNormsAreRefused) {
   TinyModel tiny;
   tiny.norm_mean = std::nanf("");
   expect_refused(load_written(tiny_model_writer(tiny)), ErrorCode::kNonFinite,

@@ -66,13 +66,13 @@ size_t check_all(const std::string& parent, size_t n_rounds) {
   return n_models;
 }
 
-TEST(CancelledPasses, AllThreadsStopAtTheSameLayer) {
+TEST(CancelledPasses, CancelledPassStopsAllThreadsAtTheSameLayer) {
   if (an_isa_is_forced()) GTEST_SKIP() << "the layer at which threads stop does not depend on the instruction set";
   IBID_NEED_SHARED(shared);
   EXPECT_GE(check_all(shared + "/reference/tiny", 100), 62u);
 }
 
-TEST(CancelledPasses, AllThreadsStopAtTheSameLayerInCommittedModels) {
+TEST(CancelledPasses, CancelledPassStopsAllThreadsAtTheSameLayerInCommittedModels) {
   if (an_isa_is_forced()) GTEST_SKIP() << "the layer at which threads stop does not depend on the instruction set";
   EXPECT_EQ(check_all(golden_dir() + "/families", 100), 29u);
 }

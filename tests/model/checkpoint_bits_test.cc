@@ -141,14 +141,14 @@ size_t CheckpointBits::check_all(const std::string& parent) const {
   return n_models;
 }
 
-TEST_P(CheckpointBits, BitsDoNotDependOnHowASequenceIsFed) {
+TEST_P(CheckpointBits, BitsDoNotDependOnPassesThreadsBatchesOrDrafts) {
   // The test of the committed models runs the same scalar kernels, so this one may be skipped.
   if (*active_isa() == Isa::kRef) GTEST_SKIP() << kScalarKernelsAreSlow;
   IBID_NEED_SHARED(shared);
   EXPECT_GE(check_all(shared + "/reference/tiny"), 62u);
 }
 
-TEST_P(CheckpointBits, BitsDoNotDependOnHowASequenceIsFedInCommittedModels) {
+TEST_P(CheckpointBits, BitsOfCommittedModelsDoNotDependOnPassesThreadsBatchesOrDrafts) {
   EXPECT_EQ(check_all(golden_dir() + "/families"), 29u);
 }
 

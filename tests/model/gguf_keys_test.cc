@@ -157,7 +157,7 @@ TEST_F(GgufKeys, PerLayerValuesAreWrittenAsArrays) {
 }
 
 // llama.cpp's granitehybrid requires recurrent layers, so a model without them is converted to granite.
-TEST_F(GgufKeys, Granite4WithoutRecurrentLayersIsGranite) {
+TEST_F(GgufKeys, Granite4WithoutRecurrentLayersIsConvertedToGranite) {
   const std::string members = R"("model_type": "granitemoehybrid", "num_hidden_layers": 1, "layer_types": ["attention"],
       "position_embedding_type": "rope", "shared_intermediate_size": 24)";
   const auto dense = converted(members + R"(, "num_local_experts": 0)");

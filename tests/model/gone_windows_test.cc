@@ -128,7 +128,7 @@ TEST_P(GoneWindows, BitsDoNotDependOnInstructionSet) {
 }
 
 // Slicing to a position whose window was evicted resumes at an earlier one; feeding again gives the same bits.
-TEST_P(GoneWindows, SliceResumesWhereTheWindowIsComplete) {
+TEST_P(GoneWindows, SliceToAnEvictedWindowResumesAtAnEarlierPosition) {
   const auto model = load_windowed(GetParam(), 1);
   for (const size_t n : {999u, 800u, 500u, 320u, 100u}) {
     SCOPED_TRACE("cut to " + std::to_string(n));

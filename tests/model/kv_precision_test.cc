@@ -164,7 +164,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 
 // With an outlier of 211 in a key, or of 60 in a value, the model is as exact as without one. INT8 rows in that layer
 // would lose ten times as much.
-TEST(KvPrecision, ModelsWithOutliersAreAsExactAsOthers) {
+TEST(KvPrecision, ModelsWithOutliersAreAsExactAsModelsWithout) {
   const auto loss = [](const Planted& planted, KvDType dtype) {
     const PlantedModel model(planted);
     return largest_difference(model.logits({.kv_dtype = dtype, .n_threads = 1}, 64),
@@ -177,7 +177,7 @@ TEST(KvPrecision, ModelsWithOutliersAreAsExactAsOthers) {
   }
 }
 
-TEST(KvPrecision, MixedFormatsGiveTheSameBitsEverywhere) {
+TEST(KvPrecision, MixedKvFormatsGiveTheSameBitsForAnyChunkAndInstructionSet) {
   for (const Planted& planted : {kKeyBias, kValueBias}) {
     const PlantedModel model(planted);
     for (const KvDType dtype : {KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {

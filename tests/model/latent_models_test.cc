@@ -40,7 +40,7 @@ size_t bytes_of_position(const Sizes& sizes, KvDType dtype) {
   return kv_layout_of(config, dtype, 4096).page_bytes() / kPagePositions;
 }
 
-TEST(LatentModelSizes, PositionTakesOneRow) {
+TEST(LatentModelSizes, PositionStoresOneLatentRow) {
   EXPECT_EQ(bytes_of_position(kDeepSeekV3, KvDType::kF16), 576u * 2);
   EXPECT_EQ(bytes_of_position(kDeepSeekV3, KvDType::kInt8), 576u + 8);
   EXPECT_EQ(bytes_of_position(kDeepSeekV3, KvDType::kInt4), 576u / 2 + 72);
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Kv, LatentModels,
                                            KvDType::kInt4));
 
 // Rows that were stored per head must not be read as latent rows, so the fingerprints must differ.
-TEST(LatentModelFingerprint, DiffersFromThatOfExpandedRows) {
+TEST(LatentModelFingerprint, FingerprintDiffersBetweenLatentAndExpandedRows) {
   const TempDir dir;
   const LatentModel latent;
   latent.write(dir.file("latent.gguf"));

@@ -5,7 +5,7 @@
 namespace ibid {
 namespace {
 
-TEST(ModelOptionsTest, RowsPerPassSuitTheSecondLevelCache) {
+TEST(ModelOptionsTest, RowsPerPassDependOnTheSecondLevelCache) {
   EXPECT_EQ(rows_for_cache(1 << 20), 256u);
   EXPECT_EQ(rows_for_cache(2 << 20), 512u);
   EXPECT_EQ(rows_for_cache(5 << 18), 320u);

@@ -51,13 +51,13 @@ TEST(MoeRouter, NormalizedSoftmaxMatchesHandComputation) {
   expect_weights(route_row(rule, {0, kLog4, kLog2, kLog3}), {1, 3}, {4.0 / 7, 3.0 / 7});
 }
 
-TEST(MoeRouter, SoftmaxOfTheChosenMatchesHandComputation) {
+TEST(MoeRouter, SoftmaxOverChosenExpertsMatchesHandComputation) {
   const RouterRule rule{.scores = RouterScores::kSoftmaxOfChosen, .n_experts = 4, .n_experts_active = 2};
   expect_weights(route_row(rule, {5, 5 + kLog3, 4, -80}), {0, 1}, {0.25, 0.75});
 }
 
 // Even if all sigmoids round to 1, the choice is made by the logits.
-TEST(MoeRouter, SigmoidOfTheChosenMatchesHandComputation) {
+TEST(MoeRouter, SigmoidOfChosenExpertsMatchesHandComputation) {
   const RouterRule rule{.scores = RouterScores::kSigmoidOfChosen, .n_experts = 4, .n_experts_active = 2};
   expect_weights(route_row(rule, {-kLog3, -80, 0, -9}), {0, 2}, {0.25, 0.5});
   expect_weights(route_row(rule, {40, 60, 50, 45}), {1, 2}, {1, 1});
@@ -78,7 +78,7 @@ TEST(MoeRouter, ChoiceBiasChangesChoiceButNotWeights) {
   expect_weights(route_row(rule, {0, kLog3, -kLog3}, {0.3f, 0, 0.6f}), {2}, {0.25});
 }
 
-TEST(MoeRouter, ChoosesFromBestGroupsOnly) {
+TEST(MoeRouter, ExpertsAreChosenFromTheBestGroupsOnly) {
   // The groups are {0, 1}, {2, 3}, {4, 5}. The best expert overall is in a group whose second expert is bad.
   RouterRule rule{.scores = RouterScores::kSigmoid, .n_experts = 6, .n_experts_active = 2, .n_groups = 3};
   rule.n_groups_active = 1;
@@ -101,7 +101,7 @@ TEST(MoeRouter, LowerExpertNumberWinsTies) {
   EXPECT_EQ(route_row(grouped, std::vector<float>(6, 1.0f)).experts, (std::vector<uint32_t>{0, 1}));
 }
 
-TEST(MoeRouter, VanishingWeightsAreDividedByTheSmallestSum) {
+TEST(MoeRouter, TinyWeightsAreDividedByAtLeastTheSmallestSum) {
   const RouterRule rule{.scores = RouterScores::kSigmoid,
                         .n_experts = 2,
                         .n_experts_active = 2,

@@ -81,7 +81,7 @@ Json values_json(const std::string& name) {
   return Json::parse(stream);
 }
 
-TEST(PackedCheckpoints, ValuesMatchTheMethodsDefinition) {
+TEST(PackedCheckpoints, WeightsMatchTheDefinitionOfTheQuantisationMethod) {
   for (const auto& [name, presented] : kPresented) {
     SCOPED_TRACE(name);
     const auto file = open(packed_dir() + name);

@@ -118,7 +118,7 @@ TEST(EmptyPackingList, RunSucceedsWithoutMatrices) {
 
 // Sets all bits of one block, in every quantised type. If the block then decodes to numbers that are not finite, the
 // error must name its tensor, for both packed and expanded panels.
-TEST(BadScales, ErrorNamesTensor) {
+TEST(BadScales, NonFiniteBlockErrorNamesTensor) {
   const std::unique_ptr<ThreadTeam> team = ThreadTeam::create(2).value();
   constexpr size_t kRows = 20, kCols = 512;
   size_t n_refused = 0;

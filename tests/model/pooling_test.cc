@@ -104,7 +104,7 @@ TEST_F(PoolingOfDirectory, PoolingIsReadFromModules) {
   EXPECT_EQ(*read("[]", ""), std::nullopt);
 }
 
-TEST_F(PoolingOfDirectory, OtherPoolingsAndModulesAreRefusedByName) {
+TEST_F(PoolingOfDirectory, UnsupportedPoolingsAndModulesAreRefusedByName) {
   EXPECT_THAT(refusal(kModules, R"({"pooling_mode_cls_token": true})"), HasSubstr("'cls_token'"));
   EXPECT_THAT(refusal(kModules, R"({"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true})"),
               HasSubstr("'mean' and 'max_tokens'"));

@@ -98,7 +98,7 @@ void expect_logits(const ModelFile& file, const ModelConfig& config, const Model
 }
 
 // Compares with the logits that make_logits_goldens.py computed in double, for weights in safetensors and in GGUF.
-TEST(ReferenceLogits, CommittedCheckpointsMatchInBothContainers) {
+TEST(ReferenceLogits, CommittedCheckpointsMatchInSafetensorsAndInGguf) {
   const std::string goldens = golden_dir() + "/logits/";
   for (const std::string name : {"llama", "llama3", "llama_linear"}) {
     const auto reference = open_checkpoint(goldens + name + "/logits.safetensors");

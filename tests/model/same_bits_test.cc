@@ -171,7 +171,7 @@ TEST_P(SameBits, BitsDoNotChangeIfAThreadIsLate) {
   expect_same(entry, rows);
 }
 
-TEST_P(SameBits, RejectedTokensLeaveNoTrace) {
+TEST_P(SameBits, RejectedTokensDoNotChangeLaterBits) {
   const Tokens other = random_tokens(90, subject_->model->vocab_size(), 99);
   for (const size_t keep : {1u, 15u, 16u, 17u, 63u, 64u, 65u, 100u, 128u}) {
     SCOPED_TRACE("cut to " + std::to_string(keep));

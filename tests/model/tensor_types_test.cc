@@ -82,7 +82,7 @@ void expect_no_type_is_taken_for_granted(const std::string& directory) {
   EXPECT_GT(n_loaded, 10u);
 }
 
-TEST(TensorTypes, EveryTypeInEveryPlaceLoadsOrIsRefusedByName) {
+TEST(TensorTypes, EveryTypeOfEveryTensorLoadsOrIsRefusedByName) {
   for (const char* family : {"arcee", "llama4_text", "gemma4_experts"}) {
     expect_no_type_is_taken_for_granted(golden_dir() + "/families/" + family);
   }

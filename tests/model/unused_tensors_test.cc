@@ -73,7 +73,7 @@ TEST_F(UnusedTensors, UnknownLayerTensorsAreRefusedByName) {
 }
 
 // The tensor table has rows for biases that a model may lack. If a file has such a bias, it is used.
-TEST_F(UnusedTensors, BiasInTheTableIsUsed) {
+TEST_F(UnusedTensors, OptionalBiasInTheFileIsUsed) {
   EXPECT_TRUE(load_with("model.layers.0.self_attn.o_proj.bias", {{24}, 1}).ok());
   const auto unused = unused_tensors(*file_, *read_config(*file_));
   EXPECT_TRUE(std::ranges::none_of(unused, [](const UnusedTensor& t) { return t.name.ends_with("o_proj.bias"); }));
@@ -90,7 +90,7 @@ TEST_F(UnusedTensors, KnownHarmlessTensorsAreIgnored) {
   expect_quiet("model.layers.2.eh_proj.weight", {{24, 48}, 2}, 1, "multi-token prediction");
 }
 
-TEST_F(UnusedTensors, TensorsOfOtherPartsAreIgnored) {
+TEST_F(UnusedTensors, TensorsOfVisionAndPredictionPartsAreIgnored) {
   for (const char* name : {"visual.patch_embed.proj.weight", "model.vision_tower.a.weight", "mtp.fc.weight"}) {
     EXPECT_TRUE(load_with(name, {{2, 3, 1, 2, 2}, 5}).ok()) << name;
     EXPECT_FALSE(sorted().of_model);

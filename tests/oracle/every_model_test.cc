@@ -281,7 +281,7 @@ TEST(EveryModel, GeneratedModelsWithLatentAttentionMatchOracle) {
 
 // A bound that wrong models also meet would prove nothing. So this makes small mistakes in the oracle, each of which
 // must exceed the bound of the correct one.
-TEST(EveryModel, BoundsDetectSmallMistakes) {
+TEST(EveryModel, ErrorBoundsDetectSmallMistakesInTheOracle) {
   const std::string path = golden_dir() + "/families/llama4_text";
   const auto file = open(path);
   const ModelConfig config = *read_config(*file);

@@ -21,7 +21,7 @@
 namespace ibid {
 namespace {
 
-TEST(CallersTest, CallsStartNoThreads) {
+TEST(CallersTest, SessionCallsStartNoThreads) {
   constexpr int kTeam = 16, kCallers = 64;
   const size_t before = n_threads_here();
   const auto engine = tiny_engine(kEveryKvType[0], {}, kTeam, 48, kShouts);
@@ -228,7 +228,7 @@ TEST(CallersTest, TurnCancelledByCallbackEndsAfterReceivedText) {
   EXPECT_GT(n_ran_ahead, 0u) << "the answer never ran ahead";
 }
 
-TEST(CallersTest, DiscardedTurnThatRanAheadLeavesSessionUnchanged) {
+TEST(CallersTest, DiscardedTurnLeavesSessionUnchangedThoughAnswerWasComputedAhead) {
   Reciting f;
   ChatSession chat = f.session();
   must(chat.send("before", reciting(true)));
@@ -251,7 +251,7 @@ TEST(CallersTest, DiscardedTurnThatRanAheadLeavesSessionUnchanged) {
   expect_replays(chat);
 }
 
-TEST(CallersTest, TurnCancelledInPrefillEmitsNoTextThoughAnswerRanAhead) {
+TEST(CallersTest, TurnCancelledInPrefillEmitsNoTextThoughAnswerWasComputedAhead) {
   Reciting f;
   ChatSession chat = f.session();
   std::stop_source source;

@@ -116,7 +116,7 @@ TEST(ChatAtRestTest, RegeneratePrefillsEvictedPromptAgain) {
   expect_replays(chat);
 }
 
-TEST(ChatAtRestTest, EvictedReadAheadIsPrefilledAgain) {
+TEST(ChatAtRestTest, PromptPrefilledAheadIsPrefilledAgainAfterEviction) {
   for (const bool waits : {false, true}) {
     SmallPool f(100);
     ChatSession chat = f.session({.system = std::string(200, 's')});

@@ -97,7 +97,7 @@ TEST(ChatBranchesTest, ChangedHistoryReportsLostPrefix) {
   expect_replays(f.chat);
 }
 
-TEST(ChatBranchesTest, NumbersRenderedDifferentlyAreRenderedAgain) {
+TEST(ChatBranchesTest, HistoryWithDifferentlyWrittenNumbersIsRenderedAgain) {
   const char* shows =
       "{% for message in messages %}"
       "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] ~ (message['n'] | tojson) ~ '<|im_end|>\n' }}"

@@ -183,7 +183,7 @@ TEST(ChatFailuresTest, RetryReusesPrefillOfCancelledTurn) {
   expect_replays(story.chat);
 }
 
-TEST(ChatFailuresTest, StopBeforeCallComputesNothing) {
+TEST(ChatFailuresTest, CallThatIsStoppedBeforeItBeginsComputesNothing) {
   Story story;
   const SessionSnapshot before(story.chat);
   std::stop_source source;
@@ -269,7 +269,7 @@ TEST(ChatFailuresTest, NonFiniteLogitsFailTheTurn) {
 }
 
 // Sessions that exceed the budget: a rejected turn changes nothing, and others succeed.
-TEST(ChatFailuresTest, ExhaustedBudgetFailsTurnAndRecovers) {
+TEST(ChatFailuresTest, TurnBeyondTheBudgetFailsAndLaterTurnsSucceed) {
   const size_t page = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
   ChatFixture f(kChatMl, {}, 6 * page);
   f.say({Tokens(10, TokenId{'a'}), Tokens(300, TokenId{'a'})});
@@ -290,7 +290,7 @@ TEST(ChatFailuresTest, ExhaustedBudgetFailsTurnAndRecovers) {
   }
 }
 
-TEST(ChatFailuresTest, ConcurrentSessionsAnswerAsAlone) {
+TEST(ChatFailuresTest, ConcurrentSessionsGiveTheSameAnswersAsAlone) {
   ChatFixture f(kChatMl, {.max_chunk = 16});
   const auto converse = [](ChatFixture& fixture, int who) {
     ChatSession chat = fixture.session({.system = "be the best"});
@@ -315,7 +315,7 @@ TEST(ChatFailuresTest, ConcurrentSessionsAnswerAsAlone) {
 
 // The answer ends in an incomplete character, the model ends its turn, and the replacement character completes a stop
 // string: neither the character's token nor the end of the turn is part of the conversation.
-TEST(ChatFailuresTest, StopStringCompletedAfterEndOfTurnLeavesExactRows) {
+TEST(ChatFailuresTest, StopStringCompletedByTheEndOfTurnIsNotPartOfTheConversation) {
   for (const bool looks_back : {false, true}) {
     ChatFixture f;
     f.say({Tokens{'a', 0xE2}, Tokens{'b', 'c'}});

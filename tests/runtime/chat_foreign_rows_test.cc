@@ -71,7 +71,7 @@ struct ChatForeignRowsTest : testing::Test {
   Tokens ids;
 };
 
-TEST_F(ChatForeignRowsTest, ImportedRowsReachNoOtherConversation) {
+TEST_F(ChatForeignRowsTest, ImportedRowsAreNotUsedByOtherConversations) {
   make_gift();
   {
     Process process(files);
@@ -107,7 +107,7 @@ TEST_F(ChatForeignRowsTest, ImportedRowsAreNotWrittenToCacheDirectory) {
   EXPECT_EQ(must(own.send("hi", greedy())).usage.n_cached, 0u);
 }
 
-TEST_F(ChatForeignRowsTest, LoadPrefersCachedRowsToImportedOnes) {
+TEST_F(ChatForeignRowsTest, LoadPrefersCachedRowsToImportedRows) {
   make_gift();
   Process process(files);
   ChatSession own = process.session({.system = kSystem});

@@ -132,11 +132,11 @@ std::unique_ptr<World> of_two_turns() {
   return world;
 }
 
-TEST_P(ChatMemoryTest, TheFirstSend) {
+TEST_P(ChatMemoryTest, FirstSendSurvivesFailedAllocations) {
   fail_everywhere({[] { return begun(); }, send});
 }
 
-TEST_P(ChatMemoryTest, ALaterSend) {
+TEST_P(ChatMemoryTest, LaterSendSurvivesFailedAllocations) {
   fail_everywhere({[] { return talking(); },
                    [](World& world) {
                      return outcome(world.chat->send("Hello there, abc", world.options,
@@ -144,7 +144,7 @@ TEST_P(ChatMemoryTest, ALaterSend) {
                    }});
 }
 
-TEST_P(ChatMemoryTest, ASendThatFindsPrefixOfAnotherSession) {
+TEST_P(ChatMemoryTest, SendThatFindsPrefixOfAnotherSessionSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = begun();
                      ChatSession other = world->session({.system = "be the best"});
@@ -155,7 +155,7 @@ TEST_P(ChatMemoryTest, ASendThatFindsPrefixOfAnotherSession) {
                    [](World& world) { return outcome(world.chat->send(world.text, world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, ASendWithoutDrafts) {
+TEST_P(ChatMemoryTest, SendWithoutDraftsSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = talking();
                      world->options.speculate = false;
@@ -164,7 +164,7 @@ TEST_P(ChatMemoryTest, ASendWithoutDrafts) {
                    send});
 }
 
-TEST_P(ChatMemoryTest, ASendWithDraftsThatAreAccepted) {
+TEST_P(ChatMemoryTest, SendWithAcceptedDraftsSurvivesFailedAllocations) {
   const auto prepare = [] {
     auto world = begun();
     const Tokens again = world->tokenizer->sampled({"the", "abc", "lo", "the", "abc", "lo", "the", "abc", "lo", "the"});
@@ -177,7 +177,7 @@ TEST_P(ChatMemoryTest, ASendWithDraftsThatAreAccepted) {
   fail_everywhere({prepare, send});
 }
 
-TEST_P(ChatMemoryTest, ASendWithPenalties) {
+TEST_P(ChatMemoryTest, SendWithPenaltiesSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = begun();
                      world->model->script = nullptr;
@@ -188,7 +188,7 @@ TEST_P(ChatMemoryTest, ASendWithPenalties) {
                    send});
 }
 
-TEST_P(ChatMemoryTest, ASendWithLogprobsAndAStopString) {
+TEST_P(ChatMemoryTest, SendWithLogprobsAndAStopStringSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = talking();
                      world->options.n_logprobs = 3;
@@ -198,12 +198,12 @@ TEST_P(ChatMemoryTest, ASendWithLogprobsAndAStopString) {
                    send});
 }
 
-TEST_P(ChatMemoryTest, Regenerate) {
+TEST_P(ChatMemoryTest, RegenerateSurvivesFailedAllocations) {
   fail_everywhere(
       {[] { return of_two_turns(); }, [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, RegenerateWithAPin) {
+TEST_P(ChatMemoryTest, RegenerateWithAPinSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = talking();
                      EXPECT_TRUE(world->chat->pin(0).ok());
@@ -212,7 +212,7 @@ TEST_P(ChatMemoryTest, RegenerateWithAPin) {
                    [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, RegenerateWithPenalties) {
+TEST_P(ChatMemoryTest, RegenerateWithPenaltiesSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = talking(kChatMl, penalised());
                      world->options = penalised();
@@ -221,7 +221,7 @@ TEST_P(ChatMemoryTest, RegenerateWithPenalties) {
                    [](World& world) { return outcome(world.chat->regenerate(world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, Edit) {
+TEST_P(ChatMemoryTest, EditSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = of_two_turns();
                      EXPECT_TRUE(world->chat->pin(3).ok());
@@ -230,7 +230,7 @@ TEST_P(ChatMemoryTest, Edit) {
                    [](World& world) { return outcome(world.chat->edit(1, "something else, longer", world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, ASendAfterRewind) {
+TEST_P(ChatMemoryTest, SendAfterRewindSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = of_two_turns();
                      EXPECT_TRUE(world->chat->rewind_to(3).ok());
@@ -239,7 +239,7 @@ TEST_P(ChatMemoryTest, ASendAfterRewind) {
                    send});
 }
 
-TEST_P(ChatMemoryTest, Fork) {
+TEST_P(ChatMemoryTest, ForkSurvivesFailedAllocations) {
   fail_everywhere({[] { return of_two_turns(); },
                    [](World& world) {
                      Result<ChatSession> fork = world.chat->fork();
@@ -248,14 +248,14 @@ TEST_P(ChatMemoryTest, Fork) {
                    }});
 }
 
-TEST_P(ChatMemoryTest, SetHistory) {
+TEST_P(ChatMemoryTest, SetHistorySurvivesFailedAllocations) {
   fail_everywhere({[] { return of_two_turns(); },
                    [](World& world) { return outcome(world.chat->state().set_history(std::move(world.input))); },
                    Json::parse(R"([{"role": "system", "content": "be something that is longer than that"},
                                    {"role": "user", "content": "x"}, {"role": "assistant", "content": "Hello"}])")});
 }
 
-TEST_P(ChatMemoryTest, AnAnswerAfterSetHistory) {
+TEST_P(ChatMemoryTest, AnswerAfterSetHistorySurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world = of_two_turns();
                      Json history = world->chat->state().messages();
@@ -268,7 +268,7 @@ TEST_P(ChatMemoryTest, AnAnswerAfterSetHistory) {
                    [](World& world) { return outcome(world.chat->answer(world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, AppendAndPrefill) {
+TEST_P(ChatMemoryTest, AppendAndPrefillSurviveFailedAllocations) {
   fail_everywhere(
       {[] {
          auto world = talking();
@@ -280,7 +280,7 @@ TEST_P(ChatMemoryTest, AppendAndPrefill) {
       {[] { return talking(kStripsThinking); }, [](World& world) { return outcome(world.chat->prefill().status()); }});
 }
 
-TEST_P(ChatMemoryTest, AnAnswerAfterPrefill) {
+TEST_P(ChatMemoryTest, AnswerAfterPrefillSurvivesFailedAllocations) {
   fail_everywhere(
       {[] {
          auto world = talking();
@@ -291,7 +291,7 @@ TEST_P(ChatMemoryTest, AnAnswerAfterPrefill) {
        [](World& world) { return outcome(world.chat->answer(world.options)); }});
 }
 
-TEST_P(ChatMemoryTest, SmallCalls) {
+TEST_P(ChatMemoryTest, AppendResetSetSystemAndPinSurviveFailedAllocations) {
   fail_everywhere({[] { return begun(); },
                    [](World& world) { return outcome(world.chat->state().append(std::move(world.input))); },
                    {{"role", "user"}, {"content", "a text that a string does not hold without memory of its own"}}});
@@ -344,11 +344,11 @@ std::unique_ptr<World> with_choice(size_t n_answers) {
   return world;
 }
 
-TEST_P(ChatMemoryTest, SeveralAnswersWithFailuresOnCallingThread) {
+TEST_P(ChatMemoryTest, SeveralAnswersSurviveFailedAllocationsOnCallingThread) {
   fail_everywhere({[] { return with_choice(0); }, three_answers, {}, FailingNew::Threads::kThisOne});
 }
 
-TEST_P(ChatMemoryTest, SeveralAnswersWithFailuresOnAnyThread) {
+TEST_P(ChatMemoryTest, SeveralAnswersSurviveFailedAllocationsOnAnyThread) {
   fail_everywhere({[] { return with_choice(0); }, three_answers});
 }
 
@@ -363,7 +363,7 @@ TEST_P(ChatMemoryTest, ChooseDoesNotAllocate) {
   expect_replays(*world->chat);
 }
 
-TEST_P(ChatMemoryTest, TurnStreamFinish) {
+TEST_P(ChatMemoryTest, TurnStreamSurvivesFailedAllocations) {
   fail_everywhere({[] { return talking(); },
                    [](World& world) -> Outcome {
                      std::optional<TurnOptions> options;
@@ -380,7 +380,7 @@ TEST_P(ChatMemoryTest, TurnStreamFinish) {
 }
 
 // After the next call fails, the alternatives are still there.
-TEST_P(ChatMemoryTest, ASendWithAlternatives) {
+TEST_P(ChatMemoryTest, SendWithAlternativesSurvivesFailedAllocations) {
   fail_everywhere({[] { return with_choice(2); },
                    [](World& world) {
                      Outcome got = send(world);
@@ -392,7 +392,7 @@ TEST_P(ChatMemoryTest, ASendWithAlternatives) {
                    }});
 }
 
-TEST_P(ChatMemoryTest, Save) {
+TEST_P(ChatMemoryTest, SaveSurvivesFailedAllocations) {
   const TempDir dir;
   const std::string path = dir.path() + "/talk.ibid";
   for (const bool with_kv : {false, true}) {
@@ -428,7 +428,7 @@ TEST_P(ChatMemoryTest, FailedSaveKeepsExistingFile) {
   }
 }
 
-TEST_P(ChatMemoryTest, Load) {
+TEST_P(ChatMemoryTest, LoadSurvivesFailedAllocations) {
   const TempDir dir;
   const std::string path = dir.path() + "/talk.ibid";
   for (const bool with_kv : {false, true}) {
@@ -456,7 +456,7 @@ TEST_P(ChatMemoryTest, Load) {
   }
 }
 
-TEST_P(ChatMemoryTest, AFullContextThatDropsTurns) {
+TEST_P(ChatMemoryTest, SendThatDropsTurnsSurvivesFailedAllocations) {
   fail_everywhere({[] {
                      auto world =
                          std::make_unique<World>(kChatMl, FakeModel::Options{.max_seq_len = 150, .max_chunk = 16});
@@ -476,7 +476,7 @@ TEST_P(ChatMemoryTest, AFullContextThatDropsTurns) {
                    }});
 }
 
-TEST_P(ChatMemoryTest, Create) {
+TEST_P(ChatMemoryTest, CreateSurvivesFailedAllocations) {
   fail_everywhere({[] { return std::make_unique<World>(); },
                    [](World& world) -> Outcome {
                      std::optional<SessionOptions> options;
@@ -494,12 +494,12 @@ TEST_P(ChatMemoryTest, Create) {
                    }});
 }
 
-TEST_P(ChatMemoryTest, ASendThatRewritesTheHistory) {
+TEST_P(ChatMemoryTest, SendThatRewritesTheHistorySurvivesFailedAllocations) {
   fail_everywhere({[] { return talking(kStripsThinking); }, send});
 }
 
 // Idle work is either done or not.
-TEST_P(ChatMemoryTest, IdleWork) {
+TEST_P(ChatMemoryTest, IdleWorkSurvivesFailedAllocations) {
   const auto prepare = [] {
     auto world = std::make_unique<World>(kStripsThinking);
     world->chat = *ChatSession::create(world->engine, {.system = "be"});

@@ -108,7 +108,7 @@ TEST_P(ChatMemoryTogetherTest, ExhaustedHeapFailsTurnsWithoutHanging) {
 }
 
 // Pools of all sizes, in pages: a call that does not fit returns kOutOfMemory and changes nothing.
-TEST(ChatMemoryOfPagesTest, PoolsOfAllSizesFailCleanly) {
+TEST(ChatMemoryOfPagesTest, CallsInTooSmallPoolsReturnOutOfMemoryAndChangeNothing) {
   const size_t page_bytes = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
   size_t n_failed = 0, n_done = 0;
   for (size_t n_pages = 1; n_pages < 14; ++n_pages) {

@@ -16,7 +16,7 @@ namespace {
 
 const std::string kReadFirst = "be " + std::string(150, 'z');
 
-TEST(ChatReadAheadTest, PrefillReadsSystemMessageBeforeFirstTurn) {
+TEST(ChatReadAheadTest, PrefillComputesSystemMessageBeforeFirstTurn) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session({.system = kReadFirst});
@@ -59,7 +59,7 @@ TEST(ChatReadAheadTest, TurnAfterMispredictedPrefillIsExact) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, CancelledPrefillResumes) {
+TEST(ChatReadAheadTest, CancelledPrefillIsResumedByTheNextPrefill) {
   ChatFixture f(kChatMl, {.max_chunk = 32});
   ChatSession chat = f.session({.system = std::string(400, 'z')});
   std::stop_source source;
@@ -81,7 +81,7 @@ void wait_for_pages(const ChatFixture& f, size_t n_fed) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-TEST(ChatReadAheadTest, RewrittenHistoryIsPrefilledInIdleTimeAndBothBranchesStay) {
+TEST(ChatReadAheadTest, RewrittenHistoryIsPrefilledWhenIdleAndBothBranchesStayCached) {
   ChatFixture f(kStripsThinking);
   const Tokens thinking = f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello", " world"});
   f.say({thinking, f.tokenizer->sampled({"ab"})});
@@ -103,7 +103,7 @@ TEST(ChatReadAheadTest, RewrittenHistoryIsPrefilledInIdleTimeAndBothBranchesStay
   EXPECT_LE(must(chat.send("x", greedy())).usage.n_prefilled, 1u);
 }
 
-TEST(ChatReadAheadTest, IdleWorkAfterSeveralAnswersServesTheFirst) {
+TEST(ChatReadAheadTest, IdlePrefillAfterSeveralAnswersIsForTheFirstAnswer) {
   ChatFixture f(kStripsThinking);
   const Tokens thinking = f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello", " world"});
   f.say({thinking, f.tokenizer->sampled({"ab"})});
@@ -139,7 +139,7 @@ TEST(ChatReadAheadTest, SaveDoesNotEndIdleWork) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, NoIdleWorkIfHistoryIsNotRewritten) {
+TEST(ChatReadAheadTest, UnchangedHistoryCausesNoIdleWork) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   Result<ChatSession> chat = ChatSession::create(f.engine);

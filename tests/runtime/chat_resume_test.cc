@@ -94,7 +94,7 @@ TEST_F(ChatResumeTest, AnotherModelsKeysAndValuesAreNotUsed) {
   expect_replays(*chat);
 }
 
-TEST_F(ChatResumeTest, LossesSayWhyKeysAndValuesAreNotUsed) {
+TEST_F(ChatResumeTest, LoadWarningsStateWhyKeysAndValuesAreNotUsed) {
   have_a_talk(false, true);
   const auto rows_lost = [&](Process& process, const LoadOptions& options = {}) {
     const Result<ChatSession> chat = ChatSession::load(process.engine, kPath, options);
@@ -165,7 +165,7 @@ constexpr const char* kHidesNotes =
     "{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-TEST_F(ChatResumeTest, RepliesKeepTheirMessagesWhenHiddenMessagesChange) {
+TEST_F(ChatResumeTest, TokensOfAnswersStayWithTheirMessagesWhenHiddenMessagesChange) {
   Process before(files, false, "one", kHidesNotes);
   ChatSession chat = before.session();
   const Json note = {{"role", "note"}, {"content", "n"}};
@@ -203,7 +203,7 @@ TEST_F(ChatResumeTest, RepliesKeepTheirMessagesWhenHiddenMessagesChange) {
   expect_replays(chat);
 }
 
-TEST_F(ChatResumeTest, ReplyOfRemovedMessageIsNotSavedForAnother) {
+TEST_F(ChatResumeTest, TokensOfRemovedAnswerAreNotSavedForAnEqualMessage) {
   Process before(files);
   ChatSession chat = before.session();
   must(chat.send("x", greedy()));

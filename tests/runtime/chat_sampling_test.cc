@@ -130,7 +130,7 @@ TEST(ChatSamplingTest, FailedTurnDoesNotChangePenalties) {
   }
 }
 
-TEST(ChatSamplingTest, LogprobsAreOfTheModelForEachTokenOfTheAnswer) {
+TEST(ChatSamplingTest, EachTokenOfTheAnswerHasTheLogprobOfTheModel) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello", " wor", "abc"})});
   f.model->change_logits = [](TokenSpan, std::span<float> row) {
@@ -160,7 +160,7 @@ TEST(ChatSamplingTest, LogprobsAreOfTheModelForEachTokenOfTheAnswer) {
   EXPECT_NE(status.message().find("n_logprobs: 21"), std::string::npos);
 }
 
-TEST(ChatSamplingTest, TokensThatContainBreakerTextAreBreakers) {
+TEST(ChatSamplingTest, TokensThatContainADrySequenceBreakerBreakSequences) {
   const FakeTokenizer tokenizer;
   const TokenId next = tokenizer.sampled({"c"})[0];
   std::vector<float> logits(tokenizer.vocab_size(), 0.0f);

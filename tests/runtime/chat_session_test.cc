@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ChatSessionTest, EachTurnFeedsOnlyItsNewText) {
+TEST(ChatSessionTest, EachTurnPrefillsOnlyItsNewText) {
   ChatFixture f;
   ChatSession chat = f.session();
   // The second reply has other tokens than tokenizing its text gives.
@@ -75,7 +75,7 @@ TEST(ChatSessionTest, WorkOfATurnDoesNotGrowWithConversation) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, RegenerateFeedsNothingOfThePrompt) {
+TEST(ChatSessionTest, RegenerateDoesNotPrefillThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
   const Tokens first = f.tokenizer->sampled({"Hello", "ing"}), second = f.tokenizer->sampled({"Hello", "lo"});
@@ -168,7 +168,7 @@ TEST(ChatSessionTest, ForksSharePagesAndContinueIndependently) {
   expect_replays(*forked);
 }
 
-TEST(ChatSessionTest, ResetAndSetSystemStartOver) {
+TEST(ChatSessionTest, ResetAndSetSystemClearTheConversation) {
   ChatFixture f;
   ChatSession chat = f.session({.system = "be the best"});
   f.say({f.tokenizer->sampled({"ab"})});
@@ -187,7 +187,7 @@ TEST(ChatSessionTest, ResetAndSetSystemStartOver) {
   EXPECT_EQ(chat.state().messages()[0]["content"], "Hello");
 }
 
-TEST(ChatSessionTest, SecondSessionReusesPrefixOfTheFirst) {
+TEST(ChatSessionTest, SecondSessionReusesCachedPrefixOfTheFirstSession) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   const std::string system = "be " + std::string(150, 'z');
@@ -209,7 +209,7 @@ TEST(ChatSessionTest, SecondSessionReusesPrefixOfTheFirst) {
   EXPECT_EQ(must(stranger.send("Hello", greedy())).usage.n_cached, 0u);
 }
 
-TEST(ChatSessionTest, TemplateClosesCutAnswer) {
+TEST(ChatSessionTest, TemplateEndsTheTurnOfACutAnswer) {
   ChatFixture f;
   ChatSession chat = f.session();
   const Tokens reply = f.tokenizer->sampled({"Hello", " world", "abc", "the"});
@@ -225,7 +225,7 @@ TEST(ChatSessionTest, TemplateClosesCutAnswer) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, OtherEndOfTurnTokenIsReplacedByTheTemplates) {
+TEST(ChatSessionTest, NextPromptReplacesAnotherEndTokenByThatOfTheTemplate) {
   ChatFixture f;
   ChatSession chat = f.session();
   const Tokens reply = f.tokenizer->sampled({"Hello", "<|endoftext|>"});
@@ -344,7 +344,7 @@ TEST(ChatSessionTest, TrimmedAnswerKeepsTokensBeforeTheCut) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, MessageTextIsNeverTakenForTemplateText) {
+TEST(ChatSessionTest, MessageTextIsNeverEncodedAsTemplateText) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"b"}), f.tokenizer->sampled({"ab"})});
@@ -362,7 +362,7 @@ TEST(ChatSessionTest, MessageTextIsNeverTakenForTemplateText) {
   expect_replays(chat);
 }
 
-TEST(ChatSessionTest, StreamEmitsWholeCharactersAndReplacesACutOne) {
+TEST(ChatSessionTest, StreamEmitsWholeCharactersAndReplacesACutCharacter) {
   ChatFixture f;
   ChatSession chat = f.session();
   f.say({f.tokenizer->sampled({"a", "\xC3", "\xA9", "\xE2", "\x82", "\xAC"}), f.tokenizer->sampled({"the"})});

@@ -17,7 +17,7 @@ TEST(StateBordersTest, StatesOfAContextTakeAQuarterOfTheBudget) {
   EXPECT_EQ(state_share(1000, 4096, 1).spacing, 4096u) << "one state for any budget";
 }
 
-TEST(StateBordersTest, BordersAreWhereLaterPromptsDiverge) {
+TEST(StateBordersTest, CheckpointsAreWhereLaterPromptsMayDiverge) {
   const StateShare share{.spacing = 512, .n_most = 100};
   EXPECT_THAT(CheckpointPositions(0, 1200, {.first_turn_boundary = 30}, share).positions(),
               ElementsAre(30, 512, 1024, 1184));
@@ -28,7 +28,7 @@ TEST(StateBordersTest, BordersAreWhereLaterPromptsDiverge) {
   EXPECT_THAT(CheckpointPositions(0, 1200, {.first_turn_boundary = 30}, StateShare()).positions(), IsEmpty());
 }
 
-TEST(StateBordersTest, LastAnswersArePreferredAndSpacedApart) {
+TEST(StateBordersTest, CheckpointsPreferLastAnswersAndAreSpacedApart) {
   const BranchPoints cuts{.first_turn_boundary = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
   EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(150, 300, 500, 900, 1184))
@@ -39,7 +39,7 @@ TEST(StateBordersTest, LastAnswersArePreferredAndSpacedApart) {
               ElementsAre(500, 900, 1184));
 }
 
-TEST(StateBordersTest, PassesEndAtTheNextBorder) {
+TEST(StateBordersTest, PassesEndAtTheNextCheckpoint) {
   const CheckpointPositions checkpoints(0, 1200, {.first_turn_boundary = 30}, {.spacing = 512, .n_most = 100});
   EXPECT_EQ(checkpoints.next(0, 1200), 30u);
   EXPECT_EQ(checkpoints.next(30, 1200), 512u);

@@ -68,7 +68,7 @@ TEST(NextTokensTest, NoConstraintReturnsLogitsUnchanged) {
   EXPECT_EQ(next.restrict(logits)->data(), logits.data());
 }
 
-TEST(NextTokensTest, MinTokensForbidOnlyTheEnd) {
+TEST(NextTokensTest, MinTokensForbidsOnlyEndTokens) {
   NextTokens next(nullptr, {2, 99}, 2);
   const std::vector<float> logits = {1, 2, 3};
   for (int i = 0; i < 2; ++i) {
@@ -78,7 +78,7 @@ TEST(NextTokensTest, MinTokensForbidOnlyTheEnd) {
   EXPECT_EQ(allowed(next, logits), (std::set<TokenId>{0, 1, 2}));
 }
 
-TEST(NextTokensTest, ConstraintDecidesWhetherTheEndIsAllowed) {
+TEST(NextTokensTest, ConstraintDecidesWhetherEndTokensAreAllowed) {
   const std::vector<float> logits(130, 1.0f);
   std::set<TokenId> digits;
   for (TokenId id = '0'; id <= '9'; ++id) digits.insert(id);
@@ -135,7 +135,7 @@ TEST(NextTokensTest, FewAllowedTokensCostFewCopies) {
   EXPECT_NE((*row)[4000], (*row)[4000]) << "NaN is left for the sampler to reject";
 }
 
-TEST(NextTokensTest, NothingAllowedIsAnError) {
+TEST(NextTokensTest, MaskWithoutAllowedTokensIsAnError) {
   const std::vector<float> logits(130, 1.0f);
   const Digits none(0);
   NextTokens early(&none, {100}, 1);
@@ -157,7 +157,7 @@ TEST(NextTokensTest, NonFiniteLogitsAreNotMasked) {
   EXPECT_EQ(sampler.sample(*next.restrict(logits)).status().code(), ErrorCode::kNonFinite);
 }
 
-TEST(TokenMaskTest, HasOnlyTokensOfTheVocabulary) {
+TEST(TokenMaskTest, MaskHasOnlyTokensOfTheVocabulary) {
   TokenMask mask(70);
   for (const TokenId id : {0, 63, 64, 69, 70, 1000, -1}) mask.add(id);
   for (TokenId id = -2; id < 200; ++id) {

@@ -41,7 +41,7 @@ TEST(ContextPolicyTest, TurnsBeginWithUserMessages) {
   EXPECT_THAT(turn_begins(two), ElementsAre(0, 3));
 }
 
-TEST(ContextPolicyTest, FewestOldestTurnsAreDropped) {
+TEST(ContextPolicyTest, NoMoreOldTurnsAreDroppedThanNecessary) {
   // The conversation has 100 tokens, the context 90: at most 54 may stay.
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 90}, count_bytes);
@@ -68,7 +68,7 @@ TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTargetIsOutOfReach) {
   EXPECT_EQ(n_left_out({.max_tokens = 60}), 8u) << "an exact fit is accepted";
 }
 
-TEST(ContextPolicyTest, PinKeepsItsWholeTurn) {
+TEST(ContextPolicyTest, PinnedMessageKeepsItsWholeTurn) {
   // Pins the answer of the first turn, and the question of the fourth.
   const Json messages = five_turns();
   const Result<FittedMessages> fitted =
@@ -82,7 +82,7 @@ TEST(ContextPolicyTest, PinKeepsItsWholeTurn) {
   EXPECT_EQ(fitted->left_out.n_messages, 4u);
 }
 
-TEST(ContextPolicyTest, DropErrorReportsNeededAndAvailable) {
+TEST(ContextPolicyTest, DropErrorReportsNeededAndAvailableTokens) {
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kDropOldestTurns, five_turns(), {}, {.max_tokens = 19}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
@@ -91,7 +91,7 @@ TEST(ContextPolicyTest, DropErrorReportsNeededAndAvailable) {
             "message, or make room with rewind_to() or reset()");
 }
 
-TEST(ContextPolicyTest, CutErrorReportsNeededAndAvailable) {
+TEST(ContextPolicyTest, CutErrorReportsNeededAndAvailableTokens) {
   const Result<FittedMessages> fitted =
       fit_messages(WhenFull::kCutNewestMessage, five_turns(), {}, {.max_tokens = 12}, count_bytes);
   EXPECT_EQ(fitted.status().code(), ErrorCode::kContextFull);
@@ -170,7 +170,7 @@ TEST(ContextPolicyTest, CutsAreAtCharacterBoundaries) {
   EXPECT_THAT(cut, testing::HasSubstr("bytes left out"));
 }
 
-TEST(ContextPolicyTest, LongMessageIsCutToWhatTheAnswerLeaves) {
+TEST(ContextPolicyTest, LongMessageIsCutToLeaveSpaceForTheAnswer) {
   Json messages = five_turns();
   messages.back()["content"] = std::string(3000, 'q');  // after 90 tokens
   for (const size_t n_answer : {size_t{1}, size_t{8}, SIZE_MAX}) {
@@ -193,7 +193,7 @@ struct SmallContext : ChatFixture {
   SmallContext() : ChatFixture(kChatMl, {.max_seq_len = 300, .max_chunk = 32}) {}
 };
 
-TEST(ContextPolicyTest, SessionDropsOldTurnsAndReportsThem) {
+TEST(ContextPolicyTest, SessionDropsOldTurnsAndReportsTheirNumber) {
   SmallContext f;
   ChatSession chat = f.session({.system = "be the best", .when_full = WhenFull::kDropOldestTurns});
   const TurnOptions options = greedy(8);
@@ -228,7 +228,7 @@ TEST(ContextPolicyTest, FailedTurnRestoresDroppedTurns) {
   expect_replays(chat);
 }
 
-TEST(ContextPolicyTest, SessionCutsLongMessageIfPolicySaysSo) {
+TEST(ContextPolicyTest, SessionCutsLongMessageIfThePolicyIsToCut) {
   SmallContext f;
   ChatSession chat = f.session({.when_full = WhenFull::kCutNewestMessage});
   const Turn turn = must(chat.send(std::string(1000, 'q'), greedy(8)));
@@ -238,7 +238,7 @@ TEST(ContextPolicyTest, SessionCutsLongMessageIfPolicySaysSo) {
   expect_replays(chat);
 }
 
-TEST(ContextPolicyTest, MessageThatFitsAloneFitsAfterDroppableTurns) {
+TEST(ContextPolicyTest, MessageThatFitsAloneAlsoFitsAfterTurnsThatCanBeDropped) {
   SmallContext f;
   const std::string question(220, 'q');  // more than kFilledAfterwards
   must(f.session({.when_full = WhenFull::kDropOldestTurns}).send(question, greedy(8)));

@@ -22,7 +22,7 @@ TurnOptions parsed(TurnOptions options) {
 std::string last_content(const ChatSession& session) { return session.message(session.n_messages() - 1).content; }
 
 // The bits of a cut and continued answer are those of the whole one, for every type of keys and values.
-TEST(ContinuedAnswerTest, CutAndContinuedIsTheUncutAnswer) {
+TEST(ContinuedAnswerTest, CutAndContinuedAnswerEqualsTheUncutAnswer) {
   for (const WeightsAndKv& kind : kEveryKvType) {
     ColdModel cold(kind);
     const auto engine = tiny_engine(kind, {}, 2, 64, kChatMl);
@@ -47,7 +47,7 @@ TEST(ContinuedAnswerTest, CutAndContinuedIsTheUncutAnswer) {
   }
 }
 
-TEST(ContinuedAnswerTest, SampledTokensStayWhateverTheTextEncodesTo) {
+TEST(ContinuedAnswerTest, ContinuedAnswerKeepsItsSampledTokens) {
   ChatFixture f;
   ChatSession session = f.session();
   // "ab" has a token of its own, but was sampled in two; "the" in one.
@@ -80,7 +80,7 @@ TEST(ContinuedAnswerTest, SampledTokensStayWhateverTheTextEncodesTo) {
 }
 
 // A given beginning is text of the prompt; nothing of it is part of the turn.
-TEST(ContinuedAnswerTest, GivenBeginningIsContinued) {
+TEST(ContinuedAnswerTest, GivenBeginningOfAnAnswerIsContinued) {
   struct Case {
     const char* chat_template;
     std::string given, prompt_end;
@@ -126,7 +126,7 @@ TEST(ContinuedAnswerTest, ChangedPromptBeforeTheAnswerIsReadAgain) {
 }
 
 // Reasoning that was cut goes on as reasoning, and a marker that was cut in half stays a marker.
-TEST(ContinuedAnswerTest, PartsContinueWhereTheyWereCut) {
+TEST(ContinuedAnswerTest, CutReasoningAndMarkersAreContinued) {
   const std::string reply = "<think>deep</think>Answer";
   for (size_t n_cut = 1; n_cut < reply.size(); ++n_cut) {
     ChatFixture f(

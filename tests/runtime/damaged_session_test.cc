@@ -18,7 +18,7 @@ Result<Json> session_from_text_as_json(const SavedSession& session) {
   return parse_json(json_to_string(session_to_json(session)), "session");
 }
 
-TEST_F(ChatResumeTest, NamespaceOfOlderFilesIsIgnored) {
+TEST_F(ChatResumeTest, NamespaceFieldOfOlderFilesIsIgnored) {
   Json json = *session_from_text_as_json(SavedSession{.messages = {{{"role", "user"}, {"content", "x"}}}});
   EXPECT_FALSE(json.contains("cache_namespace"));
   for (const Json& value : {Json("alice"), Json(7)}) {
@@ -157,7 +157,7 @@ TEST_F(ChatResumeTest, LoadSkipsDamagedPartsAndReportsThem) {
   EXPECT_FALSE(session.load_warnings.any());
 }
 
-TEST_F(ChatResumeTest, MissingFieldIsReportedUnlessOlderFilesLackIt) {
+TEST_F(ChatResumeTest, MissingFieldIsReportedUnlessOlderFormatsLackTheField) {
   const Json as_read = *session_from_text_as_json(SavedSession{});
   for (const auto& [field, value] : as_read.items()) {
     Json json = as_read;

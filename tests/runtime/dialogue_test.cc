@@ -99,7 +99,7 @@ std::vector<PendingEdit> proposals(const ChatBackend& t) {
 }
 
 // Counts the tokens before the first user message if other messages have the same text.
-TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
+TEST(DialogueTest, FirstTurnBoundaryIsAtTheUserMessageDespiteEqualTexts) {
   const std::string shown = "<|im_start|>system\nHello<|im_end|>\n<|im_start|>user\n";
   ChatBackend equal(kChatMl, "Hello");
   {
@@ -128,7 +128,7 @@ TEST(DialogueTest, OpeningEndsAtUserMessageAmongEqualTexts) {
 }
 
 // If some messages are not shown, the first match counts, which is never too long.
-TEST(DialogueTest, OpeningWithHiddenSystemMessageIsNotTooLong) {
+TEST(DialogueTest, FirstTurnBoundaryIsNotTooLateIfTheSystemMessageIsHidden) {
   ChatBackend hidden(
       "{% for m in messages %}{% if m.role != 'system' %}{{ '<|im_start|>' + m.role + '\n' + m.content + "
       "'<|im_end|>\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}"
@@ -142,7 +142,7 @@ TEST(DialogueTest, OpeningWithHiddenSystemMessageIsNotTooLong) {
   EXPECT_EQ(hidden.dialogue.first_turn_boundary(), hidden.tokenizer.template_ids("<|im_start|>user\n").size());
 }
 
-TEST(DialogueTest, UncommittedProposalIsRolledBack) {
+TEST(DialogueTest, UncommittedEditIsRolledBack) {
   ChatBackend t;
   talk(t);
   const Seen before(t.dialogue);
@@ -163,7 +163,7 @@ TEST(DialogueTest, UncommittedProposalIsRolledBack) {
   EXPECT_LE(cost.work.messages_rendered, 5u);
 }
 
-TEST(DialogueTest, CommittedProposalStays) {
+TEST(DialogueTest, CommittedEditStays) {
   ChatBackend t;
   talk(t);
   t.dialogue.propose({.n_kept = 2, .goes_back = true}).commit();
@@ -175,7 +175,7 @@ TEST(DialogueTest, CommittedProposalStays) {
   EXPECT_FALSE(t.dialogue.goes_back()) << "a turn resets it";
 }
 
-TEST(DialogueTest, ChangesEndInReverseOrder) {
+TEST(DialogueTest, NestedEditsAreRolledBackInReverseOrder) {
   ChatBackend t;
   talk(t);
   const Seen before(t.dialogue);
@@ -191,7 +191,7 @@ TEST(DialogueTest, ChangesEndInReverseOrder) {
   EXPECT_TRUE(Seen(t.dialogue) == before);
 }
 
-TEST(DialogueTest, DroppedPlanRestoresTurnsOfFullContext) {
+TEST(DialogueTest, DestroyedPlanRestoresTheTurnsThatWereDropped) {
   ChatBackend t(kChatMl, "be brief");
   for (int i = 0; i < 6; ++i) t.turn(t.question("Hello"), {"ab"});
   const DialogueChange asked = t.dialogue.propose(t.question("more"));
@@ -279,7 +279,7 @@ TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
   }
 }
 
-TEST(LookBackTest, FailedTurnsAndTurnsWithoutDraftsAreCaughtUp) {
+TEST(LookBackTest, TokensOfFailedTurnsAndTurnsWithoutDraftsAreIndexedLater) {
   ChatBackend t;
   LookBack back;
   talk(t);

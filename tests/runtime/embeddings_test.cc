@@ -196,7 +196,7 @@ TEST_F(EmbeddingsTest, StopTokenCancelsEmbeddings) {
   EXPECT_EQ(engine->state().pool().bytes_in_use(), 0u);
 }
 
-TEST_F(EmbeddingsTest, CutTextKeepsSurroundingTokens) {
+TEST_F(EmbeddingsTest, CutTextKeepsItsFirstAndLastSpecialTokens) {
   const auto engine = load(path_);
   const Tokenizer& tokenizer = engine->state().tokenizer();
   EXPECT_EQ(ids_to_embed(tokenizer, "abc").size(), 4u);

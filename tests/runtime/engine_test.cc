@@ -69,7 +69,7 @@ TEST(EngineTest, OutOfRangeOptionErrorsNameOptionAndRange) {
   }
 }
 
-TEST(EngineTest, OutOfRangePartsAreRejected) {
+TEST(EngineTest, PartsWithOutOfRangeSizesAreRejected) {
   const auto create = [](FakeModel::Options model, EngineParts parts) {
     parts.model = std::make_unique<FakeModel>(model);
     parts.tokenizer = std::make_unique<FakeTokenizer>();

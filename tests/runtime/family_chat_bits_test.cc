@@ -99,7 +99,7 @@ TEST_P(FamilyChatBits, GrowingChatPrefillsNothingAgain) {
   EXPECT_GT(n_before, 1600u);
 }
 
-TEST_P(FamilyChatBits, StrippedThinkingCostsTheAnswerAndLaterTokens) {
+TEST_P(FamilyChatBits, StrippedThinkingPrefillsTheAnswerAndLaterTokensAgain) {
   ChatSession chat = session(engine(kStripsThinking), std::string(100, 'z'));
   size_t n_prompt_before = 0, n_end_before = 0, n_stripped = 0;
   bool had_thought = false;
@@ -117,7 +117,7 @@ TEST_P(FamilyChatBits, StrippedThinkingCostsTheAnswerAndLaterTokens) {
   EXPECT_GE(n_stripped, 5u);
 }
 
-TEST_P(FamilyChatBits, EditResumesFromLastStateBeforeIt) {
+TEST_P(FamilyChatBits, EditResumesFromTheLastStateBeforeTheEdit) {
   ChatSession chat = session(engine(), std::string(300, 'z'));
   for (uint64_t i = 0; i < 6; ++i) must(chat.send(std::string(60 + 40 * i, 'q') + " Hello", spoken(i + 1, 24)));
   ASSERT_GT(chat.ids().size(), chat.engine()->state().state_share().spacing * 2);
@@ -186,7 +186,7 @@ TEST_P(FamilyChatBits, CancelledTurnsChangeNothing) {
 }
 
 // A model that says mostly three words: drafts are right, wrong, and partly right.
-TEST_P(FamilyChatBits, DraftsChangeNothing) {
+TEST_P(FamilyChatBits, DraftsChangeNoBit) {
   const FakeTokenizer small = FakeTokenizer::small();
   const auto shared = engine();
   ChatSession with = session(shared), without = session(shared);
@@ -235,7 +235,7 @@ TEST_P(FamilyChatBits, OtherSessionsResumeAtDeepestState) {
 }
 
 // Each process continues what the previous one wrote.
-TEST_P(FamilyChatBits, OtherProcessesResume) {
+TEST_P(FamilyChatBits, OtherProcessesResumeTheConversation) {
   for (const bool with_kv : {true, false}) {
     SCOPED_TRACE(with_kv ? "rows in the file" : "a cache directory");
     MemoryFileOps files;

@@ -118,7 +118,7 @@ TEST(GenerateTest, EndOfTurnIsReportedAndNotPartOfReply) {
   g.expect_holds(joined(prompt, reply));
 }
 
-TEST(GenerateTest, AnswerContinuesAfterTheEntry) {
+TEST(GenerateTest, AnswerContinuesAfterTheTokensOfTheEntry) {
   Generating g;
   const Tokens first = {'x'}, second = {'y', 'z'};
   g.say({'a', 'b'});
@@ -170,7 +170,7 @@ struct Eager : Generating {
   Eager() { say({}); }
 };
 
-TEST(GenerateTest, MinTokensDelaysTheEnd) {
+TEST(GenerateTest, MinTokensDelaysTheEndOfTheAnswer) {
   for (size_t n = 0; n <= 6; ++n) {
     Eager g;
     const auto out = g.run(Tokens{'x'}, {.max_tokens = 16, .min_tokens = n});
@@ -183,7 +183,7 @@ TEST(GenerateTest, MinTokensDelaysTheEnd) {
   }
 }
 
-TEST(GenerateTest, MinTokensSamplesMostLikelyOtherToken) {
+TEST(GenerateTest, MinTokensSamplesTheMostLikelyTokenExceptEndTokens) {
   Eager held, banned;
   const auto out = held.run(Tokens{'x'}, {.max_tokens = 5, .min_tokens = 5});
   ASSERT_TRUE(out.ok());
@@ -222,7 +222,7 @@ TEST(GenerateTest, MinTokensDoesNotDelayMaxTokensOrStopStrings) {
   EXPECT_EQ(stopped->text, "a");
 }
 
-TEST(GenerateTest, StopStringAcrossTokensKeepsWholeTokensBeforeIt) {
+TEST(GenerateTest, StopStringAcrossTokensKeepsWholeTokensBeforeTheString) {
   Generating g;
   const Tokens reply = g.tokenizer.sampled({"Hello", "abc", "d", " world"});
   g.say(reply);
@@ -241,7 +241,7 @@ TEST(GenerateTest, StopStringAcrossTokensKeepsWholeTokensBeforeIt) {
   EXPECT_FALSE(out->end_of_turn.has_value());
 }
 
-TEST(GenerateTest, TextIsEmittedInWholeCharactersAndACutOneIsReplaced) {
+TEST(GenerateTest, TextIsEmittedInWholeCharactersAndACutCharacterIsReplaced) {
   const std::string text = "a\u00e9\u65e5\U0001F600";
   for (size_t n = 1; n <= text.size(); ++n) {
     Generating g;
@@ -284,7 +284,7 @@ TEST(GenerateTest, FullContextEndsAnswerAndTooLongPromptComputesNothing) {
 }
 
 // Cancelled in every layer of every pass: before the first token an error, later the answer so far.
-TEST(GenerateTest, CancelledAnswerLeavesFedTokensInEntry) {
+TEST(GenerateTest, CancelledAnswerLeavesComputedTokensInEntry) {
   const Tokens prompt = plain_ids(70);
   const Tokens reply = {'a', 'b', 'c'};
   const size_t n_prefills = 3;
@@ -312,7 +312,7 @@ TEST(GenerateTest, CancelledAnswerLeavesFedTokensInEntry) {
   }
 }
 
-TEST(GenerateTest, StopBeforeCallComputesNothing) {
+TEST(GenerateTest, CallThatIsStoppedBeforeItBeginsComputesNothing) {
   Generating g;
   std::stop_source source;
   source.request_stop();

@@ -29,7 +29,7 @@ class KeptFiles : public testing::Test {
   KvPagePool pool_{layout_, 10 * layout_.page_bytes()};
 };
 
-TEST_F(KeptFiles, OlderFormatKeepsTextAndLosesRows) {
+TEST_F(KeptFiles, SessionFileOfAnOlderFormatKeepsTextAndLosesRows) {
   for (const std::string name : {"with_rows.chat", "without_rows.chat"}) {
     SCOPED_TRACE(name);
     const Result<LoadedSession> loaded = load(golden_dir() + "/kept/" + name, kNumericsVersion);
@@ -52,7 +52,7 @@ TEST_F(KeptFiles, OlderFormatKeepsTextAndLosesRows) {
   }
 }
 
-TEST_F(KeptFiles, RowsOfOtherNumericsAreLostAndErrorNamesBothVersions) {
+TEST_F(KeptFiles, RowsOfAnotherNumericsVersionAreLostAndErrorNamesBothVersions) {
   const TempDir dir;
   KvCacheEntry entry(pool_);
   std::vector<KvPage> pages = *pool_.allocate(2);
@@ -74,7 +74,7 @@ TEST_F(KeptFiles, RowsOfOtherNumericsAreLostAndErrorNamesBothVersions) {
   EXPECT_EQ(same->session.numerics_version, kNumericsVersion) << "of the program that wrote it";
 }
 
-TEST_F(KeptFiles, LaterFormatIsRejectedAndErrorNamesBothVersions) {
+TEST_F(KeptFiles, SessionFileOfALaterFormatIsRejectedAndErrorNamesBothVersions) {
   const TempDir dir;
   const std::string path = dir.file("later.chat");
   std::string bytes = *read_file(system_file_ops(), golden_dir() + "/kept/without_rows.chat", 1 << 20);

@@ -17,7 +17,7 @@ std::vector<Json> said(std::initializer_list<const char*> texts) {
   return messages;
 }
 
-TEST(MessageListTest, PutBackRestoresMessagesAndStamps) {
+TEST(MessageListTest, PutBackRestoresReplacedMessagesAndStamps) {
   MessageList list;
   for (Json& message : said({"a", "b", "c"})) list.push_back(std::move(message));
   const MessageList before = list;
@@ -30,7 +30,7 @@ TEST(MessageListTest, PutBackRestoresMessagesAndStamps) {
   EXPECT_EQ(list.stamps(), before.stamps());
 }
 
-TEST(MessageListTest, EqualTextGetsANewStamp) {
+TEST(MessageListTest, ReplacedMessageOfEqualTextGetsANewStamp) {
   MessageList list;
   list.push_back(make_message(Role::kUser, "a"));
   const MessageList before = list;

@@ -25,7 +25,7 @@ TEST(PassPlanTest, PrefillGetsTheTimeThatDecodingLeaves) {
   EXPECT_THAT(plan_pass(requests, {512, SIZE_MAX}), ElementsAre(496, 1));
 }
 
-TEST(PassPlanTest, LastRowsOfAPromptNeedNotBeAMultiple) {
+TEST(PassPlanTest, LastRowsOfAPromptAreNotRoundedToAMultiple) {
   const std::vector<PassRequest> requests = {{99, Priority::kNormal, 1}};
   EXPECT_THAT(plan_pass(requests, {512, 512}), ElementsAre(99));
 }
@@ -36,27 +36,27 @@ TEST(PassPlanTest, SmallMaxChunkLimitsRows) {
   EXPECT_THAT(plan_pass(requests, {1, 512}), ElementsAre(1));
 }
 
-TEST(PassPlanTest, OldestPromptGetsHalfAndShortestTheRest) {
+TEST(PassPlanTest, OldestPromptGetsHalfOfTheRowsAndShortestTheRest) {
   const std::vector<PassRequest> requests = {
       {4000, Priority::kNormal, 1}, {900, Priority::kNormal, 2}, {40, Priority::kNormal, 3}};
   EXPECT_THAT(plan_pass(requests, {512, 128}), ElementsAre(64, 16, 40));
   EXPECT_THAT(plan_pass(requests, {512, 64}), ElementsAre(32, 0, 32));
 }
 
-TEST(PassPlanTest, PriorityPrecedesLengthButNotTheOldest) {
+TEST(PassPlanTest, HighPriorityGoesBeforeShortPromptsButNotBeforeTheOldest) {
   const std::vector<PassRequest> requests = {
       {4000, Priority::kNormal, 1}, {900, Priority::kHigh, 2}, {40, Priority::kNormal, 3}};
   EXPECT_THAT(plan_pass(requests, {512, 128}), ElementsAre(64, 64, 0));
 }
 
-TEST(PassPlanTest, LowPriorityRunsOnlyWithoutOthers) {
+TEST(PassPlanTest, LowPriorityRunsOnlyWithoutOtherRequests) {
   const std::vector<PassRequest> both = {{500, Priority::kLow, 1}, {1, Priority::kNormal, 2}};
   EXPECT_THAT(plan_pass(both, {512, 128}), ElementsAre(0, 1));
   const std::vector<PassRequest> alone = {{500, Priority::kLow, 1}};
   EXPECT_THAT(plan_pass(alone, {512, 128}), ElementsAre(128));
 }
 
-TEST(PassPlanTest, ScoredRowsArePrefillUnlessOthersDecode) {
+TEST(PassPlanTest, ScoredRowsArePlannedAsPrefillUnlessAnotherRequestDecodes) {
   const PassRequest scores{400, Priority::kNormal, 1, true}, short_text{5, Priority::kNormal, 2, true};
   const PassRequest prompt{4000, Priority::kNormal, 3}, token{1, Priority::kNormal, 4};
   EXPECT_THAT(plan_pass(std::vector{scores, short_text}, {512, 512}), ElementsAre(128, 0)) << "at most 128 in all";
@@ -68,7 +68,7 @@ TEST(PassPlanTest, ScoredRowsArePrefillUnlessOthersDecode) {
   EXPECT_THAT(plan_pass(std::vector{short_text, prompt, token}, {512, 64, 20}), ElementsAre(5, 64, 1));
 }
 
-TEST(ScoreShareTest, PiecesGrowAndDecodingIsOwedFourTimesTheirDuration) {
+TEST(ScoreShareTest, DecodingGetsFourTimesTheDurationOfScoredPieces) {
   ScoreShare share;
   EXPECT_EQ(share.rows(0), 0u) << "the duration of a decoding pass is unknown";
   EXPECT_EQ(share.rows(1000), 1u);
@@ -140,7 +140,7 @@ TEST(PassCostTest, PrefillRowsFillTheTimeThatDecodingLeaves) {
   EXPECT_EQ(cost.prefill_rows(2, 3'000), 0u);
 }
 
-TEST(PassCostTest, FollowsAGrowingHistory) {
+TEST(PassCostTest, EstimateFollowsGrowingCostOfRows) {
   PassCost cost;
   for (int i = 0; i < 8; ++i) cost.record(0, 64, 64 * 100);
   for (int i = 0; i < 8; ++i) cost.record(0, 64, 64 * 300);

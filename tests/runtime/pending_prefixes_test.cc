@@ -21,7 +21,7 @@ Tokens counted(size_t n, TokenId first = 0) {
   return ids;
 }
 
-TEST(PendingPrefixesTest, NoWaitWithoutEarlierCommonPrefix) {
+TEST(PendingPrefixesTest, PrefillWithoutEarlierCommonPrefixDoesNotWait) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), other = counted(300, 5);
   PendingPrefixes::Reading first(pending, "a", ids);
@@ -34,7 +34,7 @@ TEST(PendingPrefixesTest, NoWaitWithoutEarlierCommonPrefix) {
   EXPECT_EQ(second.earlier(200), Earlier::kNothing) << "less than a page is missing: 256 of 300 are in whole pages";
 }
 
-TEST(PendingPrefixesTest, WaitsUntilCommonPrefixIsPublished) {
+TEST(PendingPrefixesTest, PrefillWaitsUntilTheCommonPrefixIsPublished) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), fewer = counted(200);
   PendingPrefixes::Reading first(pending, "a", ids);
@@ -49,7 +49,7 @@ TEST(PendingPrefixesTest, WaitsUntilCommonPrefixIsPublished) {
   EXPECT_EQ(second.earlier(192), Earlier::kNothing);
 }
 
-TEST(PendingPrefixesTest, WaitsForNextReadingWhenOneEnds) {
+TEST(PendingPrefixesTest, PrefillWaitsForTheNextWhenTheFirstEnds) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), fewer = counted(200);
   auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", ids);
@@ -67,7 +67,7 @@ TEST(PendingPrefixesTest, WaitsForNextReadingWhenOneEnds) {
 }
 
 // With unit 1 (recurrent states), readings wait for exact lengths, and is_awaited() reports these.
-TEST(PendingPrefixesTest, WaitsForExactLengthWithUnitOne) {
+TEST(PendingPrefixesTest, PrefillOfRecurrentModelsWaitsForTheExactLength) {
   PendingPrefixes pending(1);
   const Tokens ids = counted(300), fewer = counted(201);
   PendingPrefixes::Reading first(pending, "a", ids);
@@ -116,7 +116,7 @@ TEST(PendingPrefixesTest, SharedSystemMessageIsComputedAndStoredOnce) {
 }
 
 // The first one is cancelled before it has computed a token: only the next in line prefills.
-TEST(PendingPrefixesTest, OneOtherPrefillsWhenTheFirstIsCancelled) {
+TEST(PendingPrefixesTest, OnlyOneWaitingSessionPrefillsWhenTheFirstIsCancelled) {
   ChatFixture f(kChatMl, {.max_seq_len = 8192, .max_chunk = 64});
   f.say({f.tokenizer->sampled({"ab"})});
   const std::string system(1500, 'z');

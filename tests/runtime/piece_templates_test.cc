@@ -137,7 +137,7 @@ TEST(PieceTemplates, OldAnswersKeepTokensThatTheTemplateDoesNotChange) {
 }
 
 // Answers in the encoder's tokens: encoding them again mostly gives the same tokens.
-TEST(PieceTemplates, AnswerInEncoderTokensIsKept) {
+TEST(PieceTemplates, AnswerWithTheTokensOfTheEncoderIsKept) {
   for (const Model& model : kModels) {
     SCOPED_TRACE(model.name);
     Conversation one(model.family, model.source);
@@ -147,7 +147,7 @@ TEST(PieceTemplates, AnswerInEncoderTokensIsKept) {
 }
 
 // Text that replaces an answer, or follows a removed one, is encoded as if there had been no answer.
-TEST(PieceTemplates, EditedOrRemovedAnswerLeavesNoTrace) {
+TEST(PieceTemplates, TextAfterAnEditedOrRemovedAnswerIsEncodedAsWithoutTheAnswer) {
   for (const Model& model : kModels) {
     for (const char* answer : {" the world", "the world", " the world\n"}) {
       for (const char* edited : {"in the end", " in", ""}) {

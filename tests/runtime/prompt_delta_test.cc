@@ -64,7 +64,7 @@ Tokens planned_ids(const Transcript& transcript, const PromptDelta& delta) {
   return out;
 }
 
-TEST(PromptDeltaTest, PlanningChangesNothing) {
+TEST(PromptDeltaTest, PlanningDoesNotChangeTheTranscript) {
   Planned p(kChatMl);
   p.say("user", "Hello");
   const PromptDelta first = p.plan();
@@ -74,7 +74,7 @@ TEST(PromptDeltaTest, PlanningChangesNothing) {
   EXPECT_EQ(again.n_keep, 0u);
 }
 
-TEST(PromptDeltaTest, EditInLongMessageEncodesOnlyAroundIt) {
+TEST(PromptDeltaTest, EditInLongMessageEncodesOnlyTextAroundTheEdit) {
   Planned p(kChatMl);
   std::string text;
   for (size_t i = 0; text.size() < 60000; ++i) text += "word" + std::to_string(i) + " ";
@@ -189,7 +189,7 @@ TEST_P(RandomConversations, EveryPlanIsTheFullRender) {
 }
 
 // Without replies the tokens are those of encoding the whole render.
-TEST(PromptDeltaTest, TextWithoutRepliesIsEncodedAsOneText) {
+TEST(PromptDeltaTest, ConversationWithoutRepliesIsEncodedAsOneText) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Planned p(kChatMl);
     uint64_t n = 0;
@@ -207,7 +207,7 @@ TEST(PromptDeltaTest, TextWithoutRepliesIsEncodedAsOneText) {
 }
 
 // The template drops the whole answer, and its next text begins with the answer's first byte.
-TEST(PromptDeltaTest, ControlTokenThatBeginsLikeTheReplyIsKept) {
+TEST(PromptDeltaTest, ControlTokenThatBeginsLikeADroppedReplyIsKept) {
   for (const bool dropped : {false, true}) {
     Planned p(kStripsThinking);
     p.say("user", "x");

@@ -53,14 +53,14 @@ struct Prompt {
   std::vector<std::pair<size_t, bool>> published;
 };
 
-TEST(PublishTest, FullPagesArePublishedWithoutWaiters) {
+TEST(PublishTest, FullPagesArePublishedEvenIfNoSessionWaits) {
   Prompt prompt(1300, 100);
   prompt.read_to_end();
   EXPECT_THAT(prompt.published,
               ElementsAre(Pair(100, false), Pair(512, false), Pair(1024, false), Pair(1284, false), Pair(1300, false)));
 }
 
-TEST(PublishTest, AllRowsArePublishedForAWaiterBeyondFullPages) {
+TEST(PublishTest, AllRowsArePublishedIfASessionWaitsForMoreThanFullPages) {
   Prompt prompt(1300, 100);
   const Tokens other = [&] {
     Tokens ids(prompt.ids.begin(), prompt.ids.begin() + 110);
@@ -76,7 +76,7 @@ TEST(PublishTest, AllRowsArePublishedForAWaiterBeyondFullPages) {
 
 // Two checkpoints in one page that is not full at the prompt's end: a prompt that diverges between them needs the
 // first.
-TEST(PublishTest, ReadingThatDivergesBetweenBordersGetsTheFirst) {
+TEST(PublishTest, PromptThatDivergesBetweenCheckpointsGetsTheFirstCheckpoint) {
   Prompt prompt(630, 610);
   ASSERT_THAT(prompt.checkpoints.positions(), ElementsAre(512, 610, 614));
   prompt.read_to(512);

@@ -39,7 +39,7 @@ constexpr size_t kConversationsWithAnother = 8;
 constexpr size_t kCalls = 25;
 constexpr size_t kTurnsElsewhere = 4;
 constexpr int kNoRoom = 77;  // exit status
-constexpr const char* kOther = "RandomConversationElsewhere.DISABLED_GoesOn";
+constexpr const char* kOther = "RandomConversationElsewhere.DISABLED_ConversationContinuesInThisProcess";
 
 uint64_t variable(const char* name, uint64_t otherwise) {
   const char* value = std::getenv(name);
@@ -69,13 +69,13 @@ void expect_every_law(RandomKind kind, size_t n_conversations) {
   EXPECT_GT(sum.n_read_again, 0u) << "the pools are too large";
 }
 
-TEST(RandomConversationTest, LawsHoldAfterEveryCall) { expect_every_law(RandomKind::kAny, kConversations); }
+TEST(RandomConversationTest, SessionLawsHoldAfterEveryCall) { expect_every_law(RandomKind::kAny, kConversations); }
 
-TEST(RandomConversationTest, LawsHoldInPoolTooSmallForTheModel) {
+TEST(RandomConversationTest, SessionLawsHoldInPoolTooSmallForTheModel) {
   expect_every_law(RandomKind::kShortPool, kConversationsInShortPools);
 }
 
-TEST(RandomConversationTest, CheckpointInTooSmallPoolHasBitsOfColdPass) {
+TEST(RandomConversationTest, CheckpointInTooSmallPoolGivesBitsOfColdPass) {
   if (!shared_dir()) GTEST_SKIP() << "the reference data is not there: set IBID_SHARED to it";
   expect_every_law(RandomKind::kCheckpoint, kConversationsOnCheckpoints);
 }
@@ -99,7 +99,7 @@ int run_elsewhere(const std::string& directory, uint64_t seed) {
   return WEXITSTATUS(status);
 }
 
-TEST(RandomConversationTest, AnotherProcessContinuesAlike) {
+TEST(RandomConversationTest, ConversationContinuesTheSameInAnotherProcess) {
   const uint64_t first = variable("IBID_RANDOM_SEED", 1);
   const uint64_t n = variable("IBID_RANDOM_CONVERSATIONS", kConversationsWithAnother);
   size_t n_compared = 0;
@@ -120,8 +120,8 @@ TEST(RandomConversationTest, AnotherProcessContinuesAlike) {
   EXPECT_TRUE(n < kConversationsWithAnother || n_compared > 0);
 }
 
-// Not a separate test: run by AnotherProcessContinuesAlike in another process.
-TEST(RandomConversationElsewhere, DISABLED_GoesOn) {
+// Not a separate test: run by ConversationContinuesTheSameInAnotherProcess in another process.
+TEST(RandomConversationElsewhere, DISABLED_ConversationContinuesInThisProcess) {
   const char* directory = std::getenv("IBID_RANDOM_DIRECTORY");
   if (directory == nullptr) GTEST_SKIP() << "run by RandomConversationTest";
   const uint64_t seed = variable("IBID_RANDOM_SEED", 0);

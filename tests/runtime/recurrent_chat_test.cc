@@ -46,7 +46,7 @@ TEST(RecurrentChatTest, GrowingChatPrefillsNothingAgain) {
   expect_replays(chat);
 }
 
-TEST(RecurrentChatTest, StrippedThinkingCostsTheAnswerAndLaterTokens) {
+TEST(RecurrentChatTest, StrippedThinkingPrefillsTheAnswerAndLaterTokensAgain) {
   RecurrentChat f(kStripsThinking);
   std::vector<Tokens> replies(10, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
   f.say(replies);
@@ -143,7 +143,7 @@ TEST(RecurrentChatTest, RegeneratePrefillsNothing) {
   expect_replays(chat);
 }
 
-TEST(RecurrentChatTest, EditResumesFromLastStateBeforeIt) {
+TEST(RecurrentChatTest, EditResumesFromTheLastStateBeforeTheEdit) {
   RecurrentChat f;
   std::vector<Tokens> replies(8, f.tokenizer->sampled({"a", "b"}));
   f.say(replies);
@@ -162,7 +162,7 @@ TEST(RecurrentChatTest, EditResumesFromLastStateBeforeIt) {
 
 // A long message has few states: the tokens between the last one and the edit are prefilled again, and the turn
 // explains it.
-TEST(RecurrentChatTest, TurnReportsMissingState) {
+TEST(RecurrentChatTest, TurnReportsTokensPrefilledAgainForLackOfAState) {
   RecurrentChat f;
   f.say(std::vector<Tokens>(4, f.tokenizer->sampled({"a", "b"})));
   ChatSession chat = f.session({.system = "be"});
@@ -185,7 +185,7 @@ TEST(RecurrentChatTest, TurnReportsMissingState) {
 
 // The only state near the end of the prompt is after its last token, which must be computed for its logits: the turn
 // resumes before the answer before. That is a missing state, not a missing window.
-TEST(RecurrentChatTest, StateAfterTheWholePromptDoesNotHelp) {
+TEST(RecurrentChatTest, StateAfterTheWholePromptCannotBeResumedForItsLogits) {
   RecurrentChat f;
   f.say(std::vector<Tokens>(3, f.tokenizer->sampled({"a", "b"})));
   ChatSession chat = f.session({.system = "be"});
@@ -222,7 +222,7 @@ TEST(RecurrentChatTest, ForksAndSeveralAnswersShareStates) {
   expect_replays(fork);
 }
 
-TEST(RecurrentChatTest, OtherSessionsResumeAtDeepestState) {
+TEST(RecurrentChatTest, OtherSessionsResumeAtTheDeepestSharedState) {
   RecurrentChat f;
   std::vector<Tokens> replies(4, f.tokenizer->sampled({"ab"}));
   f.say(replies);
@@ -260,7 +260,7 @@ TEST(RecurrentChatTest, FailedTurnKeepsCachedStates) {
 }
 
 // The tokens of the stop string were decoded in separate passes: the answer's end is several passes back.
-TEST(RecurrentChatTest, StopStringOfSeveralTokensCostsOnlyItsTokens) {
+TEST(RecurrentChatTest, StopStringOfSeveralTokensPrefillsOnlyItsTokensAgain) {
   RecurrentChat f;
   const Tokens rest = f.tokenizer->sampled({"ab", "the", "ing", "lo"});
   f.say({joined({f.tokenizer->sampled({"lo"}), rest}), joined({f.tokenizer->sampled({"a", "b"}), rest}),
@@ -282,7 +282,7 @@ TEST(RecurrentChatTest, StopStringOfSeveralTokensCostsOnlyItsTokens) {
 }
 
 // After prefilling an unknown history, edits of its answers resume close before them.
-TEST(RecurrentChatTest, HistoryHasStatesAtItsAnswers) {
+TEST(RecurrentChatTest, PrefilledHistoryHasStatesAtItsAnswers) {
   RecurrentChat f;
   f.say(std::vector<Tokens>(30, f.tokenizer->sampled({"a", "b"})));
   Json history = Json::array({{{"role", "system"}, {"content", kLong}}});

@@ -97,7 +97,7 @@ TEST_F(RecurrentResumeTest, LoadFindsStatesInCacheDirectory) {
   expect_replays(other);
 }
 
-TEST_F(RecurrentResumeTest, EditAfterRestartResumesBeforeIt) {
+TEST_F(RecurrentResumeTest, EditAfterRestartResumesAtAStateBeforeTheEdit) {
   have_a_talk(true, false);
   for (const size_t message : {5u, 3u}) {
     RecurrentProcess process(recurrent_parts_on(files, true));
@@ -109,7 +109,7 @@ TEST_F(RecurrentResumeTest, EditAfterRestartResumesBeforeIt) {
   }
 }
 
-TEST_F(RecurrentResumeTest, StrippedThinkingResumesAtEndOfItsPrompt) {
+TEST_F(RecurrentResumeTest, ChatWithStrippedThinkingResumesAtTheEndOfThePrompt) {
   size_t n_prompt = 0;
   Json history;
   {
@@ -130,7 +130,7 @@ TEST_F(RecurrentResumeTest, StrippedThinkingResumesAtEndOfItsPrompt) {
 }
 
 // The file has earlier states too, as long as they take no more bytes than the rows.
-TEST_F(RecurrentResumeTest, EditOfSavedSessionResumesBeforeIt) {
+TEST_F(RecurrentResumeTest, EditOfSavedSessionResumesAtAStateBeforeTheEdit) {
   have_a_talk(false, true);
   for (const size_t message : {5u, 3u, 1u}) {
     RecurrentProcess process(recurrent_parts_on(files, false));
@@ -173,7 +173,7 @@ TEST_F(RecurrentResumeTest, FileWithKeysAndValuesResumesWithoutPrefill) {
   }
 }
 
-TEST_F(RecurrentResumeTest, StatesOfAFileTakeNoMoreBytesThanItsRows) {
+TEST_F(RecurrentResumeTest, StatesInASessionFileTakeNoMoreBytesThanRows) {
   have_a_talk(false, true);
   const std::string file = *read_file(files, kTalkPath, 100u << 20);
   size_t n_pages = 0, n_states = 0;
@@ -225,7 +225,7 @@ TEST_F(RecurrentResumeTest, TruncatedFilesAreHarmless) {
   }
 }
 
-TEST_F(RecurrentResumeTest, StatesOfAFileServeOnlyItsSession) {
+TEST_F(RecurrentResumeTest, StatesOfASessionFileAreUsedOnlyByItsSession) {
   have_a_talk(false, true);
   const auto history_with = [&](const char* text) {
     Json history = messages;

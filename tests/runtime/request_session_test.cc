@@ -17,7 +17,7 @@ constexpr const char* kMood =
     "{% endfor %}"
     "{{ '<|im_start|>assistant\n' }}{% if mood %}{{ mood }}{% endif %}";
 
-TEST(RequestSessionTest, SetVariablesKeepsTheEqualPrefix) {
+TEST(RequestSessionTest, SetVariablesKeepsTheCommonPrefixOfThePrompt) {
   ChatFixture f(kMood);
   f.say({f.tokenizer->sampled({"a", "b"}), f.tokenizer->sampled({"c"})});
   ChatSession chat = f.session();
@@ -38,7 +38,7 @@ TEST(RequestSessionTest, SetVariablesKeepsTheEqualPrefix) {
   EXPECT_EQ(chat.ids(), other.ids());
 }
 
-TEST(RequestSessionTest, EqualVariablesCostNothing) {
+TEST(RequestSessionTest, SettingEqualVariablesRendersNothingAgain) {
   ChatFixture f(kMood), g(kMood);
   ChatSession chat = f.session({}, Json{{"mood", "the"}});
   ChatSession lone = g.session({}, Json{{"mood", "the"}});
@@ -58,7 +58,7 @@ TEST(RequestSessionTest, InvalidVariablesChangeNothing) {
   EXPECT_EQ(must(chat.send("x", greedy(4))).usage.n_prompt, f.prompt("x").size());
 }
 
-TEST(RequestSessionTest, ReplaceFromEqualsSetHistory) {
+TEST(RequestSessionTest, ReplaceFromHasTheSameEffectAsSetHistory) {
   ChatFixture f, g;
   for (ChatFixture* each : {&f, &g}) each->say({each->tokenizer->sampled({"a", "b"})});
   ChatSession by_difference = f.session(), as_a_whole = g.session();
@@ -96,7 +96,7 @@ TEST(RequestSessionTest, SessionWithoutTemplateContinuesItsText) {
   EXPECT_EQ(text.save("/nowhere").code(), ErrorCode::kUnsupported);
 }
 
-TEST(RequestSessionTest, GivenTokensAreFedUnchanged) {
+TEST(RequestSessionTest, GivenTokensArePrefilledUnchanged) {
   ChatFixture f(nullptr);
   const Tokens given = f.tokenizer->sampled({"a", "b", "c", "Hello"});  // tokenizing their text gives others
   ChatSession chat = f.session({}, Json::object(), true);
@@ -182,7 +182,7 @@ TEST(RequestSessionTest, EventsBeforeTheFirstPullAreKept) {
 }
 
 // Whether text comes in parts is known at the first pull only.
-TEST(RequestSessionTest, EventsBeforeTheFirstPullComeInItsForm) {
+TEST(RequestSessionTest, FirstPullDecidesTheFormOfEarlierEvents) {
   for (const bool wants_events : {true, false}) {
     ChatFixture f;
     f.say({f.tokenizer->sampled({"Hello", " wor", "lo"})});
@@ -211,7 +211,7 @@ TEST(RequestSessionTest, EventsBeforeTheFirstPullComeInItsForm) {
   }
 }
 
-TEST(RequestSessionTest, PrefillStreamReadsThePrompt) {
+TEST(RequestSessionTest, PrefillStreamPrefillsThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
   ASSERT_TRUE(chat.state().append(make_message(Role::kUser, "x")).ok());
@@ -227,7 +227,7 @@ TEST(RequestSessionTest, PrefillStreamReadsThePrompt) {
   EXPECT_TRUE(chat.state().append(make_message(Role::kUser, "y")).ok()) << "the session is free again";
 }
 
-TEST(BellTest, WaitForEndsAtItsLimit) {
+TEST(BellTest, WaitForReturnsAtItsTimeLimit) {
   Waker bell;
   bell.wait_for(std::chrono::milliseconds(1));
   bell.ring();

@@ -153,7 +153,7 @@ struct SchedulerTest : testing::Test {
 
 // One allocation fails in the passes that three sequences share: a task that gets the error has not been fed and
 // retries, and in the end every sequence is as computed alone.
-TEST(SchedulerMemoryTest, TaskWithFailedAllocationWasNotFed) {
+TEST(SchedulerMemoryTest, TaskWhoseAllocationFailedCanRetry) {
   constexpr size_t kSequences = 3, kPrompt = 20, kIds = 28;
   size_t n_shared = 0, n_refused = 0;
   for (size_t n = 0;; ++n) {
@@ -293,7 +293,7 @@ TEST_F(SchedulerTest, ErrorIsReturnedToTheTaskThatCausedIt) {
 }
 
 // One session prefills a long prompt while another decodes. Time is the model's: a millisecond per row.
-TEST_F(SchedulerTest, LongPromptKeepsLatencyTargetBesideADecoder) {
+TEST_F(SchedulerTest, LongPromptKeepsTheLatencyTargetOfADecodingTask) {
   constexpr size_t kPrompt = 4000;
   KvCacheEntry reads(pool), decodes(pool);
   Logits logits;
@@ -329,7 +329,7 @@ TEST_F(SchedulerTest, LongPromptKeepsLatencyTargetBesideADecoder) {
 
 // The counters of the rule: beside a decoder, a piece of scored rows at most doubles a pass, and all pieces together
 // take at most a fifth of the time.
-TEST_F(SchedulerTest, ScoredRowsGiveWayToADecoder) {
+TEST_F(SchedulerTest, ScoredRowsAreLimitedWhileAnotherTaskDecodes) {
   for (const int64_t pass_ms : {1, 20, 300}) {
     model.pass_ms = pass_ms;
     scheduler = Scheduler::create(model, clock).value();  // it knows no cost
@@ -402,7 +402,7 @@ TEST_F(SchedulerTest, LowPriorityIsDelayedButNotStarved) {
 }
 
 // The scheduler starts one thread, which ends with it.
-TEST_F(SchedulerTest, HasOneThread) {
+TEST_F(SchedulerTest, SchedulerStartsOneThread) {
   const size_t with_one = n_threads_here();
   {
     const auto another = Scheduler::create(model, clock).value();

@@ -41,7 +41,7 @@ class ScoresTest : public testing::Test {
 };
 
 // The log-probabilities of an answer are those that its tokens get as given ones.
-TEST_F(ScoresTest, AnswersAreScoredAsTheyWereSampled) {
+TEST_F(ScoresTest, ScoresOfAnAnswerEqualItsSampledLogprobs) {
   const auto engine = load();
   auto chat = ChatSession::create(engine, {});
   ASSERT_TRUE(chat.ok());
@@ -59,7 +59,7 @@ TEST_F(ScoresTest, AnswersAreScoredAsTheyWereSampled) {
   }
 }
 
-TEST_F(ScoresTest, SameBitsForAllChunksThreadsAndCompany) {
+TEST_F(ScoresTest, ScoresHaveTheSameBitsForAllChunksThreadsAndConcurrentTasks) {
   const Tokens ids = random_tokens(300, 256, 5);
   const Scored wanted = scored(load(), ids, {.n_top = 3});
   ASSERT_EQ(wanted.tokens.size(), ids.size() - 1);

@@ -49,7 +49,7 @@ Tokens ids_of(size_t n, TokenId first = 'a') {
   return ids;
 }
 
-TEST(SequenceCacheTest, KeptRowsAreFound) {
+TEST(SequenceCacheTest, KeptRowsAreFoundByTheNextTurn) {
   Cached c;
   const Tokens ids = ids_of(150);
   EXPECT_EQ(c.read(Tokens(ids.begin(), ids.begin() + 100), 0), 0u);
@@ -58,7 +58,7 @@ TEST(SequenceCacheTest, KeptRowsAreFound) {
   EXPECT_EQ(c.cache.held()->length(), 150u);
 }
 
-TEST(SequenceCacheTest, LoanWithoutKeepRestoresRows) {
+TEST(SequenceCacheTest, LeaseWithoutKeepRestoresRows) {
   Cached c;
   const Tokens ids = ids_of(100);
   c.read(ids, 0);
@@ -106,7 +106,7 @@ TEST(SequenceCacheTest, CopyIsIndependent) {
   EXPECT_EQ(c.cache.held()->length(), more.size());
 }
 
-TEST(SequenceCacheTest, NextTurnUsesReadAhead) {
+TEST(SequenceCacheTest, NextTurnUsesRowsPrefilledAhead) {
   Cached c;
   const Tokens ids = ids_of(130);
   c.read(Tokens(ids.begin(), ids.begin() + 100), 0);

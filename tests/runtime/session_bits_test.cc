@@ -74,7 +74,7 @@ class SessionBits : public testing::TestWithParam<WeightsAndKv> {
   std::vector<std::string> said_, wanted_;
 };
 
-TEST_P(SessionBits, GrowingAndRepeatedConversation) {
+TEST_P(SessionBits, GrowingAndRepeatedConversationsGiveTheSameBits) {
   on_every_machine([&](const Machine& machine) {
     ChatSession chat = talk(engine(machine));
     says(chat.send("Hello world", sampled(1)), chat);
@@ -93,7 +93,7 @@ TEST_P(SessionBits, GrowingAndRepeatedConversation) {
   });
 }
 
-TEST_P(SessionBits, Branches) {
+TEST_P(SessionBits, BranchesGiveTheSameBits) {
   on_every_machine([&](const Machine& machine) {
     ChatSession chat = talk(engine(machine));
     says(chat.send("Hello " + std::string(50, 'q'), sampled(1, 40)), chat);
@@ -114,7 +114,7 @@ TEST_P(SessionBits, Branches) {
   });
 }
 
-TEST_P(SessionBits, SeveralAnswersAndPrefill) {
+TEST_P(SessionBits, SeveralAnswersAndPrefillGiveTheSameBits) {
   on_every_machine([&](const Machine& machine) {
     ChatSession chat = talk(engine(machine));
     ASSERT_TRUE(chat.prefill().ok());
@@ -137,7 +137,7 @@ TEST_P(SessionBits, SeveralAnswersAndPrefill) {
   });
 }
 
-TEST_P(SessionBits, RewrittenHistory) {
+TEST_P(SessionBits, RewrittenHistoryGivesTheSameBits) {
   on_every_machine([&](const Machine& machine) {
     // Idle work prefills nothing, a part, and everything.
     const auto shared = engine(machine, kShouts);
@@ -157,7 +157,7 @@ TEST_P(SessionBits, RewrittenHistory) {
 }
 
 // Each machine continues what the previous one wrote.
-TEST_P(SessionBits, OtherProcessesResume) {
+TEST_P(SessionBits, OtherProcessesResumeWithTheSameBits) {
   for (const bool with_kv : {true, false}) {
     MemoryFileOps files;
     ASSERT_TRUE(files.make_directory("/s").ok());
@@ -189,7 +189,7 @@ TEST_P(SessionBits, OtherProcessesResume) {
   }
 }
 
-TEST_P(SessionBits, NamespacesAreIsolated) {
+TEST_P(SessionBits, NamespacesDoNotAffectEachOthersBits) {
   on_every_machine([&](const Machine& machine) {
     const auto shared = engine(machine);
     std::vector<Usage> usages;

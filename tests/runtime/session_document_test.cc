@@ -39,7 +39,7 @@ struct SessionDocumentTest : testing::Test {
 };
 
 // The table of costs, line by line.
-TEST_F(SessionDocumentTest, CostsAreAsDocumented) {
+TEST_F(SessionDocumentTest, CostsAreAsInTheDocumentation) {
   say_little();
   const size_t page_bytes = engine->state().pool().layout().page_bytes();
   Turn turn = must(chat.send("first", greedy()));
@@ -85,7 +85,7 @@ std::string text_of_document(const char* name) {
   return read_whole_file((std::filesystem::path(golden_dir()).parent_path().parent_path() / name).string());
 }
 
-TEST_F(SessionDocumentTest, FileFormatIsAsDocumented) {
+TEST_F(SessionDocumentTest, FileFormatIsAsInTheDocumentation) {
   say_little();
   must(chat.send(std::string(200, 'x'), greedy()));
   ASSERT_TRUE(chat.save("talk.ibid", {.with_kv = true}).ok());

@@ -63,7 +63,7 @@ TEST(SessionLawsTest, TwoHundredthTurnCostsNoMoreThanTheFifth) {
 }
 
 // If every turn rewrites the previous one, only changed text is rendered, encoded, indexed and fed.
-TEST(SessionLawsTest, RewrittenTurnCostsOnlyItsOwnText) {
+TEST(SessionLawsTest, RewrittenTurnCostsOnlyItsChangedText) {
   for (const bool ahead : {false, true}) {
     SCOPED_TRACE(ahead);
     ChatFixture f(kStripsThinking, {.max_seq_len = 16'384});
@@ -87,7 +87,7 @@ TEST(SessionLawsTest, RewrittenTurnCostsOnlyItsOwnText) {
   }
 }
 
-TEST(SessionLawsTest, PromptOfAnotherNamespaceCostsAsUnknownOne) {
+TEST(SessionLawsTest, PromptOfAnotherNamespaceCostsAsMuchAsAnUnknownPrompt) {
   MemoryFileOps files;
   const auto parts = [&] {
     EngineParts out;

@@ -38,7 +38,7 @@ class SavedStatesTest : public testing::Test {
 
 const size_t kRowBytes = 10 * KvLayout::make(1, 1, 4, KvDType::kF32).page_bytes();
 
-TEST_F(SavedStatesTest, RequestedStatesPrecedeTheDeepest) {
+TEST_F(SavedStatesTest, RequestedStatesAreSavedBeforeTheDeepestStates) {
   have_states_of(64);
   EXPECT_THAT(chosen({640, 120}), testing::ElementsAre(640, 100, 600, 550, 500, 450, 400, 350, 300, 250, 200, 150, 50));
 }

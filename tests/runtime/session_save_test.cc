@@ -24,7 +24,7 @@ TEST_F(ChatResumeTest, SavingKeysAndValuesNeedsFingerprint) {
   EXPECT_EQ(chat.save("/nowhere/x", {.with_kv = true}).code(), ErrorCode::kUnsupported);
 }
 
-TEST_F(ChatResumeTest, ValuesThatAFileCannotStoreAreNamed) {
+TEST_F(ChatResumeTest, SaveErrorNamesValueThatAFileCannotStore) {
   ASSERT_TRUE(files.make_directory("/t").ok());
   Process process(files);
   Json deep = Json::array();

@@ -121,7 +121,7 @@ bool stop_far_behind(ShortPool& f, size_t n_first, const Call& call, StopMode mo
   return next->usage.n_read_again > 0;
 }
 
-TEST(ShortPoolTest, StopOfAnswerThatRanAheadKeepsConversation) {
+TEST(ShortPoolTest, StoppingAnAnswerComputedAheadKeepsTheConversation) {
   struct Shape {
     bool recurrent;
     size_t window;
@@ -146,7 +146,7 @@ TEST(ShortPoolTest, StopOfAnswerThatRanAheadKeepsConversation) {
 }
 
 // Usage of a prefill for several answers, and of the first answer.
-TEST(ShortPoolTest, AddReadingCountsEachPositionOnce) {
+TEST(ShortPoolTest, UsageOfPrefillAndTurnCountsEachPositionOnce) {
   struct Case {
     Usage turn, read;
     size_t n_cached, n_prefilled;

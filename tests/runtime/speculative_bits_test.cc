@@ -102,7 +102,7 @@ class SpeculativeBits : public testing::TestWithParam<WeightsAndKv> {
   }
 };
 
-TEST_P(SpeculativeBits, AnySampler) {
+TEST_P(SpeculativeBits, DraftsGiveTheSameBitsForAnySampler) {
   const auto model = make(1);
   for (const uint64_t seed : {1, 2}) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -112,7 +112,7 @@ TEST_P(SpeculativeBits, AnySampler) {
 }
 
 // Small penalties: the model mostly continues as before, and each penalty changes some tokens.
-TEST_P(SpeculativeBits, SamplerWithPenalties) {
+TEST_P(SpeculativeBits, DraftsGiveTheSameBitsWithPenalties) {
   const auto model = make(1);
   const SamplerOptions sampler{.temperature = 1.0,
                                .min_p = 0,
@@ -129,7 +129,7 @@ TEST_P(SpeculativeBits, SamplerWithPenalties) {
   expect_same(*model, sampler, run(*model, sampler));
 }
 
-TEST_P(SpeculativeBits, AllInstructionSetsAndThreadsWithAndWithoutDrafts) {
+TEST_P(SpeculativeBits, DraftsGiveTheSameBitsForAllInstructionSetsAndThreads) {
   const SamplerOptions greedy{.temperature = 0};
   const BitsOutcome wanted = run(*make(1), greedy);
   for (const Isa isa : kAllIsas) {
@@ -154,7 +154,7 @@ INSTANTIATE_TEST_SUITE_P(All, SpeculativeBits, testing::ValuesIn(kEveryPanelType
 // windows of 16 positions and an attention block.
 class SpeculativeFamilyBits : public testing::TestWithParam<const char*> {};
 
-TEST_P(SpeculativeFamilyBits, AllTypesOfKeysAndValuesAndThreads) {
+TEST_P(SpeculativeFamilyBits, DraftsGiveTheSameBitsForAllKvTypesAndThreads) {
   IBID_NEED_SHARED(shared);
   const std::string directory = shared + "/reference/tiny/" + GetParam();
   const FakeTokenizer tokenizer = FakeTokenizer::small();
@@ -219,7 +219,7 @@ double tokens_per_pass(const Turn& turn) {
   return n / (n - static_cast<double>(turn.usage.n_accepted));
 }
 
-TEST(RealModelSpeculation, CopyTakesFarFewerPasses) {
+TEST(RealModelSpeculation, CopyingATextTakesFarFewerPassesWithDrafts) {
   IBID_NEED_REAL_MODEL(path);
   const auto engine = *Engine::load(path, {.max_seq_len = 1024});
   const std::string question =

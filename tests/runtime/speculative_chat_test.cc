@@ -102,7 +102,7 @@ class Twins {
   size_t n_accepted_ = 0, n_rejected_ = 0;
 };
 
-TEST(SpeculativeChatTest, RandomConversationsAreTheSame) {
+TEST(SpeculativeChatTest, RandomConversationsAreTheSameWithAndWithoutDrafts) {
   size_t n_accepted = 0, n_rejected = 0;
   for (uint32_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

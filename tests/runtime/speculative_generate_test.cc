@@ -193,7 +193,7 @@ Outcome compared(const Options& options) {
 
 SamplerOptions sampled(uint64_t seed) { return {.temperature = 1.0, .top_p = 0.95, .min_p = 0.01, .seed = seed}; }
 
-TEST(SpeculativeGenerateTest, GreedyAnswerIsTheSameInFewerPasses) {
+TEST(SpeculativeGenerateTest, DraftsGiveTheSameGreedyAnswerInFewerPasses) {
   const Outcome on = compared({.max_tokens = 200, .pull = 20});
   const Outcome off = run({.max_tokens = 200, .pull = 20}, false);
   EXPECT_EQ(on.generation.ids.size(), off.generation.ids.size());
@@ -201,13 +201,13 @@ TEST(SpeculativeGenerateTest, GreedyAnswerIsTheSameInFewerPasses) {
   EXPECT_EQ(on.work.n_rows, off.work.n_rows + on.generation.n_drafted - on.generation.n_accepted);
 }
 
-TEST(SpeculativeGenerateTest, CopyTakesAFractionOfThePasses) {
+TEST(SpeculativeGenerateTest, CopyingATextTakesAtMostAQuarterOfThePasses) {
   const Outcome on = compared({.max_tokens = 300, .pull = 20});
   EXPECT_EQ(on.generation.n_sampled, 300u);
   EXPECT_GE(300.0 / static_cast<double>(on.work.n_forward), 4.0);
 }
 
-TEST(SpeculativeGenerateTest, SampledAnswerIsTheSameForEverySeed) {
+TEST(SpeculativeGenerateTest, DraftsGiveTheSameSampledAnswerForEverySeed) {
   size_t n_accepted = 0, n_rejected = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -240,7 +240,7 @@ SamplerOptions everything(uint64_t seed) {
           .logit_bias = {{'a', 2.0}, {'b', -3}}};
 }
 
-TEST(SpeculativeGenerateTest, AllSamplerOptionsGiveTheSameForEverySeed) {
+TEST(SpeculativeGenerateTest, DraftsGiveTheSameAnswerForAllSamplerOptions) {
   size_t n_accepted = 0, n_rejected = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -272,7 +272,7 @@ class NoTwoCapitals : public TokenConstraint {
   bool was_capital_ = false;
 };
 
-TEST(SpeculativeGenerateTest, ConstrainedAnswerIsTheSameForEverySeed) {
+TEST(SpeculativeGenerateTest, DraftsGiveTheSameConstrainedAnswerForEverySeed) {
   const NoTwoCapitals constraint;
   size_t n_accepted = 0;
   for (uint64_t seed = 0; seed < 30; ++seed) {
@@ -289,7 +289,7 @@ TEST(SpeculativeGenerateTest, ConstrainedAnswerIsTheSameForEverySeed) {
   EXPECT_GT(n_accepted, 100u);
 }
 
-TEST(SpeculativeGenerateTest, AnyLengthLimit) {
+TEST(SpeculativeGenerateTest, DraftsGiveTheSameAnswerForAnyLengthLimit) {
   const size_t n_prompt = FakeTokenizer().template_ids(kText).size();
   size_t cut_drafts = 0;
   for (size_t max_tokens = 1; max_tokens <= 90; ++max_tokens) {
@@ -302,7 +302,7 @@ TEST(SpeculativeGenerateTest, AnyLengthLimit) {
   EXPECT_GT(cut_drafts, 20u);
 }
 
-TEST(SpeculativeGenerateTest, AnyContextEnd) {
+TEST(SpeculativeGenerateTest, DraftsGiveTheSameAnswerForAnyContextLength) {
   for (size_t max_seq_len = 60; max_seq_len <= 150; ++max_seq_len) {
     SCOPED_TRACE(max_seq_len);
     const Outcome on = compared({.max_tokens = SIZE_MAX, .max_seq_len = max_seq_len, .pull = 20});
@@ -311,7 +311,7 @@ TEST(SpeculativeGenerateTest, AnyContextEnd) {
   }
 }
 
-TEST(SpeculativeGenerateTest, AnyChunkSize) {
+TEST(SpeculativeGenerateTest, DraftsGiveTheSameAnswerForAnyChunkSize) {
   for (const size_t max_chunk : {1, 2, 3, 8}) {
     SCOPED_TRACE(max_chunk);
     const Outcome on = compared({.sampler = sampled(1), .max_tokens = 100, .max_chunk = max_chunk, .pull = 14});
@@ -320,7 +320,7 @@ TEST(SpeculativeGenerateTest, AnyChunkSize) {
 }
 
 // Stop strings end a turn inside an accepted draft, also when a token overlaps them.
-TEST(SpeculativeGenerateTest, StopStringsInsideADraft) {
+TEST(SpeculativeGenerateTest, StopStringInsideADraftEndsTheAnswer) {
   size_t n_inside = 0;
   for (const char* stop : {"is H", "lo world", "e w", "llo", "user.\n A", "d: ab", "abcd u"}) {
     for (uint64_t seed = 0; seed < 8; ++seed) {
@@ -334,7 +334,7 @@ TEST(SpeculativeGenerateTest, StopStringsInsideADraft) {
 }
 
 // The text contains an end of turn: it is not drafted, and ends the copy when sampled.
-TEST(SpeculativeGenerateTest, EndOfTurnInsideACopy) {
+TEST(SpeculativeGenerateTest, EndOfTurnIsNotDraftedAndEndsACopy) {
   const Outcome on = compared({.max_tokens = 100, .text = kTextWithEnd, .pull = 20});
   EXPECT_EQ(on.generation.finish_reason, FinishReason::kStop);
   EXPECT_GT(on.generation.n_accepted, 0u);
@@ -346,7 +346,7 @@ TEST(SpeculativeGenerateTest, EndOfTurnInsideACopy) {
   }
 }
 
-TEST(SpeculativeGenerateTest, CancelledAfterAnyPiece) {
+TEST(SpeculativeGenerateTest, CancelAfterAnyPieceGivesTheSameAnswerWithDrafts) {
   for (const bool greedy : {true, false}) {
     for (size_t piece = 0; piece < 70; ++piece) {
       SCOPED_TRACE(piece);
@@ -368,7 +368,7 @@ void expect_beginning(const Outcome& part, const Outcome& whole) {
   EXPECT_EQ(std::memcmp(part.rows.data(), whole.rows.data(), part.rows.size() * sizeof(float)), 0);
 }
 
-TEST(SpeculativeGenerateTest, CancelledInAnyLayerOfAnyPass) {
+TEST(SpeculativeGenerateTest, CancelInAnyLayerGivesABeginningOfTheAnswer) {
   const Options options{.sampler = sampled(5), .max_tokens = 60, .pull = 14};
   const Outcome whole = run(options, true);
   const size_t n_prompt = whole.fed.size() + 1 - whole.generation.n_sampled;
@@ -399,7 +399,7 @@ TEST(SpeculativeGenerateTest, CancelledInAnyLayerOfAnyPass) {
 }
 
 // A pass that fails with drafts is repeated without; one that fails without ends the turn.
-TEST(SpeculativeGenerateTest, PassThatFailsWithDraftsIsRepeatedWithout) {
+TEST(SpeculativeGenerateTest, PassThatFailsWithDraftsIsRepeatedWithoutDrafts) {
   const Options options{.sampler = sampled(5), .max_tokens = 120, .pull = 10};
   const Outcome whole = run(options, false);
   const size_t n_passes = run(options, true).work.n_forward;
@@ -424,7 +424,7 @@ TEST(SpeculativeGenerateTest, PassThatFailsWithDraftsIsRepeatedWithout) {
 }
 
 // With memory for n pages both sides get equally far, and fail at the same position.
-TEST(SpeculativeGenerateTest, AnyMemoryBudget) {
+TEST(SpeculativeGenerateTest, DraftsReachTheSamePositionForAnyMemoryBudget) {
   const size_t page = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
   for (size_t n_pages = 1; n_pages <= 4; ++n_pages) {
     SCOPED_TRACE(n_pages);
@@ -435,7 +435,7 @@ TEST(SpeculativeGenerateTest, AnyMemoryBudget) {
 }
 
 // Non-finite logits fail the turn only if they are sampled from.
-TEST(SpeculativeGenerateTest, NonFiniteLogitsAtAnyPosition) {
+TEST(SpeculativeGenerateTest, NonFiniteLogitsFailTheTurnOnlyIfSampledFrom) {
   const Options options{.max_tokens = 60, .pull = 20};
   const size_t end = run(options, false).fed.size() + 8;
   for (size_t position = 60; position < end; ++position) {

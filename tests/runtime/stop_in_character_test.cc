@@ -16,7 +16,7 @@ TurnOptions stopping_at(const std::string& stop) {
   return options;
 }
 
-TEST(StopInCharacterTest, StopStringCompletedByEndOfTurnDropsItsRows) {
+TEST(StopInCharacterTest, StopStringCompletedByTheEndOfTurnIsDropped) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"a", "\xE2"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();
@@ -30,7 +30,7 @@ TEST(StopInCharacterTest, StopStringCompletedByEndOfTurnDropsItsRows) {
 }
 
 // The second byte becomes a character only through its successor, which is dropped.
-TEST(StopInCharacterTest, TokenThatLeavesCharacterOpenIsDroppedWithItsSuccessor) {
+TEST(StopInCharacterTest, TokenOfAnIncompleteCharacterIsDroppedWithTheNextToken) {
   MemoryFileOps files;
   EngineParts parts;
   parts.files = &files;
@@ -52,7 +52,7 @@ TEST(StopInCharacterTest, TokenThatLeavesCharacterOpenIsDroppedWithItsSuccessor)
 }
 
 // The template keeps only the first character of an answer; the second token's character is dropped.
-TEST(StopInCharacterTest, TemplateCutDropsTokenThatLeavesCharacterOpen) {
+TEST(StopInCharacterTest, TextCutByTheTemplateDropsTokenOfAnIncompleteCharacter) {
   constexpr const char* kFirstCharacter =
       "{% for message in messages %}"
       "{{ '<|im_start|>' + message['role'] + '\n' + message['content'][:1] + '<|im_end|>\n' }}"

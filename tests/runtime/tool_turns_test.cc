@@ -52,7 +52,7 @@ Tokens result_prompt(const ChatFixture& f, const std::string& result) {
 
 class ToolTurns : public testing::TestWithParam<const char*> {};
 
-TEST_P(ToolTurns, CallIsNotPrefilledAgain) {
+TEST_P(ToolTurns, ToolCallIsNotPrefilledAgain) {
   ChatFixture f(kHermes);
   const std::string call = GetParam();
   f.say({spelled(f, call), f.ids("It is 3.<|im_end|>")});
@@ -80,7 +80,7 @@ TEST_P(ToolTurns, CallIsNotPrefilledAgain) {
   expect_replays(session);
 }
 
-TEST_P(ToolTurns, CallSentBackAsTextIsNotPrefilledAgain) {
+TEST_P(ToolTurns, ToolCallSentBackAsTextIsNotPrefilledAgain) {
   ChatFixture f(kHermes);
   f.say({spelled(f, GetParam()), f.ids("It is 3.<|im_end|>")});
   ChatSession session = f.session({}, tools());
@@ -141,7 +141,7 @@ TEST(ToolTurns, SavedConversationKeepsTokensOfMarkers) {
 }
 
 // If the prompt opens the reasoning, the message has it apart from the content; the tokens include both.
-TEST(ToolTurns, SavedConversationKeepsTokensOfOpenedReasoning) {
+TEST(ToolTurns, SavedConversationKeepsTokensOfReasoningOpenedByThePrompt) {
   TempDir dir;
   ChatFixture f(
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' }}{% if m.reasoning_content %}"
@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
                     "<tool_call>{\"name\":\"add\",\"arguments\":{\"a\":1,\"b\":2}}</tool_call>",
                     "Let me see.\n\n<tool_call>\n{\"arguments\": {\"a\": 1.0}, \"name\": \"add\"}\n</tool_call>\n"));
 
-TEST(ToolTurns, WithoutParseReplyTheAnswerIsPlainText) {
+TEST(ToolTurns, AnswerIsPlainTextUnlessParseReplyIsSet) {
   ChatFixture f(kHermes);
   const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
   f.say({spelled(f, call)});

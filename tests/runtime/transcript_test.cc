@@ -66,7 +66,7 @@ std::string runs_text(const MarkedText& text) {
   return out;
 }
 
-TEST(EncoderMarkTest, KeepsItsTokensThroughChanges) {
+TEST(EncoderMarkTest, MarkKeepsItsTokensThroughChanges) {
   EncoderMark mark = mark_at(5);
   mark.forget_from(7, {}, 0);
   EXPECT_EQ(mark.n_stable, 5u) << "later changes do not affect it";
@@ -102,7 +102,7 @@ TEST(TranscriptTest, ReplyAndItsEndOfTurnAreTwoSpans) {
   EXPECT_EQ(runs_text(t.marked_text(4, 4)), "");
 }
 
-TEST(TranscriptTest, SpanAtFindsTheSpanOfTheByte) {
+TEST(TranscriptTest, SpanAtReturnsTheSpanOfAByte) {
   Transcript t;
   EXPECT_EQ(t.span_at(0), 0u);
   append(t, "abc", SpanOrigin::kTemplate);
@@ -112,7 +112,7 @@ TEST(TranscriptTest, SpanAtFindsTheSpanOfTheByte) {
   for (size_t byte = 0; byte < expected.size(); ++byte) EXPECT_EQ(t.span_at(byte), expected[byte]) << byte;
 }
 
-TEST(TranscriptTest, ReplyIsCutBetweenTokens) {
+TEST(TranscriptTest, ReplyIsCutOnlyBetweenTokens) {
   Transcript t;
   append(t, "q", SpanOrigin::kTemplate);
   reply(t, {"Hello", "ab", "th"}, true);
@@ -124,7 +124,7 @@ TEST(TranscriptTest, ReplyIsCutBetweenTokens) {
   EXPECT_EQ(t.spans()[1].token_ends, (std::vector<size_t>{6, 8}));
 }
 
-TEST(TranscriptTest, TextlessReplyStaysIfItsTokensStay) {
+TEST(TranscriptTest, ReplyWithoutTextStaysIfItsTokensStay) {
   for (const size_t keep_ids : {size_t{1}, size_t{2}}) {
     Transcript t;
     append(t, "q", SpanOrigin::kTemplate);
@@ -135,7 +135,7 @@ TEST(TranscriptTest, TextlessReplyStaysIfItsTokensStay) {
   }
 }
 
-TEST(TranscriptTest, MarksKeepChangedTokensBeforeThem) {
+TEST(TranscriptTest, MarksAreUpdatedIfEarlierTokensChange) {
   Transcript t;
   append(t, "ab", SpanOrigin::kTemplate);
   append(t, "cd", SpanOrigin::kInput);  // its mark knows two tokens
@@ -178,7 +178,7 @@ std::vector<Tokens> known_ids(const Transcript& t) {
 
 // A patch changes tokens that the marks of three spans know. prepare() may fail at any allocation without visible
 // effect, and another patch can be applied instead of the prepared one.
-TEST(TranscriptTest, PrepareMayFailAnywhere) {
+TEST(TranscriptTest, PrepareThatFailsAtAnyAllocationChangesNothing) {
   size_t n_failed = 0;
   for (size_t n = 0;; ++n) {
     SCOPED_TRACE(n);
@@ -246,7 +246,7 @@ struct Flat {
 
 // Grows by text and replies. Cuts at ends of encoded spans and in replies after tokens with text: tokens without text
 // at the end of a reply are on its border and stay with it.
-TEST(TranscriptTest, RandomHistoriesMatchFlatReference) {
+TEST(TranscriptTest, RandomHistoriesMatchAFlatReference) {
   const std::vector<std::string> pieces = {"a", "ab", "abc", "Hello", "th", "<|tool|>", "\n\n"};
   for (uint64_t seed = 0; seed < 300; ++seed) {
     uint64_t n = 0;

@@ -86,7 +86,7 @@ TEST(TurnStreamTest, StopTokenAndDestructorCancel) {
   EXPECT_EQ(SessionSnapshot(chat), before);
 }
 
-TEST(TurnStreamTest, OneThreadPullsManyStreamsWithOneBell) {
+TEST(TurnStreamTest, OneThreadPullsManyStreamsWithOneWaker) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello", " wor", "lo", "the"})});
   std::vector<ChatSession> chats;
@@ -110,7 +110,7 @@ TEST(TurnStreamTest, OneThreadPullsManyStreamsWithOneBell) {
   }
 }
 
-TEST(TurnStreamTest, AllStartsCanBePulledWhileSessionIsBusy) {
+TEST(TurnStreamTest, EveryKindOfTurnCanBePulledWhileSessionIsBusy) {
   ChatFixture f;
   ChatSession chat = f.session(), twin = f.session();
   EXPECT_EQ(TurnStream(chat, TurnStart::answer(), greedy()).finish().status().code(), ErrorCode::kInvalidArgument);

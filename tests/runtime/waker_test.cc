@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-TEST(BellTest, RingBeforeWaitEndsTheWait) {
+TEST(BellTest, WakeBeforeWaitEndsTheWait) {
   Waker bell;
   bell.ring();
   bell.wait();
@@ -21,7 +21,7 @@ TEST(BellTest, RingBeforeWaitEndsTheWait) {
 }
 
 // The ringer waits until each ring is seen: a lost ring hangs.
-TEST(BellTest, EveryRingEndsAWait) {
+TEST(BellTest, EveryWakeEndsAWait) {
   Waker bell;
   std::atomic<int> n_told{0};
   std::atomic<int> n_heard{0};
@@ -42,7 +42,7 @@ TEST(BellTest, EveryRingEndsAWait) {
 }
 
 // Soft rings of a running answer are coalesced: each wait sees all events before it.
-TEST(BellTest, SoftRingsAreCoalesced) {
+TEST(BellTest, SoftWakesAreCoalesced) {
   Waker bell;
   std::atomic<int> n_told{0};
   constexpr int kRings = 200'000;

@@ -50,7 +50,7 @@ size_t end_of(const Turn& turn) { return turn.usage.n_prompt + turn.usage.n_deco
 class WindowedChatTest : public testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(Recurrent, WindowedChatTest, testing::Bool());
 
-TEST_P(WindowedChatTest, GrowingChatPrefillsNothingAgainInMemoryOfItsWindow) {
+TEST_P(WindowedChatTest, GrowingChatPrefillsNothingAgainWithMemoryForItsWindow) {
   WindowedChat f(budget_for({15'000}, GetParam()), GetParam());
   ChatSession chat = f.session({.system = "be the best"});
   size_t n_before = 0;  // positions after the previous turn
@@ -113,7 +113,7 @@ TEST(WindowedChat, EditsResumeAtChangedText) {
 }
 
 // Rows before the window were evicted for later prefill: an edit there prefills them again, with the same bits.
-TEST(WindowedChat, EditBeforeTheWindowPrefillsAgainOnce) {
+TEST(WindowedChat, EditBeforeTheWindowPrefillsEvictedRowsOnce) {
   WindowedChat f(budget_for({9000}));
   ChatSession chat = f.session({.system = kLong});
   for (size_t i = 0; i < 10; ++i) must(chat.send(kLong, greedy()));
@@ -154,7 +154,7 @@ TEST(WindowedChat, RewindPrefillsNothingAgain) {
   expect_replays(chat);
 }
 
-TEST(WindowedChat, StatelessHistoryResumesWhereAnotherSessionStopped) {
+TEST(WindowedChat, HistoryOfANewSessionResumesWhereAnotherSessionStopped) {
   WindowedChat f(budget_for({4000, 4000}));
   f.say(std::vector<Tokens>(10, f.tokenizer->sampled({"ab"})));  // as the text of the answer is encoded
   ChatSession first = f.session({.system = kLong});
@@ -172,7 +172,7 @@ TEST(WindowedChat, StatelessHistoryResumesWhereAnotherSessionStopped) {
   }
 }
 
-TEST(WindowedChat, FileIsLoadedIntoMemoryOfItsWindow) {
+TEST(WindowedChat, SessionFileIsLoadedWithMemoryForItsWindow) {
   MemoryFileOps files;
   ASSERT_TRUE(files.make_directory("/s").ok());
   const auto parts = [&] {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
-TEST(LogprobsTest, MatchReferenceSoftmaxAndSort) {
+TEST(LogprobsTest, LogprobsMatchReferenceSoftmaxAndSort) {
   std::mt19937 random(1);
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
@@ -45,7 +45,7 @@ TEST(LogprobsTest, MatchReferenceSoftmaxAndSort) {
   }
 }
 
-TEST(LogprobsTest, StayFiniteIfProbabilitiesUnderflow) {
+TEST(LogprobsTest, LogprobsStayFiniteIfProbabilitiesUnderflow) {
   const std::vector<float> far = {-3e38f, 0.0f, 3e38f, -kInf};
   EXPECT_EQ(token_logprobs(far, 2, 20).logprob, 0);
   EXPECT_EQ(token_logprobs(far, 2, 20).top.size(), 3u) << "impossible tokens are not listed";

@@ -113,7 +113,7 @@ SamplerOptions random_options(std::mt19937& random, size_t vocab) {
   return o;
 }
 
-TEST(PenaltiesTest, AgreeWithTheirFormulas) {
+TEST(PenaltiesTest, PenaltiesAgreeWithTheirFormulas) {
   std::mt19937 random(1);
   for (int round = 0; round < 600; ++round) {
     SCOPED_TRACE(round);
@@ -130,7 +130,7 @@ TEST(PenaltiesTest, AgreeWithTheirFormulas) {
   }
 }
 
-TEST(PenaltiesTest, MatchValuesComputedByHand) {
+TEST(PenaltiesTest, PenaltiesMatchValuesComputedByHand) {
   const Story story{{5, 6, 7}, {1, 1, 2}};
   const std::vector<float> row = {2, 2, -2, 2, 2, 2, -2, 2};
   SamplerOptions o;
@@ -174,7 +174,7 @@ TEST(PenaltiesTest, DryMatchesValuesComputedByHand) {
   EXPECT_EQ(applied(o, story, row), row) << "3 5 1 2 3";
 }
 
-TEST(PenaltiesTest, OnlyBiasesForbidTokens) {
+TEST(PenaltiesTest, OnlyLogitBiasesForbidTokens) {
   Story story;
   for (int i = 0; i < 200; ++i) story.answer.push_back(i % 2);
   constexpr float kMost = std::numeric_limits<float>::max();
@@ -193,7 +193,7 @@ TEST(PenaltiesTest, OnlyBiasesForbidTokens) {
 }
 
 // A history that was truncated, extended, reconfigured and copied must equal one that was built at once.
-TEST(TokenHistoryTest, EditedHistoryEqualsOneBuiltAtOnce) {
+TEST(TokenHistoryTest, EditedHistoryEqualsAHistoryBuiltAtOnce) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);

@@ -111,7 +111,7 @@ TEST(RepeatIndexTest, CopiesAreIndependent) {
 }
 
 // In every tenth of a long text append, find and truncate take as many steps per token as in the first.
-TEST(RepeatIndexTest, WorkDoesNotGrowWithTheText) {
+TEST(RepeatIndexTest, WorkPerTokenDoesNotGrowWithTheText) {
   constexpr size_t kLength = 40'000;
   for (int kind = 0; kind < 5; ++kind) {
     SCOPED_TRACE(kind);

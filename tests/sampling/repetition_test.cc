@@ -93,7 +93,7 @@ TEST(RepetitionTest, EveryPeriodIsDetectedAtTheFirstPossibleToken) {
   }
 }
 
-TEST(RepetitionTest, MatchesCountsOnTextsOfEveryKind) {
+TEST(RepetitionTest, DetectorMatchesTheReferenceOnTextsOfEveryKind) {
   std::mt19937 random(7);
   size_t n_found = 0;
   for (int round = 0; round < 60; ++round) {
@@ -113,7 +113,7 @@ TEST(RepetitionTest, MatchesCountsOnTextsOfEveryKind) {
   EXPECT_GT(n_found, 1000u);
 }
 
-TEST(RepetitionTest, NestedRepetitionsAreFoundAsByTheReference) {
+TEST(RepetitionTest, DetectorMatchesTheReferenceOnNestedRepetitions) {
   // A span is repeated seven times, then a comma follows, and all of that is repeated. Only the outer repetition
   // counts, and it is complete later.
   for (const size_t inner : {1, 5, 33}) {
@@ -156,7 +156,7 @@ TEST(RepetitionTest, SimilarSpansAreNotRepetitions) {
   EXPECT_EQ(first_that_repeats(Tokens(kMinTokens, 5)), kMinTokens);
 }
 
-TEST(RepetitionTest, WorkDoesNotGrowWithTheText) {
+TEST(RepetitionTest, WorkPerTokenDoesNotGrowWithTheText) {
   std::mt19937 random(3);
   const Tokens letters = random_ids(900, 2, random);
   const std::vector<std::pair<const char*, std::function<TokenId(size_t)>>> texts = {

@@ -192,7 +192,7 @@ TEST(SamplerTest, DistributionMatchesReference) {
 }
 
 // Compares the exact set of remaining tokens in many random cases, because errors are likeliest at its boundary.
-TEST(SamplerTest, SurvivingSetMatchesReference) {
+TEST(SamplerTest, SetOfTokensLeftByTheFiltersMatchesReference) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const size_t n = 1 + random_bits(seed, 100) % 40;
     const std::vector<float> logits = random_logits(n, seed, seed % 2 == 0);
@@ -320,7 +320,7 @@ TEST(SamplerTest, XtcKeepsTheLastOfEqualTopChoices) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(*sampler.sample(logits), 2);
 }
 
-TEST(SamplerTest, BiasesThatForbidEverythingAreRejectedWithoutADraw) {
+TEST(SamplerTest, BiasesThatForbidAllTokensAreRejectedWithoutADraw) {
   const double never = -std::numeric_limits<double>::infinity();
   SamplerOptions o = options(1, 0, 1, 0);
   o.logit_bias = {{0, never}, {1, never}};

@@ -16,14 +16,14 @@ void record(DraftPolicy& policy, size_t match_length, bool hit, int n) {
 
 TEST(DraftPolicyTest, NothingIsDraftedWithoutAMatch) { EXPECT_EQ(DraftPolicy().n_drafts(0, 7), 0u); }
 
-TEST(DraftPolicyTest, LongMatchesDraftMoreThanShortOnes) {
+TEST(DraftPolicyTest, LongMatchesDraftMoreThanShortMatches) {
   const DraftPolicy policy;
   EXPECT_GE(policy.n_drafts(kMinMatch, 7), 1u);
   EXPECT_LE(policy.n_drafts(kMinMatch, 7), 2u);
   EXPECT_GT(policy.n_drafts(32, 7), policy.n_drafts(kMinMatch, 7));
 }
 
-TEST(DraftPolicyTest, MissesStopDraftingAndUndraftedHitsResumeIt) {
+TEST(DraftPolicyTest, MissesStopDraftingAndLaterHitsResumeDrafting) {
   DraftPolicy policy;
   record(policy, kMinMatch, false, 2);
   EXPECT_EQ(policy.n_drafts(kMinMatch, 7), 0u);
@@ -53,7 +53,7 @@ TEST(DraftPolicyTest, DraftGrowsWithHitsUpToTheMaximum) {
 }
 
 // In a text with one hit in twelve predictions, drafting adds hardly any row.
-TEST(DraftPolicyTest, LowHitRateDraftsAlmostNothing) {
+TEST(DraftPolicyTest, LowHitRateStopsAlmostAllDrafts) {
   DraftPolicy policy;
   size_t n_drafted = 0;
   for (int i = 0; i < 1200; ++i) {
@@ -89,7 +89,7 @@ TEST(DrafterTest, CopiedTextIsDrafted) {
   EXPECT_EQ(proposed(drafter, 7), "; the q") << "from the text into its copy";
 }
 
-TEST(DrafterTest, MatchInThePromptOnlyIsNotDrafted) {
+TEST(DrafterTest, MatchThatLiesOnlyInThePromptIsNotDrafted) {
   Drafter drafter;
   drafter.append(tokens_of("<assistant>yes<user>x<assistant>"));
   EXPECT_EQ(proposed(drafter, 7), "") << "the template writes the same before every answer";

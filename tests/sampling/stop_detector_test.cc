@@ -44,7 +44,7 @@ std::string naive_safe(const std::vector<std::string>& strings, const std::strin
   return text.substr(0, text.size() - held);
 }
 
-TEST(StopDetectorTest, WithoutStringsEverythingPassesAtOnce) {
+TEST(StopDetectorTest, TextIsReleasedAtOnceWithoutStopStrings) {
   StopDetector detector = make_detector({});
   EXPECT_EQ(detector.push("anything").text, "anything");
   EXPECT_EQ(detector.finish(), "");

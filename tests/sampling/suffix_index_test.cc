@@ -71,7 +71,7 @@ TEST(SuffixIndexTest, LongestMatchWinsThenTheLatest) {
   EXPECT_EQ(index_of("yabc1 zabc2 xabc").find().next, 10u);
 }
 
-TEST(SuffixIndexTest, ContinuationRepeatsAPeriod) {
+TEST(SuffixIndexTest, ContinuationOfAPeriodicTextRepeatsThePeriod) {
   const SuffixIndex index = index_of("abababab");
   const Match match = index.find();
   EXPECT_EQ(match.next, 6u);
@@ -147,7 +147,7 @@ TEST(SuffixIndexTest, CostOfATokenDoesNotGrowWithLength) {
 }
 
 // Text in which all trigrams have the same slot.
-TEST(SuffixIndexTest, CollisionsCostNoMoreThanTheBound) {
+TEST(SuffixIndexTest, HashCollisionsCostNoMoreThanTheBound) {
   constexpr size_t kIds = 3 * 1000;
   constexpr uint64_t kSlots = 8192;  // of a table for that many tokens
   Tokens ids;

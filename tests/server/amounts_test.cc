@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(AmountsTest, ReadsBytes) {
+TEST(AmountsTest, ByteAmountsAreParsed) {
   EXPECT_EQ(read_bytes("0"), 0u);
   EXPECT_EQ(read_bytes("512"), 512u);
   EXPECT_EQ(read_bytes("64M"), 64u << 20);
@@ -19,7 +19,7 @@ TEST(AmountsTest, ReadsBytes) {
   }
 }
 
-TEST(AmountsTest, ReadsTimes) {
+TEST(AmountsTest, TimeAmountsAreParsed) {
   EXPECT_EQ(read_time("30"), milliseconds(30'000));
   EXPECT_EQ(read_time("30s"), milliseconds(30'000));
   EXPECT_EQ(read_time("250ms"), milliseconds(250));

@@ -12,7 +12,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(ApiKeyFileTest, ReadsLinesWithAndWithoutAName) {
+TEST(ApiKeyFileTest, ReadsKeysWithAndWithoutAName) {
   const auto keys = parse_api_keys("# of the team\n\n sk-0123456789 \r\nteam=abcdefghij\nteam=klmnopqrst\n", "keys");
   ASSERT_TRUE(keys.ok()) << keys.status().message();
   ASSERT_EQ(keys->size(), 3u);
@@ -22,7 +22,7 @@ TEST(ApiKeyFileTest, ReadsLinesWithAndWithoutAName) {
   EXPECT_NE((*keys)[0].cache_namespace, (*keys)[1].cache_namespace);
 }
 
-TEST(ApiKeyFileTest, UnnamedKeyHasStableNamespaceThatDoesNotContainIt) {
+TEST(ApiKeyFileTest, UnnamedKeyHasAStableNamespaceWithoutTheKeyText) {
   const auto keys = parse_api_keys("key-of-me-alone\n", "keys");
   const auto again = parse_api_keys("key-of-me-alone", "other");
   EXPECT_EQ((*keys)[0].cache_namespace, (*again)[0].cache_namespace);

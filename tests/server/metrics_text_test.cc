@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-TEST(MetricsTextTest, HelpAndTypePrecedeAllValuesOfAName) {
+TEST(MetricsTextTest, HelpAndTypeLinesPrecedeAllValuesOfAMetric) {
   MetricsText text;
   text.counter("a_total", "Things.", 1, {{"kind", "x"}});
   text.counter("a_total", "Things.", 2.5, {{"kind", "y"}, {"more", "z"}});

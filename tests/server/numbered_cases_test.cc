@@ -111,13 +111,13 @@ class NumberedCases : public testing::Test {
   std::unique_ptr<ServerInside> inside_;
 };
 
-TEST_F(NumberedCases, Case102BodyIsNotJson) {
+TEST_F(NumberedCases, Case102BodyThatIsNotJsonIsRefused) {
   for (const char* body : {"", "hello", "{", "{\"messages\":", "[1,2", "{\"messages\":[]}x", "'{}'", "{\"a\":01}"}) {
     expect_refused(body, "");
   }
 }
 
-TEST_F(NumberedCases, Case103WrongTypesInEachField) {
+TEST_F(NumberedCases, Case103WrongTypesInEachFieldAreRefused) {
   const std::vector<std::string> no_number = {"\"1\"", "true", "[]", "{}"};
   for (const char* field : {"temperature", "top_p", "min_p", "max_tokens", "max_completion_tokens", "n", "top_k",
                             "seed", "frequency_penalty", "presence_penalty", "top_logprobs", "repeat_penalty"}) {
@@ -138,7 +138,7 @@ TEST_F(NumberedCases, Case103WrongTypesInEachField) {
   }
 }
 
-TEST_F(NumberedCases, Case104ValueIsNestedTooDeeply) {
+TEST_F(NumberedCases, Case104DeeplyNestedValueIsRefused) {
   for (const size_t depth : {65, 10'000, 1'000'000}) {
     expect_refused(R"({"messages":[{"role":"user","content":"Hello"}],"metadata":)" + std::string(depth, '[') +
                        std::string(depth, ']') + "}",
@@ -146,19 +146,19 @@ TEST_F(NumberedCases, Case104ValueIsNestedTooDeeply) {
   }
 }
 
-TEST_F(NumberedCases, Case105AMillionMessages) {
+TEST_F(NumberedCases, Case105AMillionMessagesAreRefused) {
   std::string body = R"({"messages":[)";
   for (int i = 0; i < 1'000'000; ++i) body += i == 0 ? "{}" : ",{}";
   expect_refused(body + "]}", "");
 }
 
-TEST_F(NumberedCases, Case106DuplicateKeys) {
+TEST_F(NumberedCases, Case106DuplicateKeysAreRefused) {
   expect_refused(R"({"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]})", "");
   expect_refused(R"({"messages":[{"role":"user","content":"a","content":"b"}]})", "");
   expect_refused(chat(R"("max_tokens":1,"max_tokens":2)"), "");
 }
 
-TEST_F(NumberedCases, Case107InvalidUtf8) {
+TEST_F(NumberedCases, Case107InvalidUtf8IsRefused) {
   const std::string good = chat("\"max_tokens\":1");
   std::string utf16 = "\xFF\xFE";
   for (const char c : good) utf16 += {c, '\0'};
@@ -168,28 +168,30 @@ TEST_F(NumberedCases, Case107InvalidUtf8) {
   }
 }
 
-TEST_F(NumberedCases, Case108TooManyAnswers) { expect_refused("n", {"1000000000", "17", "0", "-1", "1.5", "1e300"}); }
+TEST_F(NumberedCases, Case108TooManyAnswersAreRefused) {
+  expect_refused("n", {"1000000000", "17", "0", "-1", "1.5", "1e300"});
+}
 
-TEST_F(NumberedCases, Case109InvalidLengths) {
+TEST_F(NumberedCases, Case109InvalidMaxTokensAreRefused) {
   for (const char* field : {"max_tokens", "max_completion_tokens"}) expect_refused(field, {"-1.5", "1e18", "0.5"});
 }
 
-TEST_F(NumberedCases, Case110InvalidTemperatures) {
+TEST_F(NumberedCases, Case110InvalidTemperaturesAreRefused) {
   expect_refused("temperature", {"-1", "1e9", "-0.0001"});
   for (const char* value : {"NaN", "1e999", "Infinity", "-Infinity"}) {
     expect_refused(chat(std::string("\"temperature\":") + value), "");
   }
 }
 
-TEST_F(NumberedCases, Case111SharesAboveOne) {
+TEST_F(NumberedCases, Case111TopPMinPAndTypicalPAboveOneAreRefused) {
   for (const char* field : {"top_p", "min_p", "typical_p"}) expect_refused(field, {"2", "-1", "1.0001"});
 }
 
-TEST_F(NumberedCases, Case112SeedIsTooLarge) {
+TEST_F(NumberedCases, Case112TooLargeSeedIsRefused) {
   expect_refused("seed", {"1180591620717411303424", "-1180591620717411303424", "1.5"});
 }
 
-TEST_F(NumberedCases, Case113InvalidLogitBiases) {
+TEST_F(NumberedCases, Case113InvalidLogitBiasesAreRefused) {
   expect_refused("logit_bias", {R"({"1":null})", R"({"1":true})", R"({"1":1000})", R"({"x":1})", R"({"-1":1})",
                                 R"({"1":"1"})", "[[1]]", "[[1,true]]", R"({"99999999999":1})"});
   // These are not JSON.
@@ -201,14 +203,14 @@ TEST_F(NumberedCases, Case113InvalidLogitBiases) {
   expect_refused(R"({"messages":[{"role":"user","content":"Hello"}],"logit_bias":{"259":1}})", "", "259");
 }
 
-TEST_F(NumberedCases, Case114InvalidStopStrings) {
+TEST_F(NumberedCases, Case114InvalidStopStringsAreRefused) {
   std::string many = "[";
   for (int i = 0; i < 10'000; ++i) many += (i == 0 ? "\"s" : ",\"s") + std::to_string(i) + "\"";
   expect_refused("stop", {many + "]", "\"" + std::string(1025, 's') + "\"", "[\"" + std::string(1025, 's') + "\"]"});
   EXPECT_EQ(status_of(ask(kChat, chat("\"max_tokens\":1,\"stop\":\"" + std::string(1024, 's') + "\""))), 200);
 }
 
-TEST_F(NumberedCases, Case115PromptIsLongerThanTheContext) {
+TEST_F(NumberedCases, Case115PromptLongerThanTheContextIsRefused) {
   const std::string body = chat("\"max_tokens\":1,\"stream\":true", std::string(3000, 'a'));
   const std::string response = ask(kChat, body);
   ASSERT_EQ(status_of(response), 400) << "refused before any event";
@@ -219,7 +221,7 @@ TEST_F(NumberedCases, Case115PromptIsLongerThanTheContext) {
   EXPECT_THAT(message, testing::ContainsRegex("30[0-9][0-9]"));
 }
 
-TEST_F(NumberedCases, Case116ContextIsFullDuringTheAnswer) {
+TEST_F(NumberedCases, Case116AnswerEndsWhenTheContextIsFull) {
   const std::string prompt(1900, 'p');
   const auto complete = [&](const std::string& text, const std::string& fields) {
     const std::string response =
@@ -240,14 +242,14 @@ TEST_F(NumberedCases, Case116ContextIsFullDuringTheAnswer) {
   EXPECT_EQ(after["usage"]["prompt_tokens_details"]["cached_tokens"].get<size_t>(), known.size() - 1);
 }
 
-TEST_F(NumberedCases, Case117NoMessages) {
+TEST_F(NumberedCases, Case117RequestWithoutMessagesIsRefused) {
   expect_refused(R"({"messages":[]})", "messages");
   expect_refused("{}", "messages");
   expect_refused(R"({"messages":null})", "messages");
 }
 
 // The client that leaves frees its place in the queue, and the running answer is not affected.
-TEST_F(NumberedCases, Case129ClientLeavesWhileItWaits) {
+TEST_F(NumberedCases, Case129WaitingClientThatDisconnectsLeavesTheQueue) {
   RawClient first = begin_long();
   RawClient waiting(inside_->server->port());
   waiting.send(post_text(kChat, chat("\"max_tokens\":5")));
@@ -261,7 +263,7 @@ TEST_F(NumberedCases, Case129ClientLeavesWhileItWaits) {
   EXPECT_TRUE(becomes([&] { return inside_->service->stats().n_running == 0; }));
 }
 
-TEST_F(NumberedCases, Case131TwoResponsesOfOneConversationAtOnce) {
+TEST_F(NumberedCases, Case131SecondConcurrentResponseOfAConversationIsRefused) {
   const std::string conversation = make_conversation();
   RawClient first = begin_long_in(conversation);
   const std::string two = respond_in(conversation, R"("max_output_tokens":2)");
@@ -272,7 +274,7 @@ TEST_F(NumberedCases, Case131TwoResponsesOfOneConversationAtOnce) {
   EXPECT_TRUE(becomes([&] { return status_of(ask("/v1/responses", two)) == 200; }));
 }
 
-TEST_F(NumberedCases, Case132ConversationIsDeletedWhileItAnswers) {
+TEST_F(NumberedCases, Case132ConversationCanBeDeletedDuringItsAnswer) {
   const std::string path = "/v1/conversations/" + make_conversation();
   RawClient one = begin_long_in(path.substr(path.rfind('/') + 1));
   const std::string deleted =
@@ -285,7 +287,7 @@ TEST_F(NumberedCases, Case132ConversationIsDeletedWhileItAnswers) {
   EXPECT_EQ(status_of(inside_->ask(get_text(path, "Connection: close\r\n"))), 404);
 }
 
-TEST_F(NumberedCases, Case134InvalidSalts) {
+TEST_F(NumberedCases, Case134InvalidCacheSaltsAreRefused) {
   expect_refused("cache_salt", {"\"" + std::string(1u << 20, 's') + "\"", "\"" + std::string(129, 's') + "\"",
                                 R"("a\u0000b")", R"("a\nb")", R"("a\u001fb")", R"("a b")", "\"\"", "\"\xC3\xA4\""});
 }

@@ -13,7 +13,7 @@
 namespace ibid::serve {
 namespace {
 
-TEST(RequestLogTest, LineHasSizesCountsAndTimes) {
+TEST(RequestLogTest, LogLineHasSizesCountsAndTimes) {
   const http::ExchangeRecord record{.id = 7,
                                     .method = "POST",
                                     .pattern = "/v1/x/{...}",
@@ -33,7 +33,7 @@ TEST(RequestLogTest, LineHasSizesCountsAndTimes) {
   EXPECT_FALSE(line->contains("client_gone"));
 }
 
-TEST(RequestLogTest, IgnoredFieldsAreNamedButForTheClients) {
+TEST(RequestLogTest, IgnoredFieldsAreNamedAndUnknownFieldsOnlyCounted) {
   const http::ExchangeRecord record{
       .figures = {.model = "tiny", .ignored = {"tools[1]", "service_tier"}, .n_unknown_fields = 3}};
   const auto line = parse_json(log_line(record, 0), "line");
@@ -42,7 +42,7 @@ TEST(RequestLogTest, IgnoredFieldsAreNamedButForTheClients) {
   EXPECT_FALSE(parse_json(log_line({.figures = {.model = "tiny"}}, 0), "line")->contains("ignored"));
 }
 
-TEST(RequestLogTest, UnroutedRequestHasNoPath) {
+TEST(RequestLogTest, LogLineOfAnUnroutedRequestHasNoPath) {
   const auto line = parse_json(log_line({.id = 1, .method = "other", .status = 400, .client_gone = true}, 0), "line");
   EXPECT_TRUE((*line)["path"].is_null());
   EXPECT_EQ((*line)["client_gone"], true);

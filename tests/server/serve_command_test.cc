@@ -127,7 +127,7 @@ TEST_F(ServeCommand, AnswersAreCancelledAfterDrainTimeout) {
   EXPECT_THAT(served.said(), HasSubstr("cut off"));
 }
 
-TEST_F(ServeCommand, SecondSignalEndsItAtOnce) {
+TEST_F(ServeCommand, SecondSignalEndsTheServerAtOnce) {
   ServedProcess served({model_, "--port", "0", "--unix", dir_.file("socket")});
   const uint16_t port = served.port();
   RawClient one(port);

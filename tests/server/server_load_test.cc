@@ -246,7 +246,7 @@ TEST(ServerLoadTest, ClientsGetTheirOwnAnswersWhileOthersDisconnect) {
 
 // The same with layers of every kind: recurrent ones with and without an MLP, next to attention, after a shared block;
 // windows, latent attention, experts.
-TEST(ServerLoadTest, ClientsGetTheirOwnAnswersWithEveryKindOfLayer) {
+TEST(ServerLoadTest, ClientsGetTheirOwnAnswersFromModelsOfEveryKindOfLayer) {
   IBID_NEED_SHARED(shared);
   const auto load = [](const std::string& path) -> Result<std::shared_ptr<Engine>> {
     return tiny_engine(load_tiny_checkpoint(path, {.kv_dtype = KvDType::kInt8, .n_threads = 2}), kChatMl);

@@ -35,7 +35,7 @@ std::string render(const ChatTemplate& chat_template, const Json& messages, cons
   return text.ok() ? text->bytes() : "";
 }
 
-TEST(ChatTemplateTest, AbsentToolsAndDocumentsAreDefinedAsNone) {
+TEST(ChatTemplateTest, TemplateSeesAbsentToolsAndDocumentsAsNone) {
   const ChatTemplate chat_template =
       compile("{{ tools is none }}{{ documents is defined }}{{ add_generation_prompt }}{{ x is defined }}");
   EXPECT_EQ(render(chat_template, kHello), "TrueTrueFalseFalse");
@@ -87,7 +87,7 @@ TEST(ChatTemplateTest, LoadsTheDefaultOfSeveralTemplates) {
 }
 
 // The template "tool_use" of each place where a model's files may have it.
-TEST(ChatTemplateTest, ToolsChooseTheirOwnTemplate) {
+TEST(ChatTemplateTest, RequestWithToolsUsesTheToolTemplate) {
   const std::map<std::string, std::string, std::less<>> kPlaces[] = {
       {{"tokenizer_config.json",
         R"({"chat_template": [{"name": "default", "template": "d"}, {"name": "tool_use", "template": "t"}]})"}},
@@ -112,7 +112,7 @@ TEST(ChatTemplateTest, ToolsChooseTheirOwnTemplate) {
   }
 }
 
-TEST(ChatTemplateTest, ATemplateOfAnotherNameStandsIn) {
+TEST(ChatTemplateTest, OnlyTemplateIsUsedEvenIfItsNameIsNotDefault) {
   const auto one = load({{"tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "r"}]})"}});
   ASSERT_TRUE(one.ok()) << one.status().message();
   EXPECT_EQ(one->source(), "r");
@@ -125,7 +125,7 @@ TEST(ChatTemplateTest, ATemplateOfAnotherNameStandsIn) {
   }
 }
 
-TEST(ChatTemplateTest, ABrokenTemplateForToolsCostsAWarning) {
+TEST(ChatTemplateTest, InvalidToolTemplateIsAWarning) {
   std::vector<std::string> warnings;
   const auto chat_template = load_chat_template(
       MemoryModelFile({{"chat_template.jinja", "d"}, {"additional_chat_templates/tool_use.jinja", "{% if"}}), {},
@@ -145,7 +145,7 @@ TEST(ChatTemplateTest, SpecialTokensAreReadFromEveryFile) {
   EXPECT_EQ(render(*chat_template, kHello), "<M>|<E>");
 }
 
-TEST(ChatTemplateTest, MarksAndLineEndsOfOtherEditorsAreNoText) {
+TEST(ChatTemplateTest, ByteOrderMarkIsRemovedAndLineEndsAreNormalised) {
   for (const char* source : {"\xEF\xBB\xBF"
                              "a\r\n{{ 'b' }}\rc",
                              "a\n{{ 'b' }}\nc"}) {
@@ -156,7 +156,7 @@ TEST(ChatTemplateTest, MarksAndLineEndsOfOtherEditorsAreNoText) {
 }
 
 // Any special token that the template writes after an answer ends turns.
-TEST(ChatTemplateTest, EndsOfAnswersAreReadOffTheTemplate) {
+TEST(ChatTemplateTest, EndOfTurnTokensAreReadFromTheTemplate) {
   const auto ends = [](const std::string& source) {
     FakeTokenizer tokenizer({"<|fin|>"});
     const size_t n = tokenizer.end_of_turn().size();

@@ -54,7 +54,7 @@ TEST(JinjaBudget, UnsupportedJinjaFiltersAreReported) {
   EXPECT_NE(run("{{ [1] | map('random') | list }}").message().find("'random' is not supported"), std::string::npos);
 }
 
-TEST(JinjaBudget, Case94SelfCallingMacro) {
+TEST(JinjaBudget, Case94SelfCallingMacroExceedsTheDepth) {
   expect_budget("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "depth");
   expect_budget("{% macro a() %}{{ b() }}{% endmacro %}{% macro b() %}{{ a() }}{% endmacro %}{{ a() }}", "depth");
   expect_budget("{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}", "depth");
@@ -64,13 +64,13 @@ TEST(JinjaBudget, Case94SelfCallingMacro) {
       "depth");
 }
 
-TEST(JinjaBudget, Case95HugeRange) {
+TEST(JinjaBudget, Case95HugeRangeExceedsTheBudget) {
   expect_budget("{% for i in range(10 ** 9) %}{% endfor %}", "range");
   expect_budget("{{ range(-9223372036854775807, 9223372036854775807) }}", "range");
   expect_budget("{{ [0] * 10 ** 12 }}", "range");
 }
 
-TEST(JinjaBudget, Case96HugeStrings) {
+TEST(JinjaBudget, Case96HugeStringsExceedTheBudget) {
   expect_budget("{{ 'x' * 10 ** 10 }}", "bytes");
   expect_budget("{{ 10 ** 18 * 'xyz' }}", "bytes");
   expect_budget("{{ 'x'.ljust(10 ** 12) }}", "bytes");
@@ -90,14 +90,14 @@ TEST(JinjaBudget, Case96HugeStrings) {
                 "bytes");
 }
 
-TEST(JinjaBudget, Case97HugeOutput) {
+TEST(JinjaBudget, Case97HugeOutputExceedsTheBudget) {
   expect_budget(
       "{% for i in range(100000) %}{% for j in range(100000) %}" + repeat("x", 10000) + "{% endfor %}{% endfor %}",
       "bytes");
   expect_budget("{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "steps");
 }
 
-TEST(JinjaBudget, Case98Nesting) {
+TEST(JinjaBudget, Case98DeeplyNestedExpressionsExceedTheBudget) {
   const size_t n = 10'000;
   EXPECT_EQ(run("{{ " + repeat("(", n) + "1" + repeat(")", n) + " }}").code(), ErrorCode::kTemplateBudget);
   EXPECT_EQ(run("{{ " + repeat("[", n) + repeat("]", n) + " }}").code(), ErrorCode::kTemplateBudget);
@@ -121,7 +121,7 @@ TEST(JinjaBudget, Case98Nesting) {
   EXPECT_TRUE(run("{{ 'a'" + repeat(" ~ 'b'", n) + " }}").ok());
 }
 
-TEST(JinjaBudget, Case98DeepValues) {
+TEST(JinjaBudget, Case98DeeplyNestedValuesExceedTheBudget) {
   expect_budget("{% set ns = namespace(l=[]) %}{% for i in range(100000) %}{% set ns.l = [ns.l] %}{% endfor %}",
                 "depth");
   expect_budget("{% set ns = namespace(d={}) %}{% for i in range(100000) %}{% set ns.d = {'a': ns.d} %}{% endfor %}",
@@ -149,7 +149,7 @@ TEST(JinjaBudget, Case98DeepValues) {
   }
 }
 
-TEST(JinjaBudget, Case99NothingCanBeChangedOrEscapedFrom) {
+TEST(JinjaBudget, Case99TemplateCannotChangeValuesOrReachPythonObjects) {
   for (const char* source :
        {"{{ l.append(1) }}", "{{ d.update({'a': 2}) }}", "{{ d.pop('a') }}", "{{ l.sort() }}",
         "{{ ''.__class__.__mro__ }}", "{{ l.__class__() }}", "{{ range.__globals__.x }}", "{% set d.a = 2 %}",
@@ -159,14 +159,14 @@ TEST(JinjaBudget, Case99NothingCanBeChangedOrEscapedFrom) {
   }
 }
 
-TEST(JinjaBudget, Case100IncludeAndImport) {
+TEST(JinjaBudget, Case100IncludeAndImportAreRefused) {
   for (const char* source :
        {"{% include 'a' %}", "{% import 'a' as b %}", "{% from 'a' import b %}", "{% extends 'a' %}"}) {
     EXPECT_EQ(run(source).code(), ErrorCode::kTemplateError) << source;
   }
 }
 
-TEST(JinjaBudget, Case101RaiseExceptionInTheTemplatesOwnWords) {
+TEST(JinjaBudget, Case101RaiseExceptionKeepsTheMessageOfTheTemplate) {
   const auto compiled = ChatTemplate::compile(
       "\n{% for m in messages %}{% if m.role != 'user' %}{{ raise_exception('Rôle ' + m.role) }}{% endif "
       "%}{% endfor %}");
@@ -178,7 +178,7 @@ TEST(JinjaBudget, Case101RaiseExceptionInTheTemplatesOwnWords) {
 }
 
 // The budgets grow with the conversation: long messages, or many of them, are no attack.
-TEST(JinjaBudget, LongConversationsAreNotHostile) {
+TEST(JinjaBudget, LongConversationsStayWithinTheBudget) {
   const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   const auto compiled = ChatTemplate::compile(source.value_or(""));
   ASSERT_TRUE(compiled.ok());

@@ -100,7 +100,7 @@ TEST(JinjaOrigin, FormattingKeepsOrigins) {
   expect_origin("c.format(1)", "a1b", "iii", "a{}b");
 }
 
-TEST(JinjaOrigin, TextMadeFromInputIsInput) {
+TEST(JinjaOrigin, TextMadeFromInputHasOriginInput) {
   expect_origin("c | tojson", "\"in put\"", "iiiiiiii");
   expect_origin("{'k': c} | tojson", "{\"k\": \"in put\"}", "iiiiiiiiiiiiiii");
   expect_origin("{'k': 'v'} | tojson", "{\"k\": \"v\"}", "tttttttttt");
@@ -126,14 +126,14 @@ TEST(JinjaOrigin, BlocksAndMacrosKeepOrigins) {
 }
 
 // Roles are as untrusted as contents. Comparing a role still works.
-TEST(JinjaOrigin, RolesAreInput) {
+TEST(JinjaOrigin, RolesHaveOriginInput) {
   const SpelledText text =
       render("{% for m in messages %}{% if m.role == 'user' %}<{{ m.role }}>{% endif %}{% endfor %}");
   EXPECT_EQ(text.bytes, "<user>");
   EXPECT_EQ(text.origins, "tiiiit");
 }
 
-TEST(JinjaOrigin, VariablesAreInputUnlessTheyAreTokens) {
+TEST(JinjaOrigin, VariablesHaveOriginInputUnlessTheyAreSpecialTokens) {
   const Json values = {{"bos_token", "<s>"}, {"note", "x"}, {"tools", Json::array({{{"name", "f"}}})}};
   EXPECT_EQ(render("{{ bos_token }}{{ note }}", "", values).origins, "ttti");
   EXPECT_EQ(render("{{ tools[0].name }}", "", values).origins, "i");

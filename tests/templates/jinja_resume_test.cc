@@ -106,7 +106,7 @@ size_t run_script(const ChatTemplate& chat_template, bool with_tools, uint64_t s
   return resumed;
 }
 
-TEST(JinjaResume, EveryReferenceTemplateEqualsItsFullRender) {
+TEST(JinjaResume, ResumedRenderOfReferenceTemplatesEqualsTheFullRender) {
   IBID_NEED_SHARED(shared);
   for (const NamedTemplate& entry : reference_templates(shared)) {
     SCOPED_TRACE(entry.name);
@@ -252,7 +252,7 @@ const Tricky kTricky[] = {
      true},
 };
 
-TEST(JinjaResume, TrickyTemplatesEqualTheirFullRender) {
+TEST(JinjaResume, ResumedRenderOfTrickyTemplatesEqualsTheFullRender) {
   for (const Tricky& tricky : kTricky) {
     SCOPED_TRACE(tricky.name);
     const ChatTemplate chat_template = compile(tricky.source);
@@ -262,7 +262,7 @@ TEST(JinjaResume, TrickyTemplatesEqualTheirFullRender) {
 }
 
 // Only templates that read the end are rendered in full.
-TEST(JinjaResume, ResumesUnlessTheTemplateReadsTheEnd) {
+TEST(JinjaResume, RenderResumesUnlessTheTemplateReadsTheLastMessages) {
   for (const Tricky& tricky : kTricky) {
     SCOPED_TRACE(tricky.name);
     const ChatTemplate chat_template = compile(tricky.source);
@@ -308,13 +308,13 @@ void expect_flat(const std::string& source) {
   }
 }
 
-TEST(JinjaResume, SmolLm2CostsOnlyNewMessages) {
+TEST(JinjaResume, SmolLm2TemplateRendersOnlyNewMessages) {
   const auto source = read_text(golden_dir() + "/templates/smollm2.jinja");
   ASSERT_TRUE(source.has_value());
   expect_flat(*source);
 }
 
-TEST(JinjaResume, Llama3CostsOnlyNewMessages) {
+TEST(JinjaResume, Llama3TemplateRendersOnlyNewMessages) {
   expect_flat(
       "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
       "'<|start_header_id|>' + "
@@ -325,7 +325,7 @@ TEST(JinjaResume, Llama3CostsOnlyNewMessages) {
       "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}");
 }
 
-TEST(JinjaResume, Qwen25CostsOnlyNewMessages) {
+TEST(JinjaResume, Qwen25TemplateRendersOnlyNewMessages) {
   IBID_NEED_SHARED(shared);
   for (const NamedTemplate& entry : reference_templates(shared)) {
     if (entry.name == "Qwen-Qwen2.5-7B-Instruct") return expect_flat(entry.source);
@@ -333,7 +333,7 @@ TEST(JinjaResume, Qwen25CostsOnlyNewMessages) {
   FAIL() << "no template of Qwen2.5 in " << shared;
 }
 
-TEST(JinjaResume, AFailedRenderChangesNothing) {
+TEST(JinjaResume, FailedRenderChangesNothing) {
   const ChatTemplate chat_template = compile(
       "{% for m in messages %}{% if m.content == 'bad' %}{{ raise_exception('no') }}{% endif %}{{ m.content "
       "}};{% endfor %}");

@@ -15,7 +15,7 @@ size_t count(bool (*has)(uint32_t)) {
 
 // The numbers were counted from the tables of Unicode 16.0. Python 3.11 (Unicode 14.0) agrees for all characters that
 // it has, except ten numerals, five lower case letters and one ignorable mark.
-TEST(JinjaUnicode, ClassesAreThoseOfPythonsStr) {
+TEST(JinjaUnicode, CharacterClassesAreThoseOfPythonsStr) {
   EXPECT_EQ(count(is_printable), 154810u);
   EXPECT_EQ(count(is_alpha), 141028u);
   EXPECT_EQ(count(is_decimal), 760u);
@@ -27,7 +27,7 @@ TEST(JinjaUnicode, ClassesAreThoseOfPythonsStr) {
   EXPECT_EQ(count(is_title), 31u);
 }
 
-TEST(JinjaUnicode, ClassesDifferFromUnicodeAsInPython) {
+TEST(JinjaUnicode, CharacterClassesDifferFromUnicodeAsInPython) {
   EXPECT_TRUE(is_printable(' '));
   EXPECT_FALSE(is_printable(0xA0)) << "a space, but not the space";
   EXPECT_FALSE(is_printable(0xAD));
@@ -39,7 +39,7 @@ TEST(JinjaUnicode, ClassesDifferFromUnicodeAsInPython) {
   EXPECT_TRUE(is_title(0x1C5) && !is_upper(0x1C5));
 }
 
-TEST(JinjaUnicode, CaseMappingsAreFull) {
+TEST(JinjaUnicode, CaseMappingsMayChangeTheLength) {
   const auto changed = [](const std::string& text, CaseChange change) {
     return std::string(change_case(MarkedText(text, TextOrigin::kTemplate), change).view());
   };

@@ -14,7 +14,7 @@ TEST(MessageTest, MakeMessageSetsRoleAndContent) {
   EXPECT_EQ(*content_of(message), "Sure.");
 }
 
-TEST(MessageTest, ContentIsReplacedInItsPlace) {
+TEST(MessageTest, SetContentKeepsTheOrderOfFields) {
   Json message = make_message(Role::kUser, "a");
   message["name"] = "x";
   set_content(message, "b");

@@ -39,7 +39,7 @@ TEST(ProtocolMessages, NonObjectArgumentsStayUnchanged) {
   EXPECT_EQ(empty["tool_calls"][0]["function"]["arguments"], Json::object());
 }
 
-TEST(ProtocolMessages, OddMessagesStayUnchanged) {
+TEST(ProtocolMessages, MalformedMessagesStayUnchanged) {
   for (const char* text :
        {"null", "1", "[]", "{}", R"({"role": "assistant", "content": null})", R"({"role": "user", "tool_calls": 1})",
         R"({"role": "assistant", "content": "", "tool_calls": {}})",
@@ -69,7 +69,7 @@ TEST(ProtocolMessages, MissingCallIdsAreGenerated) {
 }
 
 // Each answer is rendered by the template, parsed, sent as a message of the protocol, and rendered again.
-TEST(ProtocolMessages, ReturnedMessagesAreRenderedAsWritten) {
+TEST(ProtocolMessages, ParsedAnswersSentBackAreRenderedAsWritten) {
   IBID_NEED_SHARED(shared);
   const Json arguments = {{"city", "a \"b\"\n{d} ünï"},
                           {"days", 3},
@@ -104,7 +104,7 @@ TEST(ProtocolMessages, ReturnedMessagesAreRenderedAsWritten) {
 }
 
 // transformers reads each name for the others.
-TEST(ProtocolMessages, ReasoningHasThreeNames) {
+TEST(ProtocolMessages, ReasoningIsReadUnderThreeNames) {
   for (const char* sent : {"reasoning_content", "reasoning", "thinking"}) {
     for (const char* read : {"reasoning_content", "reasoning", "thinking"}) {
       ReplyFormat format;

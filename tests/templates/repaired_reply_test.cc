@@ -106,7 +106,7 @@ constexpr const char* kNow = "<call>\n{\"name\": \"now\", \"arguments\": {}}\n</
 constexpr const char* kOslo = R"(get_weather {"city":"Oslo"})";
 const std::string kOsloArgument = "<arg=city>\nOslo\n</arg>\n";
 
-TEST(RepairedReply, MissingMarkersAreNoPartOfArguments) {
+TEST(RepairedReply, CallWithMissingMarkersKeepsItsArguments) {
   expect_replies({
       {marked_form(), "<do=get_weather>\n" + kOsloArgument + "</do>\n</call>", kOslo},
       {marked_form(), "See:\n\n<do=get_weather>\n" + kOsloArgument + "</do>", kOslo, "See:"},
@@ -132,7 +132,7 @@ TEST(RepairedReply, MissingMarkersAreNoPartOfArguments) {
   });
 }
 
-TEST(RepairedReply, ValuesHaveTheTypesOfTheSchema) {
+TEST(RepairedReply, ArgumentsAreConvertedToTheTypesOfTheSchema) {
   expect_replies({
       {marked_form(),
        "<call>\n<do=get_weather>\n<arg=exact>\nTRUE\n</arg>\n<arg=days>\n3\n</arg>\n<arg=city>\nTRUE\n</arg>\n"
@@ -170,7 +170,7 @@ TEST(RepairedReply, CallEndsReasoningThatIsNotClosed) {
   EXPECT_EQ(calls_of(open) + "|" + open.reasoning, "now {}|Hm.");
 }
 
-TEST(RepairedReply, WholeAnswersOfJsonAreCalls) {
+TEST(RepairedReply, WholeAnswersThatAreJsonCallsAreParsedAsCalls) {
   const std::string oslo = R"({"name": "get_weather", "arguments": {"city": "Oslo"}})";
   const std::string now = R"({"parameters": {}, "name": "now"})";
   for (const ReplyFormat* format : {&object_form(), &marked_form(), &python_form()}) {
@@ -215,13 +215,13 @@ TEST(RepairedReply, WholeAnswersOfJsonAreCalls) {
                   {doubled_form(), "{" + oslo + ", {}}", "", "{" + oslo + ", {}}"}});
 }
 
-TEST(RepairedReply, NothingIsACallUnlessToolsAreOffered) {
+TEST(RepairedReply, AnswersContainNoCallsUnlessToolsAreOffered) {
   const Json none = Json::array();
   const std::string fenced = "```json\n{\"name\": \"now\", \"arguments\": {}}\n```";
   EXPECT_EQ(read_reply(object_form(), fenced, {.tools = &none}).content, fenced);
 }
 
-TEST(RepairedReply, CutCallThatWasDemandedIsNoContent) {
+TEST(RepairedReply, CutRequiredCallIsNotReturnedAsContent) {
   for (const ReplyFormat* format : {&object_form(), &marked_form(), &bare_form(), &python_form()}) {
     const std::string text = format == &object_form() ? kNow
                              : format == &marked_form()
@@ -238,7 +238,7 @@ TEST(RepairedReply, CutCallThatWasDemandedIsNoContent) {
   }
 }
 
-TEST(SchemaCheck, KeywordsAreEvaluated) {
+TEST(SchemaCheck, SchemaKeywordsAreEvaluated) {
   const struct {
     const char* schema;
     std::vector<const char*> good, bad;
@@ -275,7 +275,7 @@ TEST(SchemaCheck, KeywordsAreEvaluated) {
 }
 
 // 2^40 evaluations without a limit.
-TEST(SchemaCheck, WorkIsLimited) {
+TEST(SchemaCheck, WorkOfASchemaCheckIsLimited) {
   Json schema = {{"$ref", "#/$defs/0"}};
   for (size_t i = 0; i < 40; ++i) {
     const Json next = {{"$ref", "#/$defs/" + std::to_string(i + 1)}};

@@ -39,7 +39,7 @@ void expect_found(const std::string& source, const std::string& form) {
   EXPECT_EQ(reply.content, "");
 }
 
-TEST(FindReplyFormat, OtherKeysForNameAndArgumentsAreFound) {
+TEST(FindReplyFormat, KeysOfNameAndArgumentsAreFound) {
   expect_found(with_calls("<|START_ACTION|>[\n",
                           "    {\"tool_call_id\": \"{{ loop.index0 }}\", \"tool_name\": \"{{ call.name }}\", "
                           "\"parameters\": {{ call.arguments | tojson }}}",
@@ -120,7 +120,7 @@ std::string form_of(const std::string& source) {
   return describe_calls(format);
 }
 
-TEST(FindReplyFormat, TemplatesThatRequirePartsAreProbedWithParts) {
+TEST(FindReplyFormat, TemplatesThatRequireContentPartsAreProbedWithParts) {
   EXPECT_EQ(
       form_of("{% for message in messages %}<|{{ message.role }}|>{% if message.tool_calls %}<call>[{% for c in "
               "message.tool_calls %}{\"id\": \"{{ loop.index0 }}\", \"tool\": \"{{ c.function.name }}\", \"input\": "
@@ -137,7 +137,7 @@ TEST(FindReplyFormat, ArgumentsBeforeTheNameAreFound) {
       R"(<call>{"arguments": {...}, "name": "NAME"}</call>)");
 }
 
-TEST(FindReplyFormat, FormsThatQuoteAllValuesAreFound) {
+TEST(FindReplyFormat, CallsThatQuoteAllValuesAreFound) {
   EXPECT_EQ(
       form_of(with_calls("",
                          "<call>do:{{ call.name }}{{ '{' }}{% for key, value in call.arguments.items() %}{{ key }}:<q>"
@@ -146,7 +146,7 @@ TEST(FindReplyFormat, FormsThatQuoteAllValuesAreFound) {
       "<call>do:NAME{key:<q>value<q>}</call>");
 }
 
-TEST(FindReplyFormat, FormsThatTheTemplateOnlyDescribesAreFound) {
+TEST(FindReplyFormat, CallSyntaxThatTheTemplateOnlyDescribesIsFound) {
   const std::string plain = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}";
   EXPECT_EQ(form_of("{% if tools %}List of tools: {{ tools | tojson }}{% endif %}" + plain),
             "<|tool_call_start|>[NAME(key=value)]<|tool_call_end|>");
@@ -160,7 +160,7 @@ TEST(FindReplyFormat, FormsThatTheTemplateOnlyDescribesAreFound) {
 }
 
 // Headers with the recipient only, as a word between markers or as the first line.
-TEST(FindReplyFormat, RecipientsAreFound) {
+TEST(FindReplyFormat, CallsWithARecipientInTheHeaderAreFound) {
   const std::string source =
       "{% for m in messages %}{% if m.role != 'assistant' %}<|msg|>{{ m.role }}<|is|>{{ m.content }}<|stop|>{% else "
       "%}{% if m.reasoning_content %}<|msg|>model for=me<|is|>{{ m.reasoning_content }}<|next|>{% endif %}{% if "
@@ -192,7 +192,7 @@ TEST(FindReplyFormat, RecipientsAreFound) {
   EXPECT_EQ(parse_reply(by_lines, context, "A plain\nanswer").content, "A plain\nanswer");
 }
 
-TEST(FindReplyFormat, TemplateWithoutCallsGetsTheMostCommonForm) {
+TEST(FindReplyFormat, TemplateWithoutCallsGetsTheMostCommonCallSyntax) {
   const auto chat_template = ChatTemplate::compile("{% for m in messages %}{{ m.content }}{% endfor %}");
   ASSERT_TRUE(chat_template.ok());
   const ReplyFormat format = find_reply_format(*chat_template);

@@ -75,14 +75,14 @@ TEST(ReplyParser, TextAroundCallsIsContent) {
   EXPECT_EQ(reply.calls[1].name, "add");
 }
 
-TEST(ReplyParser, TruncatedCallIsContent) {
+TEST(ReplyParser, TruncatedCallIsReturnedAsContent) {
   const std::string whole = R"(Ok <tool_call>{"name": "add", "arguments": {"a": 1}})";
   for (size_t n = 0; n < whole.size(); ++n) expect_text(hermes(), whole.substr(0, n));
   EXPECT_EQ(parse(hermes(), whole).calls.size(), 1u) << "only the closing marker is missing";
   EXPECT_EQ(parse(hermes(), whole + "\n</tool_c").calls.size(), 1u);
 }
 
-TEST(ReplyParser, InvalidCallIsContent) {
+TEST(ReplyParser, InvalidCallIsReturnedAsContent) {
   for (const char* call : {
            R"({"name": "unknown", "arguments": {}})",
            R"({"name": "add", "arguments": [1]})",
@@ -121,7 +121,7 @@ TEST(ReplyParser, OrdinaryTextIsUnchanged) {
   }
 }
 
-TEST(ReplyParser, NothingIsACallWithoutOfferedTools) {
+TEST(ReplyParser, AnswersContainNoCallsUnlessToolsAreOffered) {
   const std::string text = R"(<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>)";
   EXPECT_EQ(parse(hermes(), text, "", Json::array()).content, text);
   EXPECT_EQ(parse(format_of("<|python_tag|>"), R"({"name": "add", "parameters": {}})", "", Json::array()).content,
@@ -139,7 +139,7 @@ TEST(ReplyParser, ReasoningOpenedByTheAnswerOrByThePromptIsParsed) {
   EXPECT_EQ(parse(hermes(), "<think></think>Yes."), (ParsedReply{"", "Yes.", {}}));
 }
 
-TEST(ReplyParser, UnfinishedReasoningIsReasoning) {
+TEST(ReplyParser, UnfinishedReasoningIsReturnedAsReasoning) {
   EXPECT_EQ(parse(hermes(), "<think>Hm. </thin"), (ParsedReply{"Hm. </thin", "", {}}));
   EXPECT_EQ(parse(hermes(), "Hm.\n", "<think>\n"), (ParsedReply{"Hm.\n", "", {}}));
 }
@@ -316,13 +316,13 @@ TEST(ReplyParser, RecipientIsFoundAnywhereInTheHeader) {
   }
 }
 
-TEST(ReplyParser, InvalidChannelsAreContent) {
+TEST(ReplyParser, TextWithInvalidChannelsIsReturnedAsContent) {
   EXPECT_EQ(parse(harmony(), "Plain text.").content, "Plain text.");
   const std::string long_text(1000, 'x');
   EXPECT_EQ(parse(harmony(), long_text).content, long_text);
 }
 
-TEST(ReplyParser, MarkupOfChannelsIsNoContent) {
+TEST(ReplyParser, MarkersOfChannelsAreNotReturnedAsContent) {
   for (const auto& [text, content] : std::vector<std::pair<std::string, std::string>>{
            {"<|chan", ""},
            {"<|channel|>final", ""},
@@ -348,7 +348,7 @@ TEST(ReplyParser, SpacesBetweenMessagesAreContentOnlyIfTextFollows) {
   EXPECT_EQ(split(harmony(), {}, cut_everywhere(end)).events, split(harmony(), {}, {end}).events);
 }
 
-TEST(ReplyParser, EventsDoNotDependOnCuts) {
+TEST(ReplyParser, EventsDoNotDependOnHowTextIsSplit) {
   constexpr const char* kPieces[] = {"<tool_call>",
                                      "</tool_call>",
                                      "<|tool_call|>",

@@ -106,14 +106,14 @@ class EveryTemplate : public testing::Test {
   }
 };
 
-TEST_F(EveryTemplate, ShowsCallsOrIsKnownNotTo) {
+TEST_F(EveryTemplate, EachTemplateShowsCallsUnlessListedAsAnException) {
   for_each([](const NamedTemplate& one, const ChatTemplate&, const ReplyFormat& format) {
     const bool shows_calls = format.origin == "read off the template" || format.channels;
     EXPECT_EQ(shows_calls, !kWithoutCalls.contains(one.name)) << format.origin;
   });
 }
 
-TEST_F(EveryTemplate, AnswersThatItWritesAreFound) {
+TEST_F(EveryTemplate, AnswersWrittenByATemplateAreParsed) {
   std::map<std::string, size_t> n_checked;
   for_each([&](const NamedTemplate& one, const ChatTemplate& chat_template, const ReplyFormat& format) {
     for (const AnswerCase& answer : answer_cases()) {
@@ -130,7 +130,7 @@ TEST_F(EveryTemplate, AnswersThatItWritesAreFound) {
   for (const auto& [name, n] : n_checked) EXPECT_GE(n, 3u) << name;
 }
 
-TEST_F(EveryTemplate, EventsDoNotDependOnCuts) {
+TEST_F(EveryTemplate, EventsDoNotDependOnHowTextIsSplit) {
   Random random(20261123);
   for_each([&](const NamedTemplate&, const ChatTemplate& chat_template, const ReplyFormat& format) {
     for (const AnswerCase& answer : answer_cases()) {

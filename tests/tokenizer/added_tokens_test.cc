@@ -36,7 +36,7 @@ TEST(AddedTokens, FindsTheLeftmostThenTheLongestMatch) {
   EXPECT_THAT(cut(set, ""), ElementsAre());
 }
 
-TEST(AddedTokens, StripsTakeUnicodeWhiteSpace) {
+TEST(AddedTokens, LstripAndRstripRemoveUnicodeWhiteSpace) {
   const AddedTokenSet set({{.text = "<l>", .id = 0, .lstrip = true}, {.text = "<r>", .id = 1, .rstrip = true}});
   EXPECT_THAT(cut(set, "a \u3000\n<l> b"), ElementsAre("a", "[ \u3000\n<l>]", " b"));
   EXPECT_THAT(cut(set, "a <r>\u2028 b"), ElementsAre("a ", "[<r>\u2028 ]", "b"));
@@ -44,13 +44,13 @@ TEST(AddedTokens, StripsTakeUnicodeWhiteSpace) {
   EXPECT_THAT(cut(set, "a\u180E<l>"), ElementsAre("a\u180E", "[<l>]"));
 }
 
-TEST(AddedTokens, SingleWordTestsBothNeighbours) {
+TEST(AddedTokens, SingleWordTokenMatchesOnlyBetweenNonWordCharacters) {
   const AddedTokenSet set({{.text = "cat", .id = 0, .single_word = true}});
   EXPECT_THAT(cut(set, "cat, cats cat_ \u00E9cat cat"), ElementsAre("[cat]", ", cats cat_ \u00E9cat ", "[cat]"));
   EXPECT_THAT(cut(set, "cat", TextOrigin::kTemplate, true), ElementsAre("cat"));
 }
 
-TEST(AddedTokens, SpecialTokenInInputStaysTextAndHidesOverlappingMatches) {
+TEST(AddedTokens, SpecialTokenInInputStaysTextAndPreventsOverlappingMatches) {
   const AddedTokenSet set({{.text = "<|x|>", .id = 0, .special = true}, {.text = "|><|", .id = 1}});
   EXPECT_THAT(cut(set, "<|x|><|", TextOrigin::kInput), ElementsAre("<|x|><|"));
   EXPECT_THAT(cut(set, "|><|", TextOrigin::kInput), ElementsAre("[|><|]"));
@@ -64,7 +64,7 @@ TEST(AddedTokens, MatchesDoNotSpanOrigins) {
 }
 
 // The sections that are certain while a text grows are also sections of the whole text, whatever is appended.
-TEST(AddedTokens, AppendsDoNotChangeCertainSections) {
+TEST(AddedTokens, AppendedTextDoesNotChangeFinalSections) {
   std::vector<AddedToken> tokens;
   for (int bits = 0; bits < 8; ++bits) {
     tokens.push_back({.text = "<" + std::to_string(bits) + ">",
@@ -108,7 +108,7 @@ TEST(AddedTokens, AppendsDoNotChangeCertainSections) {
   EXPECT_GT(n_certain, 30'000u);
 }
 
-TEST(AddedTokens, AnEmptySetFindsNothing) {
+TEST(AddedTokens, EmptySetFindsNothing) {
   const AddedTokenSet set({});
   EXPECT_TRUE(set.empty());
   EXPECT_THAT(cut(set, "abc"), ElementsAre("abc"));

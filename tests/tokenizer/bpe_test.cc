@@ -57,7 +57,7 @@ Tokens encode(const Bpe& bpe, std::string_view piece, bool allow_control = true)
   return out;
 }
 
-TEST(Bpe, EqualsItsDefinitionOnRandomMergesAndPieces) {
+TEST(Bpe, BpeEqualsItsDefinitionOnRandomMergesAndPieces) {
   std::mt19937_64 random(test_seed());
   const std::string_view alphabet = "abcde \xC3\xA9\xFF";
   for (int round = 0; round < 40; ++round) {
@@ -71,7 +71,7 @@ TEST(Bpe, EqualsItsDefinitionOnRandomMergesAndPieces) {
   }
 }
 
-TEST(Bpe, EqualsItsDefinitionOnRawBytes) {
+TEST(Bpe, BpeEqualsItsDefinitionOnRawBytes) {
   std::mt19937_64 random(test_seed() + 1);
   std::string all;
   for (int b = 0; b < 256; ++b) all += static_cast<char>(b);
@@ -124,13 +124,13 @@ TEST(Bpe, MergesApplyByListRankThenLeftmost) {
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc"), (Tokens{3, 2}));
 }
 
-TEST(Bpe, LaterMergeOfAPairWins) {
+TEST(Bpe, LaterOfTwoMergesOfAPairWins) {
   TinyModel t;
   t.model.merges = {{0, 1, 3}, {1, 2, 4}, {0, 1, 3}};
   EXPECT_EQ(encode(Bpe(t.vocabulary, t.model), "abc"), (Tokens{0, 4}));
 }
 
-TEST(Bpe, IgnoreMergesTakesWholePiecesOnly) {
+TEST(Bpe, IgnoreMergesAppliesToWholePiecesOnly) {
   TinyModel t;
   t.model.merges = {{0, 1, 3}};
   t.model.ignore_merges = true;
@@ -139,7 +139,7 @@ TEST(Bpe, IgnoreMergesTakesWholePiecesOnly) {
   EXPECT_EQ(encode(bpe, "abca"), (Tokens{3, 2, 0}));
 }
 
-TEST(Bpe, MissingBytesAreDroppedAndNeighboursMerge) {
+TEST(Bpe, BytesWithoutATokenAreDroppedAndTheirNeighboursMerge) {
   TinyModel t;
   t.model.merges = {{0, 1, 3}};
   const Bpe bpe(t.vocabulary, t.model);

@@ -20,7 +20,7 @@ class ByteLevelFamilies : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, ByteLevelFamilies, testing::ValuesIn(kGoldenFamilies));
 INSTANTIATE_TEST_SUITE_P(Staged, ByteLevelFamilies, testing::ValuesIn(kStagedFamilies));
 
-TEST_P(ByteLevelFamilies, EqualsTheReferenceOnGoldenCases) {
+TEST_P(ByteLevelFamilies, TokenizerEqualsTheReferenceOnGoldenCases) {
   expect_cases(*load_golden_tokenizer(GetParam()),
                read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl"));
 }
@@ -53,7 +53,7 @@ TEST_P(ByteLevelFamilies, EveryByteStringHasAnEncoding) {
   }
 }
 
-TEST(ByteLevelTokenizer, OnlyTemplateTextFindsSpecialTokens) {
+TEST(ByteLevelTokenizer, SpecialTokensAreRecognisedOnlyInTemplateText) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   const TokenId end = *tokenizer->find_token("<|im_end|>"), think = *tokenizer->find_token("<think>");
   EXPECT_EQ(tokenizer->encode("<|im_end|>", TextOrigin::kTemplate), (Tokens{end}));
@@ -67,7 +67,7 @@ TEST(ByteLevelTokenizer, OnlyTemplateTextFindsSpecialTokens) {
   EXPECT_FALSE(tokenizer->is_special(1'000'000));
 }
 
-TEST(ByteLevelTokenizer, DisabledSpecialTokenHidesOverlappingMatches) {
+TEST(ByteLevelTokenizer, DisabledSpecialTokenPreventsOverlappingMatches) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   const TokenId inner = *tokenizer->find_token("|><|");
   const Tokens hidden = tokenizer->encode("<|im_end|><|x|>", TextOrigin::kInput);
@@ -93,7 +93,7 @@ TEST(ByteLevelTokenizer, FindsTokensByTextAndReturnsTheirBytes) {
 }
 
 // Encoding only writes to the cache of reachable tokens, which is atomic.
-TEST(ByteLevelTokenizer, ThreadsCanShareIt) {
+TEST(ByteLevelTokenizer, ThreadsCanShareATokenizer) {
   const auto tokenizer = load_golden_tokenizer("o200k");
   const auto cases = read_tokenizer_cases(golden_dir() + "/tokenizer/o200k.jsonl");
   std::vector<std::thread> threads;
@@ -108,7 +108,7 @@ TEST(ByteLevelTokenizer, ThreadsCanShareIt) {
   EXPECT_EQ(n_wrong, std::vector<size_t>(4));
 }
 
-TEST(RealModelTokenizer, EqualsTheReferenceFromItsGguf) {
+TEST(RealModelTokenizer, TokenizerFromGgufEqualsTheReference) {
   IBID_NEED_REAL_MODEL(path);
   IBID_NEED_SHARED(shared);
   const auto file = open_model_file(path, {.vocabulary_only = true});
@@ -118,7 +118,7 @@ TEST(RealModelTokenizer, EqualsTheReferenceFromItsGguf) {
   expect_cases(**tokenizer, read_tokenizer_cases(shared + "/reference/tokenizer/smollm2.jsonl"));
 }
 
-TEST(RealModelTokenizer, ReadsSpecialTokensFromItsGguf) {
+TEST(RealModelTokenizer, SpecialTokensAreReadFromGguf) {
   IBID_NEED_REAL_MODEL(path);
   const auto file = open_model_file(path, {.vocabulary_only = true});
   ASSERT_TRUE(file.ok()) << file.status().message();

@@ -36,7 +36,7 @@ TEST(ByteTrie, FindsPrefixesShortestFirst) {
 }
 
 // Small alphabets give deep tries with many children, all bytes give wide ones.
-TEST(ByteTrie, MatchesAMapOfAllTexts) {
+TEST(ByteTrie, TrieMatchesAMapOfAllTexts) {
   std::mt19937_64 random(test_seed());
   for (const size_t n_letters : {1, 2, 5, 256}) {
     for (const size_t n_texts : {1, 30, 3'000}) {
@@ -68,7 +68,7 @@ TEST(ByteTrie, MatchesAMapOfAllTexts) {
 }
 
 // Nodes with the children 0x00 and 0xFF: a table from the first to the last child would have 256 entries for two.
-TEST(ByteTrie, DistantChildrenCostNoMemory) {
+TEST(ByteTrie, NodesWithDistantChildrenTakeLittleMemory) {
   std::vector<std::string> texts;
   for (int i = 0; i < 4'096; ++i) {
     std::string text;

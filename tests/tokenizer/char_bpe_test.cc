@@ -46,7 +46,7 @@ struct RandomModel {
 
 // The law of boundaries: if a text is split at boundaries, the tokens of the parts are those of the whole text. The
 // same holds for every prefix that ends at a boundary that no further text can move.
-TEST(CharBpe, SplittingAtBoundariesKeepsTokens) {
+TEST(CharBpe, SplittingATextAtBoundariesKeepsItsTokens) {
   const std::vector<std::string> alphabet = {"a", "b", "c", "\u2581", "\u00E9", "\u4E00", "\xC3", "\n"};
   std::mt19937_64 random(test_seed());
   size_t n_borders = 0;
@@ -89,7 +89,7 @@ TEST(CharBpe, EqualRanksMergeFromTheLeft) {
   EXPECT_EQ(out, (Tokens{3, 2}));
 }
 
-TEST(CharBpe, CharacterWithoutATokenStillMerges) {
+TEST(CharBpe, CharacterWithoutATokenCanMerge) {
   CharBpeModel model(2);
   model.written.set_bytes(0, "ab");
   model.written.index(0);

@@ -51,7 +51,7 @@ class GgufVocabulary : public testing::Test {
   std::unique_ptr<ModelFile> written_;
 };
 
-TEST_F(GgufVocabulary, ConversionKeepsTokens) {
+TEST_F(GgufVocabulary, ConversionToGgufKeepsTokens) {
   const std::pair<const char*, const char*> kPretokenizers[] = {
       {"gpt2", "gpt-2"},     {"smollm", "smollm"},
       {"llama3", "llama3"},  {"qwen2", "qwen2"},
@@ -95,7 +95,7 @@ Json t5_json() {
   return root;
 }
 
-TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameIds) {
+TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameTokens) {
   using Change = void (*)(Json & root);
   const Change kSame[] = {
       [](Json&) {},
@@ -114,7 +114,7 @@ TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameIds) {
   }
 }
 
-TEST_F(GgufVocabulary, UnigramsWithOtherStepsAreRejected) {
+TEST_F(GgufVocabulary, UnigramWithOtherStepsIsRejected) {
   using Change = void (*)(Json & root);
   const std::pair<const char*, Change> kRefused[] = {
       {"the pre-tokenizer of this Unigram model", [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "first"; }},
@@ -167,14 +167,14 @@ TEST_F(GgufVocabulary, TokenBeyondTheEmbeddingIsRejected) {
   EXPECT_THAT(status.message(), HasSubstr("the embedding only 100 rows"));
 }
 
-TEST_F(GgufVocabulary, DirectoryWithoutATokenizerWritesNone) {
+TEST_F(GgufVocabulary, DirectoryWithoutATokenizerGivesGgufWithoutVocabulary) {
   const MemoryModelFile file({});
   ASSERT_TRUE(convert(file).ok());
   EXPECT_EQ(text_of("tokenizer.ggml.model"), "none");
 }
 
 // $IBID_TOKENIZERS: a directory with one subdirectory per model, each with the tokenizer.json of a real model.
-TEST_F(GgufVocabulary, RealModelVocabulariesAreEqualOrRefused) {
+TEST_F(GgufVocabulary, RealModelVocabulariesAreConvertedExactlyOrRefused) {
   const char* directories = std::getenv("IBID_TOKENIZERS");
   if (directories == nullptr) GTEST_SKIP() << "set IBID_TOKENIZERS";
   for (const auto& entry : std::filesystem::directory_iterator(directories)) {

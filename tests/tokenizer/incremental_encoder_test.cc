@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Pieces, IncrementalEncoderFamilies, testing::ValuesIn(k
 INSTANTIATE_TEST_SUITE_P(Staged, IncrementalEncoderFamilies, testing::ValuesIn(kStagedFamilies));
 
 // 18 families x 12,500 appends, the whole text encoded again after each.
-TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
+TEST_P(IncrementalEncoderFamilies, TokensEqualThoseOfTheWholeTextAfterEveryAppend) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   std::mt19937_64 random(test_seed());
   int appends = 0;
@@ -68,7 +68,7 @@ TEST_P(IncrementalEncoderFamilies, EqualsTheWholeTextAfterEveryAppend) {
   }
 }
 
-TEST_P(IncrementalEncoderFamilies, ByteByByteEqualsTheWholeText) {
+TEST_P(IncrementalEncoderFamilies, TextAppendedByteByByteHasTheTokensOfTheWholeText) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   const auto cases = read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl");
   for (const TokenizerCase& one : cases) {
@@ -80,7 +80,7 @@ TEST_P(IncrementalEncoderFamilies, ByteByByteEqualsTheWholeText) {
   }
 }
 
-TEST_P(IncrementalEncoderFamilies, EncodesEachByteOfProseAboutOnce) {
+TEST_P(IncrementalEncoderFamilies, EachByteOfProseIsEncodedAboutOnce) {
   const auto tokenizer = load_golden_tokenizer(GetParam());
   IncrementalEncoder encoder(*tokenizer);
   const std::string sentence = "The quick brown fox, aged 12, doesn't jump over the lazy dog's back.\n";
@@ -107,7 +107,7 @@ TEST(IncrementalEncoder, WorkOfAnAppendDoesNotGrowWithTheHistory) {
   EXPECT_EQ(*std::max_element(work.begin() + 1, work.end()), work[1]);
 }
 
-TEST(IncrementalEncoder, TextBeforeASpecialTokenIsFinal) {
+TEST(IncrementalEncoder, TextBeforeASpecialTokenIsNotEncodedAgain) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   IncrementalEncoder encoder(*tokenizer);
   encoder.append("hello<|im_start|>", TextOrigin::kTemplate);
@@ -132,7 +132,7 @@ TEST(IncrementalEncoder, CopiesGrowIndependently) {
 // "\u00B2" is no word character, but the normalizer makes "2" of it, which is one. So a normalized single_word token
 // does not match after it. If encoding resumes between the two, only the context tells what precedes. The opposite case
 // is a mark, which StripAccents removes from the end of a letter.
-TEST(IncrementalEncoder, ResumedSingleWordTestUsesTheNormalizedText) {
+TEST(IncrementalEncoder, SingleWordMatchAfterAResumeUsesTheNormalizedText) {
   const auto tokenizer = load_golden_tokenizer("prefix_accents");
   for (const char* token : {"wSSNw", "wSLSNw", "wSRSNw", "wSLRSNw", "wnSNw"}) {
     ASSERT_TRUE(tokenizer->find_token(token));
@@ -153,7 +153,7 @@ TEST(IncrementalEncoder, ResumedSingleWordTestUsesTheNormalizedText) {
   }
 }
 
-TEST(IncrementalEncoder, AnEmptyAppendChangesNothing) {
+TEST(IncrementalEncoder, EmptyAppendChangesNothing) {
   const auto tokenizer = load_golden_tokenizer("gpt2");
   IncrementalEncoder encoder(*tokenizer);
   encoder.append("<|im_", TextOrigin::kTemplate);
@@ -182,7 +182,7 @@ TEST(IncrementalEncoder, MessageTextCannotCompleteASpecialToken) {
   }
 }
 
-TEST(RealModelIncrementalEncoder, AConversationAppendedInPartsEqualsTheWholeText) {
+TEST(RealModelIncrementalEncoder, ConversationAppendedInPartsHasTheTokensOfTheWholeText) {
   IBID_NEED_REAL_MODEL(path);
   const auto file = open_model_file(path, {.vocabulary_only = true});
   ASSERT_TRUE(file.ok()) << file.status().message();

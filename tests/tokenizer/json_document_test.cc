@@ -39,7 +39,7 @@ void expect_same(const std::string& text) {
 
 constexpr const char* kFamilies[] = {"gpt2", "llama2", "unigram", "words_unknown"};
 
-TEST(JsonDocument, ReadsTheListsOfAFile) {
+TEST(JsonDocument, VocabularyAndMergesAreReadFromTheFile) {
   for (const char* family : kFamilies) {
     const std::string text = read_whole_file(golden_dir() + "/tokenizer/" + family + ".json");
     const Result<JsonDocument> document = JsonDocument::parse(text, "tokenizer.json");

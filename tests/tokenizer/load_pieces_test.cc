@@ -88,7 +88,7 @@ Tokens all(const Tokenizer& tokenizer, std::string_view text, bool add_special =
   return tokenizer.encode(text, TextOrigin::kTemplate, add_special);
 }
 
-TEST(LoadPieces, TheHighestScoreMergesFirst) {
+TEST(LoadPieces, PairWithTheHighestScoreMergesFirst) {
   const PieceVocabulary v;
   const auto tokenizer = v.load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
@@ -100,7 +100,7 @@ TEST(LoadPieces, TheHighestScoreMergesFirst) {
   EXPECT_EQ((*tokenizer)->end_of_turn(), (std::vector<TokenId>{2}));
 }
 
-TEST(LoadPieces, EqualScoresMergeFromTheLeft) {
+TEST(LoadPieces, PairsOfEqualScoreMergeFromTheLeft) {
   PieceVocabulary v;
   v.add("ll", 1, -5);
   const auto tokenizer = v.load();
@@ -146,7 +146,7 @@ TEST(LoadPieces, AddedTokensOfPhi3StripSpaces) {
   EXPECT_EQ(all(**phi3, "<s>\nh").size(), 4u);
 }
 
-TEST(LoadPieces, MergesMayTakeThePlaceOfScores) {
+TEST(LoadPieces, MergeListMayReplaceScores) {
   PieceVocabulary v;
   v.model = "gemma4";
   v.scores.clear();
@@ -182,7 +182,7 @@ void PrintTo(const Hostile& hostile, std::ostream* out) { *out << hostile.name; 
 
 class LoadHostilePieces : public testing::TestWithParam<Hostile> {};
 
-TEST_P(LoadHostilePieces, IsRefusedByName) {
+TEST_P(LoadHostilePieces, HostileVocabularyIsRefusedByName) {
   PieceVocabulary v;
   GetParam().breaks(v);
   const auto tokenizer = v.load();
@@ -260,7 +260,7 @@ void PrintTo(const Blemished& blemished, std::ostream* out) { *out << blemished.
 
 class LoadBlemishedPieces : public testing::TestWithParam<Blemished> {};
 
-TEST_P(LoadBlemishedPieces, LoadsWithAWarning) {
+TEST_P(LoadBlemishedPieces, VocabularyWithADefectLoadsWithAWarning) {
   PieceVocabulary v;
   GetParam().breaks(v);
   const auto tokenizer = v.load();
@@ -307,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& blemished) { return blemished.param.name; });
 
-TEST(LoadPieces, WithoutTypesBytesAndSpecialTokensAreRecognised) {
+TEST(LoadPieces, BytesAndSpecialTokensAreRecognisedWithoutTokenTypes) {
   PieceVocabulary v, without;
   without.types.clear();
   const auto tokenizer = v.load(), same = without.load();
@@ -337,7 +337,7 @@ void PrintTo(const HostileJson& hostile, std::ostream* out) { *out << hostile.na
 
 class LoadHostilePieceJson : public testing::TestWithParam<HostileJson> {};
 
-TEST_P(LoadHostilePieceJson, IsRefusedByName) {
+TEST_P(LoadHostilePieceJson, HostileTokenizerJsonIsRefusedByName) {
   Json json =
       *parse_json(read_whole_file(golden_dir() + "/tokenizer/" + GetParam().family + ".json"), GetParam().family);
   GetParam().breaks(json);
@@ -465,7 +465,7 @@ TEST(LoadPieces, GgufUnigramMatchesTokenizerJson) {
   }
 }
 
-TEST(LoadPieces, UnigramKeysControlSpaces) {
+TEST(LoadPieces, GgufKeysOfUnigramControlSpaces) {
   PieceVocabulary v;
   v.model = "t5";
   v.ids = {{"unknown_token_id", 0}, {"eos_token_id", 2}};
@@ -486,7 +486,7 @@ TEST(LoadPieces, UnigramKeysControlSpaces) {
 }
 
 // A table with offsets outside itself replaces nothing, and nothing is read beyond it.
-TEST(LoadPieceJson, ManglingTheCharsmapNeverCrashes) {
+TEST(LoadPieceJson, DamagedCharsmapNeverCrashes) {
   const Json json = *parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram");
   const std::string table = json["normalizer"]["normalizers"][0]["precompiled_charsmap"];
   std::mt19937_64 random(test_seed());

@@ -80,7 +80,7 @@ Tokens all_ids(const Tokenizer& tokenizer, std::string_view text) {
   return tokenizer.encode(text, TextOrigin::kTemplate);
 }
 
-TEST(LoadGguf, ReadsAVocabulary) {
+TEST(LoadGguf, VocabularyIsReadFromGguf) {
   const auto tokenizer = GgufVocabulary().load();
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   EXPECT_EQ(all_ids(**tokenizer, "hello<|im_end|><think>"), (Tokens{256, 257, 'o', 259, 260}));
@@ -111,7 +111,7 @@ TEST(LoadGguf, FileOrFamilySetsAddedBosAndEos) {
   EXPECT_EQ((*off.load())->encode("", TextOrigin::kInput, true), Tokens{});
 }
 
-TEST(LoadGguf, EndOfTurnTokensAreNamedOrWellKnown) {
+TEST(LoadGguf, EndOfTurnTokensAreThoseOfTheFileAndWellKnownNames) {
   GgufVocabulary v;
   v.add("<|eot_id|>", 3);
   v.add("<end>", 3);
@@ -147,7 +147,7 @@ void PrintTo(const HostileVocabulary& hostile, std::ostream* out) { *out << host
 
 class LoadHostileGguf : public testing::TestWithParam<HostileVocabulary> {};
 
-TEST_P(LoadHostileGguf, IsRefusedByName) {
+TEST_P(LoadHostileGguf, HostileVocabularyIsRefusedByName) {
   GgufVocabulary v;
   GetParam().breaks(v);
   const auto tokenizer = v.load();
@@ -191,7 +191,7 @@ void PrintTo(const BlemishedVocabulary& blemished, std::ostream* out) { *out << 
 
 class LoadBlemishedGguf : public testing::TestWithParam<BlemishedVocabulary> {};
 
-TEST_P(LoadBlemishedGguf, LoadsWithAWarning) {
+TEST_P(LoadBlemishedGguf, VocabularyWithADefectLoadsWithAWarning) {
   GgufVocabulary v;
   GetParam().breaks(v);
   const auto tokenizer = v.load();
@@ -293,7 +293,7 @@ INSTANTIATE_TEST_SUITE_P(
     }),
     [](const auto& blemished) { return blemished.param.name; });
 
-TEST(LoadGguf, ControlTokensOfAnotherTypeEndTurnsAndStayOutOfMessages) {
+TEST(LoadGguf, ControlTokensOfWrongTypeEndTurnsAndAreNotMatchedInMessages) {
   for (const int type : {1, 4}) {
     GgufVocabulary v;
     v.types[259] = type;
@@ -308,7 +308,7 @@ TEST(LoadGguf, ControlTokensOfAnotherTypeEndTurnsAndStayOutOfMessages) {
 }
 
 // Words that only look like control tokens, and markup that models write, keep their type.
-TEST(LoadGguf, OtherTextsKeepTheirType) {
+TEST(LoadGguf, TokensThatOnlyLookLikeControlTokensKeepTheirType) {
   GgufVocabulary v;
   v.chat_template = "<tool_call>a|b <|> <b> </s> <|two words|>";
   for (const char* text : {"<tool_call>", "</s>", "<|>", "<b>", "<|two words|>", "<|elsewhere|>"}) v.add(text, 1);
@@ -319,7 +319,7 @@ TEST(LoadGguf, OtherTextsKeepTheirType) {
 }
 
 // llama.cpp's rule for files from before the key exist.
-TEST(LoadGguf, WithoutAPretokenizerTextsAreSplitAsDefault) {
+TEST(LoadGguf, TextsAreSplitAsDefaultIfNoPretokenizerIsNamed) {
   GgufVocabulary without, with;
   without.pre.clear();
   with.pre = "default";
@@ -346,7 +346,7 @@ TEST(LoadGguf, ManyDuplicateMergesLoad) {
   EXPECT_EQ(all_ids(**tokenizer, "hehe"), (Tokens{256, 256}));
 }
 
-TEST(LoadGguf, AVocabularyWithoutBytesStillEncodesEverything) {
+TEST(LoadGguf, VocabularyWithoutByteTokensEncodesAnyText) {
   GgufVocabulary v;
   v.tokens = {"a", "b", "<|im_end|>"};
   v.types = {1, 1, 3};
@@ -380,7 +380,7 @@ void PrintTo(const HostileTokenizerJson& hostile, std::ostream* out) { *out << h
 
 class LoadHostileJson : public testing::TestWithParam<HostileTokenizerJson> {};
 
-TEST_P(LoadHostileJson, IsRefusedByName) {
+TEST_P(LoadHostileJson, HostileTokenizerJsonIsRefusedByName) {
   Json json = golden_json();
   GetParam().breaks(json);
   const auto tokenizer = load_json(json.dump());
@@ -565,7 +565,7 @@ TEST(LoadJson, ReplacingAnyValueNeverCrashes) {
   }
 }
 
-TEST(LoadJson, ManglingAnyPlaceOfTheFileNeverCrashes) {
+TEST(LoadJson, DamagedTokenizerJsonNeverCrashes) {
   const std::string text = golden_json().dump();
   std::mt19937_64 random(test_seed());
   size_t n_refused = 0;
@@ -607,7 +607,7 @@ TEST(LoadJson, AddedTokensAreNumberedAfterTheVocabulary) {
   EXPECT_EQ((*tokenizer)->find_token("<new>"), n);
 }
 
-TEST(LoadJson, DefectsOfSingleTokensAreWarnings) {
+TEST(LoadJson, DefectsOfSingleTokensAreReportedAsWarnings) {
   struct Row {
     const char* words;  // nullptr: no warning
     std::function<void(Json&)> breaks;
@@ -644,7 +644,7 @@ TEST(LoadJson, DefectsOfSingleTokensAreWarnings) {
 }
 
 // transformers adds the special tokens that other files name and tokenizer.json lacks.
-TEST(LoadJson, SpecialTokensOfOtherFilesAreAdded) {
+TEST(LoadJson, SpecialTokensNamedInOtherFilesAreAdded) {
   Json json = golden_json();
   Json& added = json["added_tokens"];
   const size_t n_vocabulary = json["model"]["vocab"].size();
@@ -681,14 +681,14 @@ TEST(LoadJson, SpecialTokensOfOtherFilesAreAdded) {
   }
 }
 
-TEST(LoadJson, EndOfTurnIdsThatAreNoTokensAreWarnings) {
+TEST(LoadJson, EndOfTurnIdsOutsideTheVocabularyAreWarnings) {
   const auto tokenizer = load_json(golden_json().dump(), "", R"({"eos_token_id": [423, -1, 99999, "x", null, 1.5]})");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().message();
   EXPECT_EQ((*tokenizer)->warnings().size(), 2u);
   EXPECT_EQ(std::ranges::count((*tokenizer)->end_of_turn(), 423), 1);
 }
 
-TEST(LoadJson, ADirectoryWithoutTokenizerJsonIsAnError) {
+TEST(LoadJson, DirectoryWithoutTokenizerJsonIsAnError) {
   const auto tokenizer = load_tokenizer(MemoryModelFile({}));
   ASSERT_FALSE(tokenizer.ok());
   EXPECT_EQ(tokenizer.status().code(), ErrorCode::kMissingKey);

@@ -37,7 +37,7 @@ TEST(Pattern, TakesTheFirstAlternativeThatMatches) {
   EXPECT_EQ(match("x|y", "abc"), (Found{std::nullopt, false}));
 }
 
-TEST(Pattern, BacktracksUnlessPossessive) {
+TEST(Pattern, RepeatBacktracksUnlessPossessive) {
   EXPECT_EQ(match("a*ab", "aaab "), (Found{4, false}));
   EXPECT_EQ(match("a*+ab", "aaab ").end, std::nullopt);
   EXPECT_EQ(match("\\s+(?!\\S)|\\s+", "   a"), (Found{2, false}));
@@ -46,7 +46,7 @@ TEST(Pattern, BacktracksUnlessPossessive) {
   EXPECT_EQ(match("\\p{N}{3}", "12a").end, std::nullopt);
 }
 
-TEST(Pattern, RepeatsGroups) {
+TEST(Pattern, RepeatedGroupsAreMatched) {
   EXPECT_EQ(match("(?:ab)+", "ababa "), (Found{4, false}));
   EXPECT_EQ(match("(?:ab)*c", "c "), (Found{1, false}));
   EXPECT_EQ(match("x(?:ab)?y", "xaby "), (Found{4, false}));
@@ -54,7 +54,7 @@ TEST(Pattern, RepeatsGroups) {
   EXPECT_EQ(match("(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+", "e\u0301 a b1"), (Found{7, false}));
 }
 
-TEST(Pattern, LooksAhead) {
+TEST(Pattern, LookaheadIsMatched) {
   EXPECT_EQ(match("a(?=b)", "ab"), (Found{1, false}));
   EXPECT_EQ(match("a(?=b)", "ac").end, std::nullopt);
   EXPECT_EQ(match("a(?!b)", "ac"), (Found{1, false}));
@@ -80,7 +80,7 @@ TEST(Pattern, MatchesLineEndsAndWordBoundaries) {
   EXPECT_EQ(match("a\\b", "ab").end, std::nullopt);
 }
 
-TEST(Pattern, ReportsWhetherItReadTheEnd) {
+TEST(Pattern, MatchReportsWhetherItReadTheEndOfTheText) {
   EXPECT_EQ(match("\\p{L}+", "abc"), (Found{3, true}));
   EXPECT_EQ(match("\\p{L}+", "abc "), (Found{3, false}));
   EXPECT_EQ(match("ab", "a"), (Found{std::nullopt, true}));
@@ -154,7 +154,7 @@ TEST(Pattern, UnsupportedSyntaxIsReported) {
 }
 
 // Patterns that take exponential or quadratic time if failures are not recorded.
-TEST(Pattern, AHostilePatternCostsNoMoreThanTheText) {
+TEST(Pattern, HostilePatternTakesTimeLinearInTheText) {
   const std::string letters(200'000, 'a'), digits(200'000, '1');
   struct Case {
     const char* expression;

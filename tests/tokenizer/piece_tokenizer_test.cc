@@ -20,7 +20,7 @@ namespace {
 class PieceFamilies : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, PieceFamilies, testing::ValuesIn(kPieceFamilies));
 
-TEST_P(PieceFamilies, EqualsTheReferenceOnGoldenCases) {
+TEST_P(PieceFamilies, TokenizerEqualsTheReferenceOnGoldenCases) {
   expect_cases(*load_golden_tokenizer(GetParam()),
                read_tokenizer_cases(golden_dir() + "/tokenizer/" + GetParam() + ".jsonl"));
 }
@@ -65,7 +65,7 @@ TEST(PieceTokenizer, ByteStringsRoundTripIfAllBytesHaveTokens) {
   }
 }
 
-TEST(PieceTokenizer, OnlyTemplateTextFindsSpecialTokens) {
+TEST(PieceTokenizer, SpecialTokensAreRecognisedOnlyInTemplateText) {
   const auto tokenizer = load_golden_tokenizer("llama2");
   const TokenId end = *tokenizer->find_token("<|im_end|>");
   EXPECT_EQ(tokenizer->encode("<|im_end|>", TextOrigin::kTemplate), (Tokens{end}));
@@ -76,7 +76,7 @@ TEST(PieceTokenizer, OnlyTemplateTextFindsSpecialTokens) {
 
 // The normalizer of Llama 2 adds a space mark before every section; Metaspace's "first" only before the whole text.
 // Parts of one section are one text, whatever their origins.
-TEST(PieceTokenizer, FileSetsWhereASpaceIsAdded) {
+TEST(PieceTokenizer, TokenizerFileDecidesWhereASpaceIsAdded) {
   MarkedText text("hello", TextOrigin::kInput);
   text.append("<|im_end|>the", TextOrigin::kTemplate);
   text.append(" the", TextOrigin::kInput);
@@ -103,7 +103,7 @@ TEST(PieceTokenizer, FirstDecodedTokenDropsTheAddedSpace) {
 }
 
 // The unknown token's own text becomes it, and joins adjacent unknown characters.
-TEST(PieceTokenizer, TheTextOfTheUnknownTokenIsUnknown) {
+TEST(PieceTokenizer, TextOfTheUnknownTokenEncodesToTheUnknownToken) {
   const Result<Json> read = parse_json(read_whole_file(golden_dir() + "/tokenizer/unigram.json"), "unigram.json");
   ASSERT_TRUE(read.ok());
   Json json = *read;

@@ -44,7 +44,7 @@ TEST(Pretokenizer, Llama3SplitsNumbersIntoThreeDigits) {
   EXPECT_THAT(split("llama-bpe", "x'\u017Fy"), ElementsAre("x", "'\u017F", "y"));
 }
 
-TEST(Pretokenizer, QwenFamiliesDifferInMarks) {
+TEST(Pretokenizer, Qwen2AndQwen35SplitCombiningMarksDifferently) {
   EXPECT_THAT(split("qwen2", "ab\u0301c 12"), ElementsAre("ab", "\u0301c", " ", "1", "2"));
   EXPECT_THAT(split("qwen35", "ab\u0301c 12"), ElementsAre("ab\u0301c", " ", "1", "2"));
 }
@@ -71,7 +71,7 @@ TEST(Pretokenizer, UnknownNamesAreNotFound) {
 }
 
 // The property on which incremental encoding is based.
-TEST(Pretokenizer, PiecesThatDidNotTouchTheEndSurviveEveryAppend) {
+TEST(Pretokenizer, PiecesFoundWithoutReadingTheEndStayAfterEveryAppend) {
   std::mt19937_64 random(test_seed());
   for (const char* name : kNames) {
     const ScanFunction scan = find_pretokenizer_by_gguf_name(name)->scan;

@@ -42,7 +42,7 @@ TEST(StagedSplit, LaterStepsSplitInsideEarlierPieces) {
   EXPECT_EQ(pieces(make("Punctuation:isolated"), "a!?b"), (Pieces{"a", "!", "?", "b"}));
 }
 
-TEST(StagedSplit, WithoutStepsATextIsOnePiece) {
+TEST(StagedSplit, TextIsOnePieceWithoutSplitSteps) {
   const StagedSplit split = make(std::vector<SplitStep>{});
   EXPECT_EQ(pieces(split, "one text, 2 words"), (Pieces{"one text, 2 words"}));
   ScanMemory memory;
@@ -62,7 +62,7 @@ TEST(StagedSplit, WhitespaceAndDigitsMatchRustsClasses) {
   EXPECT_EQ(pieces(make("Digits:contiguous"), "a1\U00011de0\U00016ff4b"), (Pieces{"a", "1\U00011de0\U00016ff4", "b"}));
 }
 
-TEST(StagedSplit, BehaviorsDecideHowMatchesFormPieces) {
+TEST(StagedSplit, SplitBehaviorDecidesHowMatchesFormPieces) {
   using enum SplitBehavior;
   const auto cut = [](SplitBehavior behavior, bool invert) {
     return pieces(make({{{"[,.]", behavior, invert}}}), "a,.b.,");
@@ -109,7 +109,7 @@ void expect_certainty(const StagedSplit& split, const std::string& name, size_t 
   EXPECT_GT(n_certain, least_certain) << name;
 }
 
-TEST(StagedSplit, PiecesFoundWithoutTheEndAreFinal) {
+TEST(StagedSplit, PiecesFoundWithoutReadingTheEndAreFinal) {
   for (const char* name : kSplitNames) {
     const PretokenizerFamily* family = find_pretokenizer_by_gguf_name(name);
     ASSERT_NE(family, nullptr) << name;
@@ -118,7 +118,7 @@ TEST(StagedSplit, PiecesFoundWithoutTheEndAreFinal) {
   }
 }
 
-TEST(StagedSplit, PiecesFoundWithoutTheEndAreFinalForEveryBehavior) {
+TEST(StagedSplit, PiecesFoundWithoutReadingTheEndAreFinalForEveryBehavior) {
   using enum SplitBehavior;
   for (const SplitBehavior behavior : {kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous}) {
     for (const bool invert : {false, true}) {

@@ -20,7 +20,7 @@ class StreamDecoderTest : public testing::Test {
   std::unique_ptr<Tokenizer> tokenizer_ = load_golden_tokenizer("gpt2");
 };
 
-TEST_F(StreamDecoderTest, HoldsACharacterBackUntilItsLastByte) {
+TEST_F(StreamDecoderTest, CharacterIsHeldBackUntilItsLastByte) {
   StreamDecoder decoder(*tokenizer_);
   const Tokens ids = bytes("a\U0001F600\u00E9");
   EXPECT_EQ(decoder.push(ids[0]), "a");

@@ -59,7 +59,7 @@ std::string text_over(std::mt19937_64& random, size_t most) {
   return text;
 }
 
-TEST(Unigram, EqualsItsDefinition) {
+TEST(Unigram, UnigramEqualsItsDefinition) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 300; ++round) {
     Pair pair = random_pair(random, round % 3 == 0);
@@ -74,7 +74,7 @@ TEST(Unigram, EqualsItsDefinition) {
 }
 
 // If scan() ends a stretch at a position, the two parts may be encoded separately.
-TEST(Unigram, StretchesEncodeToTheTokensOfTheText) {
+TEST(Unigram, PartsOfATextEncodeToTheTokensOfTheWholeText) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 300; ++round) {
     const Unigram unigram(std::move(random_pair(random, round % 3 == 0).model));

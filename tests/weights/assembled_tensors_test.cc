@@ -187,7 +187,7 @@ TEST_F(MadeTensors, PackedIntegersDecodeExactly) {
   }
 }
 
-TEST_F(MadeTensors, UnorderedColumnsBecomeF32) {
+TEST_F(MadeTensors, Int4MatrixWithReorderedColumnsBecomesF32) {
   Int4Matrix m(16, 128, 64, true);
   std::shuffle(m.group_of.begin(), m.group_of.end(), std::mt19937(3));
   const auto file = open(gptq(m, 1), kGptq);
@@ -207,7 +207,7 @@ TEST_F(MadeTensors, ScalesBeyondF16BecomeF32) {
   EXPECT_EQ(values_of(*view), m.values());
 }
 
-TEST_F(MadeTensors, RefusesInconsistentPackedIntegers) {
+TEST_F(MadeTensors, InconsistentPackedIntegersAreRefused) {
   const Int4Matrix m(16, 128, 64, true);
   const auto with = [&](size_t part, const std::string& dtype, const std::string& dims, const std::string& data) {
     std::vector<SafetensorsPart> parts = gptq(m, 1);
@@ -317,7 +317,7 @@ TEST_F(MadeTensors, F8WithoutScaleBecomesF16) {
   for (size_t i = 0; i < codes.size(); ++i) EXPECT_EQ(values[i], e5m2_to_float(codes[i]));
 }
 
-TEST_F(MadeTensors, RefusesInconsistentF8) {
+TEST_F(MadeTensors, InconsistentF8TensorsAreRefused) {
   const SafetensorsPart codes{"w", "F8_E4M3", "[4, 32]", std::string(128, '\1')};
   const std::string fp8 = R"({"quant_method": "fp8"})";
   expect_refused({codes, {"w_scale_inv", "F32", "[2, 2]", std::string(16, '\0')}}, fp8, ErrorCode::kBadShape,
@@ -358,7 +358,7 @@ TEST_F(MadeTensors, FourBitFloatBlocksDecodeExactly) {
   EXPECT_EQ(second.first_row, 5u);
 }
 
-TEST_F(MadeTensors, RefusesInconsistentFourBitFloatBlocks) {
+TEST_F(MadeTensors, InconsistentFourBitFloatBlocksAreRefused) {
   const std::string mx = R"({"quant_method": "mxfp4"})";
   const SafetensorsPart blocks{"w_blocks", "U8", "[1, 2, 16]", std::string(32, '\1')};
   expect_refused({blocks, {"w_scales", "U8", "[1, 2]", std::string("\x10\xff", 2)}}, mx, ErrorCode::kNonFinite,
@@ -369,7 +369,7 @@ TEST_F(MadeTensors, RefusesInconsistentFourBitFloatBlocks) {
                  ErrorCode::kBadShape, "expected blocks of 16 bytes");
 }
 
-TEST_F(MadeTensors, UnsupportedMethodsAreNamed) {
+TEST_F(MadeTensors, UnsupportedQuantisationMethodsAreNamed) {
   const std::vector<SafetensorsPart> parts = {{"w", "F32", "[1]", std::string(4, '\0')}};
   expect_refused(parts, R"({"quant_method": "bitsandbytes", "load_in_4bit": true})", ErrorCode::kUnsupported,
                  "names the method 'bitsandbytes', which is not supported");

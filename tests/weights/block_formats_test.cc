@@ -52,7 +52,7 @@ class Quantised : public testing::TestWithParam<DType> {};
 
 std::string type_name(const testing::TestParamInfo<DType>& info) { return std::string(dtype_name(info.param)); }
 
-TEST_P(Decodable, DequantizesLikeGgufPy) {
+TEST_P(Decodable, DequantizedValuesEqualThoseOfGgufPy) {
   const std::vector<float> want = golden_floats(GetParam());
   const std::vector<std::byte> blocks = golden_blocks(GetParam());
   ASSERT_GT(want.size(), 0u);
@@ -103,7 +103,7 @@ TEST_P(Quantised, CodesFillTheirDocumentedRange) {
   EXPECT_LE(*high, layout.max_code);
 }
 
-TEST_P(Quantised, ScalesMatchTheirKind) {
+TEST_P(Quantised, ScalesMatchTheScaleKindOfTheType) {
   const QuantLayout layout = quant_layout(GetParam());
   const size_t n = golden_floats(GetParam()).size();
   std::vector<int8_t> codes(n);
@@ -120,7 +120,7 @@ TEST_P(Quantised, ScalesMatchTheirKind) {
   EXPECT_EQ(all_bfloat, layout.scales == ScaleKind::kBfloat || GetParam() == DType::kNVFP4);
 }
 
-TEST_P(Quantised, SuperScalesReproduceTheScales) {
+TEST_P(Quantised, SuperBlockScalesReproduceTheScales) {
   const DType dtype = GetParam();
   const ScaleKind kind = quant_layout(dtype).scales;
   EXPECT_EQ(has_super_scales(dtype), kind == ScaleKind::kHalfByCode || kind == ScaleKind::kEighthByCode);

@@ -36,7 +36,7 @@ std::vector<float> decode(DType dtype, const std::vector<std::byte>& bytes) {
 
 class LikeGgufPy : public testing::TestWithParam<DType> {};
 
-TEST_P(LikeGgufPy, WritesTheSameBytes) {
+TEST_P(LikeGgufPy, EncoderWritesTheSameBytesAsGgufPy) {
   const std::string text = golden_text("values.floats");
   std::vector<float> values(text.size() / sizeof(float));
   std::memcpy(values.data(), text.data(), text.size());
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Types, LikeGgufPy,
 class RoundTrip : public testing::TestWithParam<DType> {};
 
 // The bound is half a step of the group's scale, plus its rounding to FP16 and, for K types, to 6 or 8 bits.
-TEST_P(RoundTrip, StaysWithinAStepOfTheScale) {
+TEST_P(RoundTrip, RoundTripErrorStaysWithinAStepOfTheScale) {
   const QuantLayout layout = quant_layout(GetParam());
   std::mt19937 random(7);
   std::normal_distribution<float> normal;
@@ -71,7 +71,7 @@ TEST_P(RoundTrip, StaysWithinAStepOfTheScale) {
   for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(got[i], values[i], 1.05f * step) << i;
 }
 
-TEST_P(RoundTrip, KeepsZeros) {
+TEST_P(RoundTrip, RoundTripKeepsZeros) {
   const std::vector<float> zeros(256, 0.0f);
   for (const float value : decode(GetParam(), encode(GetParam(), zeros))) EXPECT_EQ(value, 0.0f);
 }

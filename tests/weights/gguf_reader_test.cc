@@ -145,7 +145,7 @@ TEST_F(GgufReader, OuterDimensionsOfOneAreDropped) {
   }
 }
 
-TEST_F(GgufReader, IntegersMayBeTruthValues) {
+TEST_F(GgufReader, IntegersCanBeReadAsBools) {
   GgufWriter writer;
   writer.add_u32("on", 1);
   writer.add_i32("off", 0);
@@ -184,7 +184,7 @@ TEST_F(GgufReader, ReadsVersionTwo) {
   EXPECT_TRUE(GgufFile::open(dir_.write("v2.gguf", bytes)).ok());
 }
 
-TEST_F(GgufReader, VocabularyOnlyNeedsNoTensors) {
+TEST_F(GgufReader, VocabularyOnlyOptionNeedsNoTensors) {
   std::string bytes = sample().bytes();
   bytes.resize(bytes.size() - 100);  // no data
   const std::string path = dir_.write("v.gguf", bytes);
@@ -202,7 +202,7 @@ TEST_F(GgufReader, MetadataOnlyFilesOpen) {
   EXPECT_FALSE(open(GgufWriter())->has("x"));
 }
 
-TEST_F(GgufReader, TokenizerJsonIsACompanion) {
+TEST_F(GgufReader, EmbeddedTokenizerJsonIsReadAsACompanionFile) {
   GgufWriter w;
   w.add_string("tokenizer.huggingface.json", "{}");
   const auto file = open(w);

@@ -83,7 +83,7 @@ TEST_F(GgufSplitFiles, VocabularyNeedsOnlyTheFirstPart) {
   EXPECT_EQ((*file)->get_string("general.architecture").value(), "llama");
 }
 
-TEST_F(GgufSplitFiles, DetectsAChangedPart) {
+TEST_F(GgufSplitFiles, ChangedPartIsDetected) {
   const auto file = open("m-00001-of-00003.gguf");
   ASSERT_TRUE(file.ok());
   std::filesystem::resize_file(dir_.file("m-00003-of-00003.gguf"), 10);

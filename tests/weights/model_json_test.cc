@@ -23,7 +23,7 @@ std::string read(std::string_view text, const JsonLimits& limits = {}) {
 
 ErrorCode code_of(std::string_view text) { return parse_model_json(text, "config.json").status().code(); }
 
-TEST(ModelJson, WordsBecomeFloatObjects) {
+TEST(ModelJson, InfinityAndNanBecomeFloatObjects) {
   EXPECT_EQ(read(R"({"limit": [0.0, Infinity], "low":-Infinity,"odd"  :  NaN  , "n": 1})"),
             R"({"limit":[0.0,{"__float__":"Infinity"}],"low":{"__float__":"-Infinity"},)"
             R"("odd":{"__float__":"NaN"},"n":1})");
@@ -31,7 +31,7 @@ TEST(ModelJson, WordsBecomeFloatObjects) {
                                                                {"__float__": "NaN"}])"));
 }
 
-TEST(ModelJson, TextWithoutTheseWordsIsParsedAsPlainJson) {
+TEST(ModelJson, TextWithoutInfinityAndNanIsParsedAsPlainJson) {
   for (const char* text :
        {"{}", "[]", "1", R"({"a": [1, 2.5, true, null, "x"]})",
         R"(["Infinity", "-Infinity", "NaN", " :Infinity, ", ",\" , NaN ,", "\\", {"NaN": "\\\\"}])"}) {
@@ -39,7 +39,7 @@ TEST(ModelJson, TextWithoutTheseWordsIsParsedAsPlainJson) {
   }
 }
 
-TEST(ModelJson, OnlyWholeWordsInValuePositionAreAccepted) {
+TEST(ModelJson, OnlyWholeWordsInfinityAndNanInValuePositionAreAccepted) {
   for (const char* text : {"Infinity",
                            " NaN ",
                            "[infinity]",
@@ -86,7 +86,7 @@ TEST(ModelJson, ErrorsNameTheByteOfTheOriginalText) {
   EXPECT_THAT(read("[NaN,  1]", {.max_bytes = 8}), HasSubstr("at most 8 are allowed"));
 }
 
-TEST(ModelJson, LimitsTheNumberOfWords) {
+TEST(ModelJson, NumberOfInfinitiesAndNansIsLimited) {
   std::string text = "[NaN";
   for (size_t i = 1; i < kMaxNonFiniteWords; ++i) text += ",NaN";
   EXPECT_EQ(code_of(text + "]"), ErrorCode::kOk);
@@ -94,12 +94,12 @@ TEST(ModelJson, LimitsTheNumberOfWords) {
   EXPECT_EQ(code_of(text + ",\"NaN\"]"), ErrorCode::kOk);
 }
 
-TEST(ModelJson, PlainJsonParserRefusesTheWords) {
+TEST(ModelJson, PlainJsonParserRefusesInfinityAndNan) {
   EXPECT_EQ(parse_json("[Infinity]", "x").status().code(), ErrorCode::kBadHeader);
   EXPECT_EQ(parse_json("{\"a\": NaN}", "x").status().code(), ErrorCode::kBadHeader);
 }
 
-TEST(ModelJson, ReadsFloatsFromBothForms) {
+TEST(ModelJson, NonFiniteFloatsAreReadFromBothForms) {
   const Json root = *parse_model_json(
       R"({"limit": [0.5, Infinity], "low": -Infinity, "odd": NaN, "new": [1, {"__float__": "Infinity"}],
           "two": {"__float__": "NaN", "x": 1}, "other": {"__float__": "1.5"}, "number": {"__float__": 1}})",

@@ -107,7 +107,7 @@ TEST_F(SafetensorsReader, ShardsMayBeSymlinksUnlessForbidden) {
   EXPECT_EQ(code(dir_.path(), {.follow_symlinks = false}), ErrorCode::kUnsafePath);
 }
 
-TEST_F(SafetensorsReader, VocabularyOnlyNeedsNoWeights) {
+TEST_F(SafetensorsReader, VocabularyOnlyOptionNeedsNoWeights) {
   dir_.write("tokenizer.json", "{}");
   EXPECT_EQ(code(dir_.path()), ErrorCode::kNotFound);
   const auto file = open(dir_.path(), {.vocabulary_only = true});
@@ -115,7 +115,7 @@ TEST_F(SafetensorsReader, VocabularyOnlyNeedsNoWeights) {
   EXPECT_EQ(**file->companion("tokenizer.json"), "{}");
 }
 
-TEST_F(SafetensorsReader, FilesBesideTheModelAreReadOnlyByPlainName) {
+TEST_F(SafetensorsReader, CompanionFilesAreReadOnlyByPlainName) {
   const std::string path = dir_.write("x.safetensors", safetensors_bytes(std::vector<SafetensorsPart>{}));
   dir_.write("tokenizer.json", "{\"a\": 1}");
   dir_.write("empty.json", "");
@@ -214,7 +214,7 @@ TEST_F(JsonValuesTest, ReadsArrays) {
   EXPECT_EQ(values_.get_ints("n").status().code(), ErrorCode::kBadType);
 }
 
-TEST_F(JsonValuesTest, ReadsDottedPathsAfterTheWholeKey) {
+TEST_F(JsonValuesTest, DottedPathIsReadIfTheWholeKeyIsMissing) {
   EXPECT_EQ(**values_.get_float("rope_scaling.factor"), 8.0);
   EXPECT_EQ(**values_.get_int("rope_scaling.deep.x"), 1);
   EXPECT_EQ(**values_.get_int("a.b"), 7);
@@ -223,13 +223,13 @@ TEST_F(JsonValuesTest, ReadsDottedPathsAfterTheWholeKey) {
   EXPECT_EQ(values_.find("."), nullptr);
 }
 
-TEST_F(JsonValuesTest, NullIsMissing) {
+TEST_F(JsonValuesTest, NullIsReadAsMissing) {
   EXPECT_EQ(values_.find("none"), nullptr);
   EXPECT_FALSE(values_.get_int("none")->has_value());
   EXPECT_FALSE(values_.get_int("rope_scaling.none")->has_value());
 }
 
-TEST_F(JsonValuesTest, NonIntegersAreNamed) {
+TEST_F(JsonValuesTest, ErrorForANonIntegerNamesTheKey) {
   const Status status = values_.get_int("half").status();
   EXPECT_EQ(status.code(), ErrorCode::kBadNumber);
   EXPECT_EQ(status.message(), "config.json: key 'half' is '1.5', expected a whole number of at most 63 bits");

@@ -100,7 +100,7 @@ TEST_F(SplitKvRows, AcceptsAMissingHeadDimension) {
   EXPECT_THAT(got, testing::ElementsAre(1, 4, 2, 5, 3, 6, 7, 8));
 }
 
-TEST_F(SplitKvRows, RefusesInconsistentShapes) {
+TEST_F(SplitKvRows, InconsistentShapesAreRefused) {
   const Shape fitting = Shape{{kHeads, kValue, kRank}, 3};
   for (const Shape& wrong :
        {Shape{{kHeads + 1, kValue, kRank}, 3}, Shape{{kHeads, kValue, kRank + 1}, 3}, Shape{{kHeads * kRank}, 1}}) {

@@ -51,7 +51,7 @@ struct NamedTemplates {
 struct TemplateToken {
   const char* name;
   std::string_view key;
-  int64_t usual;  // in SentencePiece's vocabularies, if the file does not name it
+  int64_t usual;  // id in SentencePiece's vocabularies, used if the file names none
 };
 constexpr TemplateToken kTemplateTokens[] = {{"bos_token", "tokenizer.ggml.bos_token_id", 1},
                                              {"eos_token", "tokenizer.ggml.eos_token_id", 2},

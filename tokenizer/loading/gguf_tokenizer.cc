@@ -116,8 +116,8 @@ std::unordered_set<std::string_view> control_words(std::string_view source) {
   return words;
 }
 
-// Makes tokens that the file types as normal or user-defined control tokens, if their text ends turns in some model or
-// the chat template writes them like control tokens. A normal token stays one in the text of a template, where the file
+// Turns normal and user-defined tokens of the file into control tokens if their text ends turns in some model or the
+// chat template writes them like control tokens. A normal token stays one in the text of a template, where the file
 // does not expect it whole; it ends turns, and no message becomes it.
 Status set_control_types(const ModelFile& file, const std::vector<std::string_view>& tokens, bool has_types,
                          std::vector<int64_t>& types, TokenizerBuilder& builder) {
@@ -139,8 +139,8 @@ Status set_control_types(const ModelFile& file, const std::vector<std::string_vi
   return {};
 }
 
-// By token id. Without the key, byte tokens of `has_bytes` vocabularies are recognised by their text, the special
-// tokens by the keys that name them, and all others are normal. Padding tokens may follow in the file.
+// Returns the type of each token. Without the key, byte tokens of `has_bytes` vocabularies are recognised by their
+// text, special tokens by the keys that name them, and all others are normal. Padding tokens may follow in the file.
 Result<std::vector<int64_t>> read_types(const ModelFile& file, const std::vector<std::string_view>& tokens,
                                         bool has_bytes, TokenizerBuilder& builder) {
   TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));

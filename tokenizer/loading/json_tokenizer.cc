@@ -126,7 +126,7 @@ class AddedReader {
     add(std::move(token));
   }
 
-  // A token that is not listed. A new id that is not the one that the files give would be another token of the model.
+  // Adds a token that is not listed. Leaves out a new token that would not get the id that the files give.
   void add_named(const AddedToken& token) {
     const bool is_new = ids_.at(token.text) == kNoToken;
     if (!is_new || token.id == next_) add(token);
@@ -148,7 +148,7 @@ class AddedReader {
   JsonTokenizer& json_;
   std::optional<int64_t> n_rows_;
   TokenId next_;
-  std::unordered_map<std::string_view, TokenId> ids_;  // of texts of added tokens: the model's id
+  std::unordered_map<std::string_view, TokenId> ids_;  // the model's id of each added token's text
   std::unordered_set<std::string> done_;
   size_t n_beyond_ = 0;
   std::string first_beyond_;

@@ -192,7 +192,7 @@ Status TokenizerBuilder::add_merges(std::span<const TextMerge> merges) {
 
 // Looks up all three texts of each merge (left, right, and both joined) in one batch.
 Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
-  // Ends in sides_, for each merge: of the previous merges, left, right.
+  // For each merge, the ends in sides_ of the previous merges, the left and the right side.
   std::array<std::array<size_t, 3>, kMergesTogether> ends;
   sides_.clear();
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -213,7 +213,7 @@ Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
   }
   std::array<TokenId, 3 * kMergesTogether> ids;
   symbols().find_all(std::span(texts).first(3 * merges.size()), std::span(ids).first(3 * merges.size()));
-  // Two tokens of one text may have lost the text of another, which merges still name.
+  // If tokens were dropped for their texts, merges may name texts that no token has.
   const bool has_lost = noted_[static_cast<size_t>(TokenDefect::kSameText)].n_tokens > 0 ||
                         noted_[static_cast<size_t>(TokenDefect::kNoText)].n_tokens > 0;
   for (size_t i = 0; i < merges.size(); ++i) {

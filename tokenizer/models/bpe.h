@@ -77,7 +77,7 @@ struct CharBpeModel {
   explicit CharBpeModel(size_t vocab_size) : written(vocab_size) { byte_ids.fill(kNoToken); }
 
   Vocabulary written;  // vocabulary whose index has the symbols and the results of merges
-  // Numbers from written.size() on stand for single characters that are no token but occur in the text of one.
+  // Numbers from written.size() on denote characters that are no token but occur in the text of a token.
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
   std::array<TokenId, 256> byte_ids;  // tokens <0x00> to <0xFF>; kNoToken: the byte has no token

@@ -58,7 +58,7 @@ class ByteTrie {
   class Builder;
   static constexpr uint32_t kFree = UINT32_MAX;
 
-  // The array entry of a node. A node without children has base 0; no unit of that block names the node as its parent.
+  // The array entry of a node. A node without children has base 0, and no unit of block 0 names the node as its parent.
   struct Unit {
     uint32_t base = 0;
     uint32_t parent = kFree;
@@ -74,7 +74,7 @@ struct UnigramModel {
 
   Vocabulary written;
   std::vector<double> scores;  // score of each token, by id; finite
-  std::vector<bool> is_piece;  // true for tokens that a text may become, by id; only the scores of the others are used
+  std::vector<bool> is_piece;  // true for tokens that a text may become, by id; of other tokens only the score is used
   std::array<TokenId, 256> byte_ids;
   bool byte_fallback = false;
   TokenId unknown = kNoToken;  // REQUIRES: a token

@@ -19,7 +19,7 @@ class Pattern::Run {
   Run(const Pattern& pattern, const PatternWindow& window, Memory& memory)
       : pattern_(pattern), window_(window), memory_(memory), retreats_(memory.retreats) {}
 
-  // // If looking is true, the caller needs to know only whether there is a match, not where it ends.
+  // If looking is true, the caller needs to know only whether there is a match, not where it ends.
   std::optional<size_t> from(size_t pc, size_t position, bool looking) {
     const size_t floor = retreats_.size(), first_choice = memory_.choices.size();
     for (;;) {

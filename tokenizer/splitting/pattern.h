@@ -28,7 +28,7 @@ namespace ibid {
 
 class CharSet {
  public:
-  static constexpr uint32_t kInvalid = 0xFFFFFFFF;  // a byte that is not UTF-8
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;  // stands for a byte that is not UTF-8
 
   explicit CharSet(const CodePointSet& set) : invalid_(set.has_invalid_bytes()), ranges_(set.ranges()) {
     for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = set.has(c);
@@ -56,7 +56,7 @@ class CharSet {
   std::bitset<128> ascii_;
   bool invalid_;
   std::vector<CodePointSet::Range> ranges_;
-  std::vector<uint32_t> blocks_;  // by block of characters: the number of ranges that end before it
+  std::vector<uint32_t> blocks_;  // for each block of characters, the number of ranges that end before the block
 };
 
 // --- Pattern.

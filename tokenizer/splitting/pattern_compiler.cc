@@ -42,7 +42,7 @@ class PatternCompiler {
 
   Pattern& out_;
   Status status_;
-  std::map<const RegexNode*, uint32_t> sets_;  // one for all copies of a repeated part
+  std::map<const RegexNode*, uint32_t> sets_;  // one set for all copies of a repeated part
 };
 
 uint32_t PatternCompiler::emit(Pattern::Instruction instruction) {

@@ -69,7 +69,7 @@ inline constexpr std::array<CharKinds, 128> kByAscii = [] {
 struct TextChar {
   uint32_t code_point = 0;
   CharKinds kinds = 0;
-  uint8_t length = 0;  // in bytes; 0 at the end of the text
+  uint8_t length = 0;  // bytes of the character; 0 at the end of the text
 };
 
 inline bool is_newline(const TextChar& c) { return c.code_point == '\n' || c.code_point == '\r'; }

@@ -101,7 +101,7 @@ TEST_F(DoorTest, PreflightNeedsNoKey) {
   EXPECT_EQ(header(admission, "Allow"), "POST, OPTIONS");
 }
 
-TEST_F(DoorTest, PreflightReturnsOnlyHeaderNames) {
+TEST_F(DoorTest, PreflightAllowsOnlyValidHeaderNames) {
   for (const std::string& wanted :
        {std::string("x\r\nSet-Cookie: a"), std::string("<script>"), std::string(3000, 'a')}) {
     const Headers headers = {{"Origin", "https://page.example"}, {"Access-Control-Request-Headers", wanted}};
@@ -112,7 +112,7 @@ TEST_F(DoorTest, PreflightReturnsOnlyHeaderNames) {
 }
 
 // Case 133.
-TEST_F(DoorTest, WithoutAKeyExistingPathsAreNotRevealed) {
+TEST_F(DoorTest, RequestWithoutAKeyCannotDetectExistingPaths) {
   const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto status = [&](const char* path, Headers headers) {
     return locked.admit(head("POST", path, "localhost", std::move(headers)), false).refusal.status;

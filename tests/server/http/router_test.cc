@@ -53,19 +53,19 @@ TEST_F(RouterTest, ParameterIsOneNonEmptyPart) {
   EXPECT_EQ(router_.find("GET", "//").handler, nullptr);
 }
 
-TEST_F(RouterTest, OtherMethodsOfAPathAreListed) {
+TEST_F(RouterTest, AllowedMethodsOfAPathAreListed) {
   const Router::Match other = router_.find("PUT", "/v1/sessions/x");
   EXPECT_EQ(other.handler, nullptr);
   EXPECT_EQ(other.allowed, "GET, DELETE, HEAD");
   EXPECT_EQ(router_.find("PUT", "/nowhere").allowed, "");
 }
 
-TEST_F(RouterTest, MethodsAreThoseOfTheLiteralPath) {
+TEST_F(RouterTest, AllowedMethodsAreThoseOfTheLiteralPath) {
   EXPECT_EQ(router_.find("OPTIONS", "/v1/sessions/all").allowed, "GET, HEAD") << "not those of /v1/sessions/{id}";
   EXPECT_EQ(router_.find("DELETE", "/v1/sessions/all").handler, nullptr);
 }
 
-TEST_F(RouterTest, GetAnswersHead) {
+TEST_F(RouterTest, GetHandlerAnswersHead) {
   EXPECT_EQ(pattern("HEAD", "/v1/models"), "/v1/models");
   EXPECT_EQ(pattern("HEAD", "/v1/sessions/x/fork/y"), "");
 }

@@ -121,7 +121,7 @@ TEST_F(ServerClientsTest, ClientMayDisconnectAtEveryByteOfItsResponse) {
 }
 
 // A client that closes only its sending side counts as gone, but still gets its response.
-TEST_F(ServerClientsTest, HalfClosedClientGetsResponseButNoComputation) {
+TEST_F(ServerClientsTest, HalfClosedClientGetsAResponseAndComputationStops) {
   start();
   RawClient one = holding();
   one.end_sending();
@@ -134,7 +134,7 @@ TEST_F(ServerClientsTest, HalfClosedClientGetsResponseButNoComputation) {
   EXPECT_EQ(status_of(quick.read_response()), 200);
 }
 
-TEST_F(ServerClientsTest, NextRequestIsNotADisconnect) {
+TEST_F(ServerClientsTest, PipelinedRequestIsNotADisconnect) {
   start();
   RawClient one = holding();
   one.send(get_text("/health"));
@@ -261,7 +261,7 @@ TEST_F(ServerClientsTest, IdleStreamGetsKeepAlives) {
   EXPECT_THAT(one.read_to("0\r\n\r\n"), HasSubstr("0\r\n\r\n"));
 }
 
-TEST_F(ServerClientsTest, ReleasedStreamEndsWithoutLastChunk) {
+TEST_F(ServerClientsTest, ReleasedStreamIsClosedWithoutLastChunk) {
   start();
   RawClient one = holding();
   exchange_->begin_stream(200, "text/plain");

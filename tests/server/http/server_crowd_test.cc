@@ -168,7 +168,7 @@ TEST_F(SlowCrowdTest, SlowAndSilentClientsDoNotDelayOthers) {
 }
 
 // Case 130 with hundreds of clients: some streams are not read, others are read to the end.
-TEST_F(ServerCrowdTest, UnreadStreamsDoNotAffectOthers) {
+TEST_F(ServerCrowdTest, StreamsThatAreNotReadDoNotDelayOtherStreams) {
   ServerOptions options = quick_options();
   options.max_queued_bytes = 20'000;
   options.max_connections = 2 * crowd_size() + 100;

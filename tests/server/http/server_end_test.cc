@@ -32,7 +32,7 @@ class ServerEndTest : public ServerFixture {
   TempDir dir_;
 };
 
-TEST_F(ServerEndTest, RunningExchangesEndAndNoneStarts) {
+TEST_F(ServerEndTest, RunningExchangesEndAndNoNewExchangeStarts) {
   start();
   RawClient idle = client(), busy = client();
   idle.send(get_text("/health"));

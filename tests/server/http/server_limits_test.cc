@@ -26,7 +26,7 @@ class ServerLimitsTest : public ServerFixture {
 };
 
 // Case 118: the client receives 413 although it has not sent the whole body.
-TEST_F(ServerLimitsTest, TooLongBodyIsRefusedBeforeItIsSent) {
+TEST_F(ServerLimitsTest, TooLongBodyIsRefusedByItsDeclaredLength) {
   ServerOptions options = quick_options();
   options.max_body_bytes = 1000;
   start(options);
@@ -252,7 +252,7 @@ TEST_F(ServerLimitsTest, ConnectionBeingAnsweredIsNotEvicted) {
 }
 
 // A connection with progress of its body is evicted after silent ones.
-TEST_F(ServerLimitsTest, UploadWithProgressIsNotEvictedForSilentClients) {
+TEST_F(ServerLimitsTest, SilentClientsAreEvictedBeforeAnUploadWithProgress) {
   ServerOptions options = quick_options();
   options.max_connections = 16;
   start(options);

@@ -15,7 +15,7 @@ using testing::Not;
 
 class ServerTest : public ServerFixture {};
 
-TEST_F(ServerTest, AnswersARequest) {
+TEST_F(ServerTest, ServerAnswersARequest) {
   start();
   const std::string response = ask(get_text("/health"));
   EXPECT_EQ(status_of(response), 200);
@@ -25,7 +25,7 @@ TEST_F(ServerTest, AnswersARequest) {
   EXPECT_THAT(response, HasSubstr("Date: "));
 }
 
-TEST_F(ServerTest, KeepsAConnectionForManyRequests) {
+TEST_F(ServerTest, ConnectionIsKeptForManyRequests) {
   start();
   RawClient one = client();
   for (int i = 0; i < 50; ++i) {
@@ -46,7 +46,7 @@ TEST_F(ServerTest, PipelinedRequestsAreAnsweredInOrder) {
   for (int i = 0; i < 20; ++i) EXPECT_EQ(body_of(one.read_response()), "number " + std::to_string(i));
 }
 
-TEST_F(ServerTest, RequestIsTheSameInPiecesOfAnySize) {
+TEST_F(ServerTest, RequestIsReadTheSameInPiecesOfAnySize) {
   start();
   const std::string chunked =
       "POST /echo?x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -60,7 +60,7 @@ TEST_F(ServerTest, RequestIsTheSameInPiecesOfAnySize) {
   }
 }
 
-TEST_F(ServerTest, StreamsInChunksAndEnds) {
+TEST_F(ServerTest, StreamIsSentInChunksAndEnds) {
   start();
   RawClient one = client();
   one.send(get_text("/hold"));
@@ -77,7 +77,7 @@ TEST_F(ServerTest, StreamsInChunksAndEnds) {
   EXPECT_EQ(status_of(one.read_response()), 200);
 }
 
-TEST_F(ServerTest, ExchangeWithoutResponseIsA500) {
+TEST_F(ServerTest, ExchangeWithoutResponseGetsStatus500) {
   start();
   EXPECT_EQ(status_of(ask(get_text("/nothing"))), 500);
   EXPECT_EQ(status_of(ask(get_text("/throws"))), 500);

@@ -69,7 +69,7 @@ class ServerTlsTest : public ServerFixture {
   ServerOptions options_;
 };
 
-TEST_F(ServerTlsTest, ServesTls12And13AndNothingOlder) {
+TEST_F(ServerTlsTest, Tls12And13AreServedAndOlderVersionsRefused) {
   start(options_);
   EXPECT_THAT(server_->url(), HasSubstr("https://127.0.0.1:"));
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
@@ -105,7 +105,7 @@ TEST_F(ServerTlsTest, LargeBodyAndStreamAreTransferred) {
   EXPECT_THAT(stream, HasSubstr("9\r\ndata: 1\n\n\r\n"));
 }
 
-TEST_F(ServerTlsTest, DisconnectIsDetected) {
+TEST_F(ServerTlsTest, DisconnectOverTlsIsDetected) {
   start(options_);
   TlsClient one(server_->port(), TLS1_3_VERSION);
   one.send(get_text("/hold"));

@@ -36,7 +36,7 @@ TEST(AnthropicTest, WholeMessageHasBlocksAndUsage) {
 }
 
 // Everything that is prefilled is kept; only a request with a mark counts it as written.
-TEST(AnthropicTest, MarkedRequestCountsWhatIsKept) {
+TEST(AnthropicTest, RequestWithCacheControlCountsPrefilledTokensAsWritten) {
   FakeDoor door;
   const std::string marked = R"(, "system": [{"type": "text", "text": "s", "cache_control": {"type": "ephemeral"}}])";
   const Json usage = door.post(kMessages, messages_with(marked))->json()["usage"];
@@ -46,7 +46,7 @@ TEST(AnthropicTest, MarkedRequestCountsWhatIsKept) {
   EXPECT_EQ(events[events.size() - 2]["usage"], usage);
 }
 
-TEST(AnthropicTest, BlocksBecomeMessages) {
+TEST(AnthropicTest, ContentBlocksBecomeMessages) {
   FakeDoor door;
   const auto exchange = door.post(kMessages, std::string(R"({"max_tokens": 9, "messages": [
     {"role": "user", "content": [{"type": "text", "text": "weather?", "cache_control": {"type": "ephemeral"}}]},
@@ -64,7 +64,7 @@ TEST(AnthropicTest, BlocksBecomeMessages) {
             R"({"role":"tool","tool_call_id":"t2","content":"x"},{"role":"user","content":"and?"}])");
 }
 
-TEST(AnthropicTest, StrictToolIsReadAsForOpenAi) {
+TEST(AnthropicTest, StrictToolIsReadAsInOpenAiRequests) {
   FakeDoor door;
   ASSERT_EQ(door.post(kMessages, messages_with(R"(, "tools": [
     {"name": "f", "strict": true, "input_schema": {"type": "object"}},

@@ -114,7 +114,7 @@ TEST(BadInputTest, ErrorsPrintLargeNumbersExactly) {
             "seed: must be a whole number, -9223372036854775808 to 18446744073709551615, not -9.223372036854776e+18");
 }
 
-TEST(BadInputTest, ProtocolsWithOneAnswerRefuseN) {
+TEST(BadInputTest, ProtocolsWithASingleAnswerRefuseTheFieldN) {
   const std::pair<const char*, const char*> bodies[] = {
       {"/v1/responses", R"({"input": "hi", "n": 2})"},
       {"/v1/messages", R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "n": 2})"},
@@ -130,7 +130,7 @@ TEST(BadInputTest, ProtocolsWithOneAnswerRefuseN) {
 }
 
 // /metrics counts an error as the client's exactly if the client gets a 400 or 404 for it.
-TEST(BadInputTest, IsOfRequestMatchesTheStatus) {
+TEST(BadInputTest, ErrorsOfRequestsAreThoseWithStatus400Or404) {
   for (int i = 1; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
     const auto code = static_cast<ErrorCode>(i);
     const int status = fault_of(Status(code, "x")).status;
@@ -266,7 +266,7 @@ TEST(BadInputTest, UnknownFieldsAreIgnored) {
 }
 
 // Both ends of a range in the table are allowed, and the sampler accepts every value that the table allows.
-TEST(BadInputTest, TableHasTheRangesOfTheSampler) {
+TEST(BadInputTest, FieldTableHasTheRangesOfTheSampler) {
   size_t n_checked = 0;
   for (const Field<AnswerRequest>& field : sampler_fields()) {
     if (field.rule.shape != Shape::kNumber) continue;

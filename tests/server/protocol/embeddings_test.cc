@@ -19,7 +19,7 @@ const EmbeddingRequest& last(const FakeDoor& door) { return door.backend->embedd
 std::string text_at(const EmbeddingRequest& request, size_t i) { return std::get<std::string>(request.inputs.at(i)); }
 Tokens ids_at(const EmbeddingRequest& request, size_t i) { return std::get<Tokens>(request.inputs.at(i)); }
 
-TEST(EmbeddingsTest, InputIsATextOrTokensOrListsOfThem) {
+TEST(EmbeddingsTest, InputMayBeATextTokensOrAListOfEither) {
   FakeDoor door;
   ASSERT_EQ(door.post("/v1/embeddings", std::string(R"({"model": "tiny", "input": "hi"})"))->status, 200);
   EXPECT_EQ(last(door).model, "tiny");

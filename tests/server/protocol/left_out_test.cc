@@ -43,7 +43,7 @@ std::vector<std::string> ignored_in(const Json& answer) {
   return fields;
 }
 
-TEST(LeftOutTest, NeutralValuesAreTheSameAsNoField) {
+TEST(LeftOutTest, NeutralValuesHaveTheEffectOfAMissingField) {
   const std::pair<const char*, const char*> cases[] = {
       {kChat, R"("grammar": "")"},
       {kChat, R"("guided_json": "", "guided_regex": "", "guided_choice": [], "guided_grammar": "")"},
@@ -83,7 +83,7 @@ TEST(LeftOutTest, NeutralValuesAreTheSameAsNoField) {
   }
 }
 
-TEST(LeftOutTest, MaxTokensBelowOneMeansWhatTheProtocolSays) {
+TEST(LeftOutTest, MaxTokensBelowOneFollowsTheProtocol) {
   const std::pair<const char*, const char*> cases[] = {{kChat, "max_tokens"},
                                                        {kChat, "max_completion_tokens"},
                                                        {"/v1/completions", "max_tokens"},
@@ -116,7 +116,7 @@ TEST(LeftOutTest, EmptyStopsAreDroppedFromAList) {
   EXPECT_THAT(door.last().options.stop_strings, ElementsAre("a", "b"));
 }
 
-TEST(LeftOutTest, SamplersThatAreNotNamedAreOff) {
+TEST(LeftOutTest, SamplersThatTheRequestDoesNotNameAreOff) {
   const std::string all = R"("temperature": 0.5, "top_k": 9, "top_p": 0.5, "min_p": 0.1, "typical_p": 0.5,
     "repeat_penalty": 1.5, "dry_multiplier": 1, "xtc_probability": 0.5)";
   for (const char* named : {R"(["top_k", "temperature"])", R"("kt")", R"(["quadratic", "top_k", "tfs_z", "temp"])"}) {
@@ -188,7 +188,7 @@ TEST(LeftOutTest, ListOfIgnoredFieldsIsBounded) {
   EXPECT_LT(exchange->body.size(), 20'000u);
 }
 
-TEST(LeftOutTest, UserIsNotReportedWhereItSelectsANamespace) {
+TEST(LeftOutTest, UserFieldIsNotReportedIfItSelectsANamespace) {
   FakeDoor door;
   EXPECT_THAT(ignored_in(door.post(kChat, body_for(kChat, R"("user": "ann")"))->json()), ElementsAre("user"));
   door.tell_users_apart();
@@ -261,7 +261,7 @@ TEST(LeftOutTest, ToolsThatAreNotFunctionsAreLeftOut) {
   EXPECT_EQ(named["name"], "ws");
 }
 
-TEST(LeftOutTest, ItemsOfOtherToolsAreShownOrLeftOut) {
+TEST(LeftOutTest, ItemsOfUnsupportedToolsAreShownOrLeftOut) {
   FakeDoor door;
   const auto exchange = door.post("/v1/responses", std::string(R"({"input": [
     {"role": "user", "content": "a"},
@@ -293,7 +293,7 @@ TEST(LeftOutTest, ItemsOfOtherToolsAreShownOrLeftOut) {
       400);
 }
 
-TEST(LeftOutTest, BlocksAndPartsOfOtherToolsAreLeftOut) {
+TEST(LeftOutTest, BlocksAndPartsOfUnsupportedToolsAreLeftOut) {
   FakeDoor door;
   const auto exchange = door.post("/v1/messages", std::string(R"({"max_tokens": 5, "messages": [
     {"role": "user", "content": "q"},
@@ -313,7 +313,7 @@ TEST(LeftOutTest, BlocksAndPartsOfOtherToolsAreLeftOut) {
               ElementsAre("messages[0].content[1]"));
 }
 
-TEST(LeftOutTest, SystemMessagesMayStandAnywhere) {
+TEST(LeftOutTest, SystemMessagesMayBeAnywhereInTheHistory) {
   FakeDoor door;
   ASSERT_EQ(door.post("/v1/messages", std::string(R"({"max_tokens": 5, "system": "s", "messages": [
     {"role": "user", "content": "a"}, {"role": "system", "content": [{"type": "text", "text": "b"}]}]})"))
@@ -345,7 +345,7 @@ TEST(LeftOutTest, OlderFunctionMessagesAreConverted) {
   EXPECT_EQ(messages[3]["tool_calls"][0]["function"]["arguments"], R"({"input":"raw"})");
 }
 
-TEST(LeftOutTest, ClientLinesOfTheSystemMessageAreDropped) {
+TEST(LeftOutTest, HeaderLinesThatClientsAddToTheSystemMessageAreDropped) {
   const std::string line = "x-anthropic-billing-header: cc_version=2.1.177.01c; cc_entrypoint=cli; cch=36ee5;";
   const std::pair<std::string, std::string> cases[] = {
       {line + "\nBe brief.", "Be brief."},
@@ -380,7 +380,7 @@ TEST(LeftOutTest, ClientLinesOfTheSystemMessageAreDropped) {
   EXPECT_EQ(door.last().messages.size(), 1u);
 }
 
-TEST(LeftOutTest, OnlyModelAnswersToEveryName) {
+TEST(LeftOutTest, SingleModelOfTheServerAnswersToEveryName) {
   const std::string fields = R"("model": "nobody")";
   for (const char* path : {kChat, "/v1/messages", "/v1/responses", "/api/chat", "/v1/completions", "/completion"}) {
     FakeDoor door;
@@ -398,7 +398,7 @@ TEST(LeftOutTest, OnlyModelAnswersToEveryName) {
   EXPECT_EQ(two.last().model, "nobody");
 }
 
-TEST(LeftOutTest, ContextErrorHasTheWordsThatClientsLookFor) {
+TEST(LeftOutTest, ContextFullErrorHasTheWordsThatClientsLookFor) {
   const Status full(ErrorCode::kContextFull,
                     "with this message the conversation has 6033 tokens, the context has room for 4096; shorten it");
   FakeDoor door;
@@ -421,7 +421,7 @@ TEST(LeftOutTest, ContextErrorHasTheWordsThatClientsLookFor) {
               HasSubstr("maximum context length is 4096 tokens"));
 }
 
-TEST(LeftOutTest, FormBesideARequiredCallIsReported) {
+TEST(LeftOutTest, ResponseFormatWithARequiredCallIsReportedAsIgnored) {
   FakeDoor door;
   const auto exchange = door.post(kChat, body_for(kChat, R"("tools": [{"type": "function", "function": {"name": "f"}}],
     "tool_choice": "required", "response_format": {"type": "json_object"})"));

@@ -45,7 +45,7 @@ TEST(LlamaServerTest, CompletionHasItsSamplingOptions) {
             -1);
 }
 
-TEST(LlamaServerTest, StreamHasPartsAndAnEnd) {
+TEST(LlamaServerTest, StreamHasPartsAndAFinalEvent) {
   FakeDoor door;
   const auto events = door.post("/completion", std::string(R"({"prompt": [1, 2], "stream": true})"))->events();
   ASSERT_EQ(events.size(), 3u);
@@ -54,7 +54,7 @@ TEST(LlamaServerTest, StreamHasPartsAndAnEnd) {
   EXPECT_EQ(events[2]["stop"], true);
 }
 
-TEST(LlamaServerTest, TokenizesAndDetokenizes) {
+TEST(LlamaServerTest, TokenizeAndDetokenizeEndpointsWork) {
   FakeDoor door;
   const Json tokens = door.post("/tokenize", std::string(R"({"content": "abc"})"))->json()["tokens"];
   ASSERT_TRUE(tokens.is_array());
@@ -86,7 +86,7 @@ TEST(LlamaServerTest, AppliesTemplatesAndReturnsProps) {
   EXPECT_EQ(props["total_slots"], 1);
 }
 
-TEST(LlamaServerTest, PromptsHaveAllForms) {
+TEST(LlamaServerTest, PromptsOfAllFormsAreRead) {
   const std::pair<const char*, size_t> cases[] = {
       {R"("a")", 1},
       {R"([1, 2])", 1},
@@ -131,7 +131,7 @@ TEST(LlamaServerTest, PromptsHaveAllForms) {
   }
 }
 
-TEST(LlamaServerTest, CompletionHasTheFieldsThatItIsAskedFor) {
+TEST(LlamaServerTest, CompletionHasTheRequestedFields) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("a\nb");
@@ -156,7 +156,7 @@ TEST(LlamaServerTest, CompletionHasTheFieldsThatItIsAskedFor) {
   EXPECT_EQ(json_to_string(few), R"({"content":"a\nb","timings/prompt_n":10})");
 }
 
-TEST(LlamaServerTest, GapIsPassedOn) {
+TEST(LlamaServerTest, InfillRequestIsPassedToTheService) {
   FakeDoor door;
   const auto exchange = door.post("/infill", std::string(R"({"input_prefix": "a", "input_suffix": "b", "prompt": "c",
     "input_extra": [{"filename": "f.py", "text": "x"}], "n_predict": 9})"));
@@ -177,7 +177,7 @@ TEST(LlamaServerTest, GapIsPassedOn) {
             "input_extra[0].text");
 }
 
-TEST(LlamaServerTest, SlotsHaveNoTexts) {
+TEST(LlamaServerTest, SlotsReportContainsNoTexts) {
   FakeDoor door;
   door.change_site([](Site& site) { site.n_parallel = 3; });
   const Json slots = door.send("GET", "/slots")->json();
@@ -190,7 +190,7 @@ TEST(LlamaServerTest, SlotsHaveNoTexts) {
   EXPECT_EQ(door.send("GET", "/slots?fail_on_no_slot=1")->status, 503);
 }
 
-TEST(LlamaServerTest, OtherServersPathsAreAnsweredOrRefusedByName) {
+TEST(LlamaServerTest, PathsOfOtherServersAreAnsweredOrRefusedByName) {
   FakeDoor door;
   const std::string chat = R"({"messages": [{"role": "user", "content": "hi"}]})";
   EXPECT_EQ(door.post("/chat/completions", chat)->json()["object"], "chat.completion");

@@ -113,7 +113,7 @@ TEST_F(NamespacesTest, RequestNamesAtMostOneUser) {
   EXPECT_EQ(door.last().cache_namespace, "us") << "OpenAI's metadata does not select a namespace";
 }
 
-TEST_F(NamespacesTest, WithoutTheOptionUsersOfAKeyShare) {
+TEST_F(NamespacesTest, UsersOfAKeyShareANamespaceWithoutTheOption) {
   FakeDoor shared;
   const std::string body = R"({"input": "a", "user": "anna"})";
   const std::string id = shared.post("/v1/responses", body)->json()["id"].get<std::string>();

@@ -10,7 +10,7 @@ std::string chat_lines(const std::string& fields) {
   return R"({"model": "tiny:latest", "messages": [{"role": "user", "content": "hi"}])" + fields + "}";
 }
 
-TEST(OllamaTest, StreamIsLinesAndTheLastHasUsage) {
+TEST(OllamaTest, StreamIsJsonLinesAndTheLastLineHasUsage) {
   FakeDoor door;
   const auto exchange = door.post("/api/chat", chat_lines(""));
   EXPECT_EQ(exchange->content_type, "application/x-ndjson");
@@ -49,7 +49,7 @@ TEST(OllamaTest, OptionsAndFormatsReachTheService) {
   EXPECT_EQ(other.last().options.max_tokens, 0u);
 }
 
-TEST(OllamaTest, ToolCallsHaveObjectsAndThinkingItsOwnField) {
+TEST(OllamaTest, ToolArgumentsAreObjectsAndThinkingHasItsOwnField) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("");
@@ -74,7 +74,7 @@ TEST(OllamaTest, ToolCallsHaveObjectsAndThinkingItsOwnField) {
   EXPECT_EQ(door.last().messages[2]["name"], "f");
 }
 
-TEST(OllamaTest, GenerateTakesAPromptOrARawText) {
+TEST(OllamaTest, GenerateEndpointTakesAPromptOrARawText) {
   FakeDoor door;
   const Json json =
       door.post("/api/generate", std::string(R"({"prompt": "hi", "system": "s", "stream": false})"))->json();
@@ -187,7 +187,7 @@ TEST(OllamaTest, NumPredictOfZeroOrBelowIsUnlimited) {
   EXPECT_EQ(door.post("/api/chat", chat_lines(R"(, "options": {"num_predict": -3})"))->status, 400);
 }
 
-TEST(OllamaTest, ErrorsAreOneText) {
+TEST(OllamaTest, ErrorResponseIsOneText) {
   const std::pair<const char*, const char*> cases[] = {{R"(, "options": {"top_p": 3})", "options.top_p: "},
                                                        {R"(, "options": {"tfs_z": 0.5})", "options.tfs_z: "},
                                                        {R"(, "format": "xml")", "format: "},

@@ -141,7 +141,7 @@ TEST(OpenAiChatTest, IgnoreEosBansEndTokens) {
   EXPECT_EQ(door.last().options.min_tokens, std::numeric_limits<size_t>::max());
 }
 
-TEST(OpenAiChatTest, MissingOptionsAreTheModelsDefaults) {
+TEST(OpenAiChatTest, MissingOptionsHaveTheDefaultsOfTheModel) {
   FakeDoor door;
   door.backend->defaults.sampler.temperature = 0.3;
   door.backend->defaults.sampler.top_k = 9;
@@ -227,7 +227,7 @@ TEST(OpenAiChatTest, UsageChunkIsSentOnlyWithIncludeUsage) {
   }
 }
 
-TEST(OpenAiChatTest, ToolCallsAreStreamedAndWhole) {
+TEST(OpenAiChatTest, ToolCallsAreReturnedInStreamsAndWholeAnswers) {
   Answer answer = make_answer("");
   answer.tool_calls = {{"c1", "f", "{\"x\": 1}"}, {"c2", "g", "{}"}};
   FakeDoor door;
@@ -340,7 +340,7 @@ TEST(OpenAiChatTest, StreamHasLogprobsWithTheirText) {
   EXPECT_EQ(all, ":|a:a|ab:ba|:b|");
 }
 
-TEST(OpenAiChatTest, LostPrefixIsReportedWithoutText) {
+TEST(OpenAiChatTest, LostPrefixReportContainsNoText) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("x");
@@ -465,7 +465,7 @@ TEST(OpenAiModelsTest, ModelsAreListedAndFoundByName) {
   EXPECT_EQ(missing->json()["error"]["code"], "model_not_found");
 }
 
-TEST(OpenAiChatTest, UsersHaveNamespacesWithNamespaceByUser) {
+TEST(OpenAiChatTest, UsersHaveSeparateNamespacesWithNamespaceByUser) {
   const std::string request = R"({"messages": [{"role": "user", "content": "x"}], "cache_salt": "s", "user": )";
   FakeDoor door;
   EXPECT_EQ(door.post("/v1/chat/completions", request + R"("one"})")->status, 200);
@@ -520,7 +520,7 @@ TEST(OpenAiChatTest, AssistantMessageAtTheEndIsContinued) {
 }
 
 // vLLM's two fields, for a last message of the assistant (A) and of the user (U).
-TEST(OpenAiChatTest, ContinueFinalMessageAndAddGenerationPrompt) {
+TEST(OpenAiChatTest, ContinueFinalMessageAndAddGenerationPromptAreSupported) {
   struct Case {
     char last;
     const char* fields;

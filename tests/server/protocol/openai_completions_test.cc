@@ -138,7 +138,7 @@ void say_with_scores(const AnswerRequest& request, AnswerListener& listener) {
   listener.end({});
 }
 
-TEST(OpenAiCompletionsTest, EchoWithLogprobsHasThoseOfThePrompt) {
+TEST(OpenAiCompletionsTest, EchoWithLogprobsIncludesLogprobsOfThePrompt) {
   FakeDoor door;
   door.backend->script = say_with_scores;
   const Json wanted = *parse_json(
@@ -178,7 +178,7 @@ TEST(OpenAiCompletionsTest, EchoWithLogprobsHasThoseOfThePrompt) {
   EXPECT_EQ(none->json()["choices"][0]["logprobs"]["token_logprobs"], Json({nullptr, -1.0, -2.0}));
 }
 
-TEST(OpenAiCompletionsTest, PromptLogprobsHaveIdsAndRanks) {
+TEST(OpenAiCompletionsTest, PromptLogprobsHaveTokenIdsAndRanks) {
   FakeDoor door;
   door.backend->script = say_with_scores;
   const auto exchange = door.post(kCompletions, std::string(R"({"prompt": "ab", "n": 2, "prompt_logprobs": 1})"));
@@ -245,7 +245,7 @@ TEST(OpenAiCompletionsTest, StreamEndsWithFinishReasonUsageAndDone) {
   EXPECT_EQ(events[4], "[DONE]");
 }
 
-TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
+TEST(OpenAiCompletionsTest, LogprobsAreReturnedAsFlatLists) {
   FakeDoor door;
   const TokenId id = FakeTokenizer().template_ids("a")[0];
   door.backend->script = [id](const AnswerRequest& request, AnswerListener& listener) {
@@ -260,7 +260,7 @@ TEST(OpenAiCompletionsTest, LogprobsAreFlatLists) {
 }
 
 // As texts, the two tokens would be the same key.
-TEST(OpenAiCompletionsTest, TokensThatAreNotUtf8AreKeyedByBytes) {
+TEST(OpenAiCompletionsTest, TopLogprobsOfNonUtf8TokensAreKeyedByBytes) {
   FakeDoor door;
   const Tokens ids = FakeTokenizer().sampled({"\xC3", "\xE2"});
   door.backend->script = [&ids](const AnswerRequest& request, AnswerListener& listener) {

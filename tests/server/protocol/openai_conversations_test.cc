@@ -86,7 +86,7 @@ TEST(ConversationsTest, ItemsAreAddedAndRemoved) {
   EXPECT_EQ(door.send("GET", path_of(conversation))->json()["metadata"]["c"], "d");
 }
 
-TEST(ConversationsTest, IsFoundAndDeletedOnlyInItsNamespace) {
+TEST(ConversationsTest, ConversationIsFoundAndDeletedOnlyInItsNamespace) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   const std::string path = path_of(conversation);
@@ -100,7 +100,7 @@ TEST(ConversationsTest, IsFoundAndDeletedOnlyInItsNamespace) {
   EXPECT_EQ(door.post(kResponsesPath, body)->status, 404);
 }
 
-TEST(ConversationsTest, OneResponseAtATimeAndFailuresChangeNothing) {
+TEST(ConversationsTest, SecondResponseIsRefusedAndFailedResponsesChangeNothing) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string("{}"))->json();
   door.backend->keep_listeners = true;

@@ -107,7 +107,7 @@ TEST(ResponsesTest, AnyResponseCanBeContinued) {
   EXPECT_EQ(door.last().messages[3]["content"], "other");
 }
 
-TEST(ResponsesTest, AreFoundAndDeletedOnlyInTheirNamespace) {
+TEST(ResponsesTest, ResponsesAreFoundAndDeletedOnlyInTheirNamespace) {
   FakeDoor door;
   const Json made = door.post(kResponses, std::string(R"({"input": "one"})"))->json();
   const std::string path = std::string(kResponses) + "/" + made["id"].get<std::string>();
@@ -187,7 +187,7 @@ void think_and_say(const AnswerRequest&, AnswerListener& listener) {
   listener.end({});
 }
 
-TEST(ResponsesTest, LogprobsAreOnlyThoseOfTheContent) {
+TEST(ResponsesTest, LogprobsCoverOnlyTokensOfTheContent) {
   FakeDoor door;
   door.backend->script = think_and_say;
   const std::string asked = R"("input": "hi", "include": ["message.output_text.logprobs"], "top_logprobs": 1)";
@@ -247,7 +247,7 @@ TEST(ResponsesTest, TruncatedResponseIsIncompleteAndFailureHasError) {
   EXPECT_EQ(failed->events().back()["response"]["error"]["message"], "no pages");
 }
 
-TEST(ResponsesTest, EmptyAnswerIsAMessageInAStreamToo) {
+TEST(ResponsesTest, EmptyAnswerIsStreamedAsAMessage) {
   FakeDoor door;
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     listener.begin("tiny", 3, fake_tokenizer());

@@ -234,7 +234,7 @@ TEST(AnswerLoadTest, FullServerRefusesWithRetryAfter) {
 
 size_t page_bytes_of_fake() { return ChatFixture().engine->state().pool().layout().page_bytes(); }
 
-TEST(AnswerLoadTest, RequestWaitsForMemoryInUse) {
+TEST(AnswerLoadTest, RequestWaitsForMemoryThatOthersUse) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, {}, 6 * page_bytes_of_fake());
   AnswerRequest request = ask({user("x")});
   request.options.max_tokens = 150;
@@ -292,7 +292,7 @@ TEST(AnswerLoadTest, NamespacesTakeTurnsForMemory) {
   EXPECT_EQ(order, "aabaaa");
 }
 
-TEST(AnswerLoadTest, ConversationsSurviveAUseLongerThanKeepAlive) {
+TEST(AnswerLoadTest, ConversationsSurviveAnAnswerLongerThanKeepAlive) {
   ServiceFixture f;
   f.answer(ask({user("known")}));
   ASSERT_TRUE(f.host->set_keep_alive("fake", std::chrono::seconds(30)).ok());
@@ -343,7 +343,7 @@ TEST(AnswerLoadTest, RequestForAReplacedFileWaitsForRunningAnswers) {
   EXPECT_EQ(f.host->list()[0].file_bytes, 12u) << "the new file";
 }
 
-TEST(AnswerLoadTest, TasksDoNotWaitForAnswers) {
+TEST(AnswerLoadTest, TokenCountRequestsDoNotWaitForAnswers) {
   ServiceFixture f(one_at_a_time());
   Gate gate(*f.chat.model);
   const auto running = f.start(ask({user("x")}));
@@ -355,7 +355,7 @@ TEST(AnswerLoadTest, TasksDoNotWaitForAnswers) {
   EXPECT_TRUE(waiting->wait().ok());
 }
 
-TEST(AnswerLoadTest, OneHistoryFromManyClientsHasTheSameAnswer) {
+TEST(AnswerLoadTest, EqualHistoriesFromManyClientsGetTheSameAnswer) {
   ServiceFixture f;
   f.chat.say({f.chat.ids("Hello world")});  // encoding its text gives the same tokens
   Json messages = Json::array({user("question one")});

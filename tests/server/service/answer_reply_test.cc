@@ -43,7 +43,7 @@ struct ReplyFixture : ServiceFixture {
   }
 };
 
-TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedLater) {
+TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedFromTheHistory) {
   for (const bool sends_it_back : {false, true}) {
     ReplyFixture f;
     f.says({"<think>\nwhy\n</think>\n\nHello", "on"});
@@ -95,7 +95,7 @@ TEST(AnswerReplyTest, UnchangedCallIsNotPrefilledAgain) {
   }
 }
 
-TEST(AnswerReplyTest, WithoutToolsCallSyntaxIsText) {
+TEST(AnswerReplyTest, CallSyntaxIsTextIfNoToolsAreOffered) {
   ReplyFixture f;
   const std::string call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {}}\n</tool_call>";
   f.says({call});

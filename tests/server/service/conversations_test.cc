@@ -66,7 +66,7 @@ TEST(SeenMessageTest, ReasoningMayBeOmittedButNotChanged) {
   EXPECT_FALSE(is_seen_as(parsed(R"({"role":"assistant","content":"x"})"), known));
 }
 
-TEST(SeenMessageTest, AnyJsonHasAForm) {
+TEST(SeenMessageTest, AnyJsonValueIsEqualToItself) {
   for (const char* text : {"null", "1", "[]", "{}", R"({"role":1})", R"({"role":"user","content":{"a":[1]}})",
                            R"({"role":"assistant","tool_calls":[{"function":{"name":1}},{"function":[]},null]})"}) {
     const Json value = parsed(text);
@@ -97,7 +97,7 @@ struct ConversationsFixture {
   Conversations known;
 };
 
-TEST(ConversationsTest, ContinuedHistoryTakesTheKnownConversation) {
+TEST(ConversationsTest, HistoryThatContinuesAKnownConversationUsesItsSession) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages);
@@ -109,7 +109,7 @@ TEST(ConversationsTest, ContinuedHistoryTakesTheKnownConversation) {
   EXPECT_FALSE(taken.session().ids().empty());
 }
 
-TEST(ConversationsTest, HistoryThatBranchesEarlierTakesAFork) {
+TEST(ConversationsTest, HistoryThatBranchesEarlierUsesAForkOfTheConversation) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages);
@@ -129,7 +129,7 @@ TEST(ConversationsTest, HistoryThatBranchesEarlierTakesAFork) {
   EXPECT_EQ(turn.usage.n_prefilled, f.chat.ids("other<|im_end|>\n<|im_start|>assistant\n").size());
 }
 
-TEST(ConversationsTest, NothingIsFoundAcrossNamespaces) {
+TEST(ConversationsTest, ConversationsOfOtherNamespacesAreNotFound) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages, "a");
@@ -140,7 +140,7 @@ TEST(ConversationsTest, NothingIsFoundAcrossNamespaces) {
   EXPECT_EQ(f.known.stats().n_known, 1u);
 }
 
-TEST(ConversationsTest, BudgetHoldsAndLargestNamespaceIsEvicted) {
+TEST(ConversationsTest, BudgetHoldsAndTheLargestNamespaceIsEvictedFirst) {
   ConversationsFixture f(100'000);
   Json small = Json::array({user("small")});
   f.answer(small, "small");
@@ -184,7 +184,7 @@ TEST(ConversationsTest, ForgottenConversationsAreRemoved) {
   EXPECT_EQ(f.chat.engine.use_count(), 1) << "no conversation keeps the engine";
 }
 
-TEST(ConversationsTest, DroppedRequestLeavesKnownConversations) {
+TEST(ConversationsTest, DroppedRequestDoesNotChangeKnownConversations) {
   ConversationsFixture f;
   Json messages = Json::array({user("x")});
   f.answer(messages);

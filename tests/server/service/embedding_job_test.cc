@@ -95,7 +95,7 @@ TEST(EmbeddingJobTest, VectorsEqualTheEnginesInInputOrder) {
   EXPECT_EQ(stats.n_running, 0u);
 }
 
-TEST(EmbeddingJobTest, ErrorsAreReported) {
+TEST(EmbeddingJobTest, InvalidEmbeddingRequestsAreReported) {
   const EmbeddingService s(ServiceFixture::quiet(), 64);
   EmbeddingRequest request;
   request.inputs = {std::string("a")};
@@ -129,7 +129,7 @@ TEST(EmbeddingJobTest, ErrorsAreReported) {
   EXPECT_THAT(heard->wait().message(), HasSubstr("makes embeddings only, no answers"));
 }
 
-TEST(EmbeddingJobTest, EndsWhenTheClientDisconnectsOrAtItsDeadline) {
+TEST(EmbeddingJobTest, JobEndsWhenTheClientDisconnectsOrAtItsDeadline) {
   const EmbeddingService s;
   std::stop_source gone;
   const auto heard = s.start(EmbeddingService::large(), gone.get_token());
@@ -143,7 +143,7 @@ TEST(EmbeddingJobTest, EndsWhenTheClientDisconnectsOrAtItsDeadline) {
   EXPECT_EQ(s.service->stats().n_cancelled, 2u);
 }
 
-TEST(EmbeddingJobTest, WaitsInTheQueueAndIsRefusedIfItIsFull) {
+TEST(EmbeddingJobTest, JobWaitsInTheQueueAndIsRefusedIfTheQueueIsFull) {
   AdmissionOptions options = ServiceFixture::quiet();
   options.max_running = 1;
   options.max_waiting = 1;

@@ -122,7 +122,7 @@ TEST(ModelHostTest, LoadErrorForClientsDoesNotNameThePath) {
   EXPECT_EQ(remarks.size(), 2u);
 }
 
-TEST(ModelHostTest, IdleModelsAreUnloadedAndUsedOnesStay) {
+TEST(ModelHostTest, IdleModelsAreUnloadedAndLeasedModelsStay) {
   HostFixture f({.keep_alive = std::chrono::milliseconds(1000)});
   ModelLeasePtr used = f.host->get("one").value();
   const Engine* one = used->engine().get();
@@ -270,7 +270,7 @@ TEST(ModelHostTest, LoadedModelSurvivesRemovalOfItsFile) {
   EXPECT_EQ(f.host->get("one").status().code(), ErrorCode::kNotFound);
 }
 
-TEST(ModelHostTest, SecondCallWaitsForTheFirst) {
+TEST(ModelHostTest, ConcurrentCallsLoadAModelOnce) {
   HostFixture f;
   std::vector<std::thread> callers;
   std::vector<ModelLeasePtr> got(8);

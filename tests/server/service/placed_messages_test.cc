@@ -49,7 +49,7 @@ std::string shown(const std::string& prompt) {
   return out;
 }
 
-TEST(PlacedMessagesTest, SystemMessagesGoWhereTheTemplateTakesThem) {
+TEST(PlacedMessagesTest, SystemMessagesAreMovedToWhereTheTemplateAllowsThem) {
   const Json late = Json::array({system_message("S"), user("a"), system_message("T")});
   const Json between = Json::array({user("a"), assistant("b"), system_message("T"), user("c")});
   const Json twice = Json::array({system_message("S"), system_message("T"), user("a")});
@@ -92,7 +92,7 @@ TEST(PlacedMessagesTest, SystemMessagesGoWhereTheTemplateTakesThem) {
 }
 
 // Messages that stay invalid have the template's own error.
-TEST(PlacedMessagesTest, OtherErrorsOfTheTemplateStay) {
+TEST(PlacedMessagesTest, OtherErrorsOfTheTemplateAreReported) {
   ServiceFixture f(ServiceFixture::quiet(), kAlternates.c_str());
   const auto heard = f.start(ask(Json::array({assistant("b"), system_message("T"), assistant("c"), user("d")})));
   EXPECT_EQ(heard->wait().code(), ErrorCode::kTemplateRaise);
@@ -100,7 +100,7 @@ TEST(PlacedMessagesTest, OtherErrorsOfTheTemplateStay) {
 }
 
 // A later turn keeps the prompt of the earlier one.
-TEST(PlacedMessagesTest, JoinedMessagesKeepThePrefix) {
+TEST(PlacedMessagesTest, JoinedSystemMessagesKeepTheCachedPrefix) {
   ServiceFixture f(ServiceFixture::quiet(), kOnlyFirst.c_str());
   Json messages = Json::array({system_message(std::string(300, 's')), user("a"), system_message("T")});
   const Answer first = f.answer(ask(messages));
@@ -132,7 +132,7 @@ std::string prompt_of(const std::vector<std::string>& special, Prompt prompt) {
   return f.chat.tokenizer->decode(heard->prompt_ids());
 }
 
-TEST(PlacedMessagesTest, GapIsFilledWithTheTokensOfTheVocabulary) {
+TEST(PlacedMessagesTest, InfillPromptUsesTheSpecialTokensOfTheVocabulary) {
   const Infill gap{.prefix = "def", .suffix = "end"};
   const Infill with_file{.prefix = "def", .suffix = "end", .files = {{"a.py", "x = 1"}}};
   const std::vector<std::string> qwen = {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>", "<|repo_name|>",
@@ -155,7 +155,7 @@ TEST(PlacedMessagesTest, GapIsFilledWithTheTokensOfTheVocabulary) {
   EXPECT_FALSE(can_infill(FakeTokenizer()));
 }
 
-TEST(PlacedMessagesTest, PiecesOfAPromptAreJoined) {
+TEST(PlacedMessagesTest, TextAndTokenPiecesOfAPromptAreJoined) {
   const FakeTokenizer tokenizer;
   const Tokens ids = tokenizer.sampled({"c", "d"});
   EXPECT_EQ(prompt_of({}, PromptPieces{"ab", ids, "e"}), "abcde");

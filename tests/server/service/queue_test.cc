@@ -71,7 +71,7 @@ TEST(QueueTest, NamespacesTakeTurns) {
   EXPECT_EQ(q.queue.n_waiting(), 0u);
 }
 
-TEST(QueueTest, AtMostMaxRunningAreAdmitted) {
+TEST(QueueTest, AtMostMaxRunningRequestsAreAdmitted) {
   NamedQueue q({.max_running = 2});
   for (const char* name : {"1", "2", "3"}) ASSERT_TRUE(q.enter("a", 1, name).ok());
   EXPECT_EQ(q.next(), "1");
@@ -95,7 +95,7 @@ TEST(QueueTest, RequestsAboveTheLimitsAreRefused) {
   ASSERT_TRUE(q.enter("c", 60, "3").ok());
 }
 
-TEST(QueueTest, StoppedRequestsLeaveTheirTurns) {
+TEST(QueueTest, StoppedRequestsLeaveTheQueue) {
   NamedQueue q({.max_running = 1, .max_waiting = 3, .max_waiting_prompt_bytes = 3});
   for (const char* name : {"1", "2", "3"}) ASSERT_TRUE(q.enter(name, 1, name).ok());
   for (const ScheduledPtr& request : q.queue.all()) {
@@ -109,7 +109,7 @@ TEST(QueueTest, StoppedRequestsLeaveTheirTurns) {
   EXPECT_EQ(q.next(), "2");
 }
 
-TEST(QueueTest, CountsMatchStates) {
+TEST(QueueTest, RequestCountsMatchRequestStates) {
   ChatFixture chat;
   NamedQueue q;
   const KvRoom room{.engine = chat.engine.get(), .n_bytes = 6, .budget_bytes = 10};
@@ -142,7 +142,7 @@ TEST(QueueTest, CountsMatchStates) {
   EXPECT_TRUE(q.queue.is_empty());
 }
 
-TEST(QueueTest, SingleRequestMayReserveAll) {
+TEST(QueueTest, SingleRequestMayReserveTheWholeBudget) {
   ChatFixture f;
   NamedQueue q;
   const size_t page = f.engine->state().pool().layout().page_bytes(), budget = f.engine->state().pool().budget_bytes();
@@ -179,7 +179,7 @@ TEST(QueueTest, ReservationIncludesStatesAndDroppedTokens) {
 }
 
 // Others may leave between the failed allocation and the event thread's reaction.
-TEST(QueueTest, OutOfMemoryRetriesAtOnceIfOthersHaveLeft) {
+TEST(QueueTest, RequestOutOfMemoryRetriesAtOnceIfOthersHaveLeft) {
   ChatFixture chat;
   NamedQueue q;
   const KvRoom room{.engine = chat.engine.get(), .n_bytes = 1, .budget_bytes = 10};
@@ -189,7 +189,7 @@ TEST(QueueTest, OutOfMemoryRetriesAtOnceIfOthersHaveLeft) {
   EXPECT_EQ(q.queue.wait_for_memory(second, second->room()), Queue::Retry::kNever) << "it was alone then";
 }
 
-TEST(QueueTest, OutOfMemoryWaitsForMoreAndThenForAll) {
+TEST(QueueTest, RequestOutOfMemoryWaitsForMoreMemoryAndThenForAllMemory) {
   ChatFixture chat;
   NamedQueue q;
   const auto room = [&](size_t n) { return KvRoom{.engine = chat.engine.get(), .n_bytes = n, .budget_bytes = 10}; };
@@ -202,7 +202,7 @@ TEST(QueueTest, OutOfMemoryWaitsForMoreAndThenForAll) {
   EXPECT_EQ(q.queue.leave(*three), std::vector<ScheduledPtr>{one}) << "it is alone";
 }
 
-TEST(QueueTest, SecondOfTwoOutOfMemoryGetsAll) {
+TEST(QueueTest, SecondOfTwoRequestsOutOfMemoryGetsAllMemory) {
   ChatFixture chat;
   NamedQueue q;
   const KvRoom room{.engine = chat.engine.get(), .n_bytes = 5, .budget_bytes = 10};

@@ -178,7 +178,7 @@ TEST(AnswerFormTest, UnsupportedToolSchemaErrorNamesTheTool) {
   EXPECT_NE(status.message().find("#/properties/a/not"), std::string::npos) << status.message();
 }
 
-TEST(AnswerFormTest, FormatErrorBeginsWithItsField) {
+TEST(AnswerFormTest, FormatErrorBeginsWithTheFieldOfTheRequest) {
   FormFixture f;
   for (const char* field : {"guided_regex", "structured_outputs.regex", ""}) {
     AnswerRequest request = f.request();
@@ -191,7 +191,7 @@ TEST(AnswerFormTest, FormatErrorBeginsWithItsField) {
 }
 
 // A template that writes a call's id, which contains the tool's name (Kimi K2).
-TEST(AnswerFormTest, RequiredCallHasItsNameInItsId) {
+TEST(AnswerFormTest, RequiredCallHasTheToolNameInItsId) {
   static const char* const kIds =
       "{% if tools %}{{ '<tools>' }}{% endif %}"
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}{% if m.tool_calls %}"
@@ -213,9 +213,10 @@ TEST(AnswerFormTest, RequiredCallHasItsNameInItsId) {
 TEST(AnswerFormTest, KeywordsWithoutEffectAreReported) {
   FormFixture f;
   AnswerRequest request = f.request("open");
-  request.form = {.kind = ResponseFormat::Kind::kJsonSchema,
-                  .text = R"({"title": "T", "properties": {"a": {"type": "string", "format": "secret", "unit": "cm"}}})",
-                  .field = "response_format.schema"};
+  request.form = {
+      .kind = ResponseFormat::Kind::kJsonSchema,
+      .text = R"({"title": "T", "properties": {"a": {"type": "string", "format": "secret", "unit": "cm"}}})",
+      .field = "response_format.schema"};
   for (const bool has_tools : {false, true}) {
     if (has_tools) request.tools = f.with_call().tools;
     const auto heard = f.start(request);
@@ -303,7 +304,7 @@ size_t n_times(const std::string& text, const std::string& word) {
   return n;
 }
 
-TEST(AnswerFormTest, StrictToolCallFollowsItsSchemaAndTextIsFree) {
+TEST(AnswerFormTest, StrictToolCallFollowsItsSchemaAndOtherTextIsUnconstrained) {
   InTextFixture plain("A <tool> or {\"place\": 1}, <tool_cal >.");
   EXPECT_EQ(plain.answer(plain.with_tools(true)).content, "A <tool> or {\"place\": 1}, <tool_cal >.");
 
@@ -318,7 +319,7 @@ TEST(AnswerFormTest, StrictToolCallFollowsItsSchemaAndTextIsFree) {
   for (const ToolCall& call : answer.tool_calls) expect_place(call.arguments);
 }
 
-TEST(AnswerFormTest, WithoutParallelCallsOnlyOneIsMade) {
+TEST(AnswerFormTest, OnlyOneCallIsMadeIfParallelCallsAreDisabled) {
   for (const bool parallel : {true, false}) {
     InTextFixture f("Both:\n" + kCall + "\n" + kCall);
     AnswerRequest request = f.with_tools(true, parallel);
@@ -328,7 +329,7 @@ TEST(AnswerFormTest, WithoutParallelCallsOnlyOneIsMade) {
   }
 }
 
-TEST(AnswerFormTest, ToolChoiceNonePreventsCalls) {
+TEST(AnswerFormTest, ToolChoiceOfNonePreventsCalls) {
   InTextFixture f("As you wish: " + kCall);
   AnswerRequest request = f.with_tools(false);
   request.tool_choice.kind = ToolChoice::Kind::kNone;
@@ -382,7 +383,7 @@ TEST(AnswerFormTest, CallCanBeRequiredIfTheTemplateShowsNoTools) {
 }
 
 // A call that max_tokens cuts is no content, however much of it was sampled.
-TEST(AnswerFormTest, RequiredCallThatIsCutIsNoContent) {
+TEST(AnswerFormTest, CutRequiredCallIsNotReturnedAsContent) {
   for (size_t n = 1; n < 20; n += 3) {
     FormFixture f;
     AnswerRequest request = f.with_call();

@@ -96,7 +96,7 @@ std::vector<Tokens> odd_replies() {
           tokenizer.sampled({"a", "b"})};
 }
 
-TEST(RestartTest, SixthTurnPrefillsOnlyItsMessage) {
+TEST(RestartTest, TurnAfterRestartPrefillsOnlyItsMessage) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -121,7 +121,7 @@ TEST(RestartTest, SixthTurnPrefillsOnlyItsMessage) {
   EXPECT_EQ(after.service->stats().n_restored, 1u) << "it is in memory now";
 }
 
-TEST(RestartTest, RegeneratedAnswerAndEditedMessageAreFoundToo) {
+TEST(RestartTest, RegeneratedAnswerAndEditedMessageReuseRowsAfterRestart) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -215,7 +215,7 @@ const std::function<void(SavedSession&)> kBadNotes[] = {[](SavedSession& saved) 
                                                         [](SavedSession& saved) { saved.notes["namespace"] = 5; }};
 
 // With any content of the store, the answer is that of a server with an empty store.
-TEST(RestartTest, HostileEntryIsAMissAndLogged) {
+TEST(RestartTest, DamagedEntryOfTheStoreIsAMissAndLogged) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -330,7 +330,7 @@ TEST(RestartTest, HostileFileIsAMissAndLogged) {
   }
 }
 
-TEST(RestartTest, LeftoversOfACrashAreRemovedAndForeignFilesStay) {
+TEST(RestartTest, FilesLeftByACrashAreRemovedAndForeignFilesStay) {
   const TempDir cache;
   Json messages = Json::array();
   {
@@ -415,7 +415,7 @@ Usage second_life(const std::vector<Tokens>& replies, size_t& n_common) {
   return after.answer(ask(messages)).usage;
 }
 
-TEST(RestartTest, HistoryEncodedAsSampledIsNotPrefilledAgain) {
+TEST(RestartTest, HistoryThatEncodesToTheSampledTokensIsNotPrefilledAgain) {
   const FakeTokenizer tokenizer;
   size_t n_common = 0;
   const Usage usage = second_life({tokenizer.template_ids("Hello world"), tokenizer.template_ids("the"), {}}, n_common);
@@ -424,7 +424,7 @@ TEST(RestartTest, HistoryEncodedAsSampledIsNotPrefilledAgain) {
   EXPECT_EQ(usage.n_from_disk, usage.n_prompt - 1);
 }
 
-TEST(RestartTest, HistoryEncodedDifferentlyIsPrefilledFromThere) {
+TEST(RestartTest, HistoryThatEncodesDifferentlyIsPrefilledFromTheDifference) {
   const FakeTokenizer tokenizer;
   size_t n_common = 0;
   const Usage usage = second_life({tokenizer.template_ids("Hello world"), tokenizer.sampled({"a", "b"}), {}}, n_common);

@@ -18,7 +18,7 @@ constexpr size_t kBehindCut = 2;
 std::string question(size_t i) { return "question " + std::to_string(i) + " about the abcd"; }
 
 // Every turn sends the whole history, as clients do, but prefills only as much as a session would.
-TEST(ServiceTest, WholeHistoryCostsOnlyItsNewMessage) {
+TEST(ServiceTest, WholeHistoryPrefillsOnlyItsNewMessage) {
   ServiceFixture f;
   ChatFixture lone;
   ChatSession session = lone.session();
@@ -132,7 +132,7 @@ TEST(ServiceTest, ShorterHistoryPrefillsItsNewMessage) {
   EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.ids("shorter<|im_end|>\n<|im_start|>assistant\n").size());
 }
 
-TEST(ServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
+TEST(ServiceTest, SystemPromptIsCachedForItsNamespaceOnly) {
   ServiceFixture f;
   const Json system = make_message(Role::kSystem, std::string(300, 's'));
   const auto first = [&](const char* text, const char* name) {
@@ -144,7 +144,7 @@ TEST(ServiceTest, UsersOfANamespaceShareASystemPromptAndOthersDoNot) {
   EXPECT_EQ(f.service->stats().n_unknown, 3u);
 }
 
-TEST(ServiceTest, SampledTokensAreKeptIfTextDoesNotDetermineThem) {
+TEST(ServiceTest, SampledTokensAreKeptIfTheTextEncodesDifferently) {
   // Encoding the text gives different tokens.
   ServiceFixture f;
   f.chat.say({f.chat.tokenizer->sampled({"a", "b", "c", "H", "e"})});
@@ -157,7 +157,7 @@ TEST(ServiceTest, SampledTokensAreKeptIfTextDoesNotDetermineThem) {
 
 // The tokens received so far are always a prefix of those of the whole answer, even if a stop string is removed
 // (Heard::answer()).
-TEST(ServiceTest, LogprobsComeWithTheirText) {
+TEST(ServiceTest, LogprobsAreEmittedWithTheirText) {
   for (const char* stop : {"", "lo", "wor"}) {
     ServiceFixture f;
     f.chat.say({f.chat.tokenizer->sampled({"H", "e", "l", "lo", " wor", "\xc3", "\xa4", "lo"})});
@@ -205,7 +205,7 @@ TEST(ServiceTest, PromptIsScoredBeforeItsAnswers) {
 }
 
 // The guard of answers: what it leaves alone, and when it ends an answer.
-TEST(ServiceTest, GuardEndsAnswersWhoseLengthNobodyChose) {
+TEST(ServiceTest, RepetitionGuardEndsOnlyAnswersWithoutALengthLimit) {
   constexpr size_t kContext = 2048;
   struct Case {
     const char* name;
@@ -263,7 +263,7 @@ TEST(ServiceTest, GuardEndsAnswersWhoseLengthNobodyChose) {
 }
 
 // A client that adds each answer to its last message reads nothing again, and gets the answer of one long request.
-TEST(ServiceTest, ContinuedAnswerIsTheUncutOne) {
+TEST(ServiceTest, ContinuedAnswerEqualsTheUncutAnswer) {
   for (const size_t n : {1u, 2u}) {
     ServiceFixture plain, f;
     AnswerRequest request = ask({user("Tell me about bridges.")});
@@ -297,7 +297,7 @@ TEST(ServiceTest, ContinuedAnswerIsTheUncutOne) {
   }
 }
 
-TEST(ServiceTest, DrawnSeedIsExactAsADouble) {
+TEST(ServiceTest, ChosenSeedIsExactAsADouble) {
   ServiceFixture f;
   for (int i = 0; i < 10; ++i) {
     AnswerRequest request = ask({user("x")});
@@ -331,7 +331,7 @@ TEST(ServiceTest, SeveralAnswersPrefillTheQuestionOnce) {
   EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be continued";
 }
 
-TEST(ServiceTest, PromptIsTextThatTheModelContinues) {
+TEST(ServiceTest, PlainPromptIsContinuedWithoutATemplate) {
   ServiceFixture f(ServiceFixture::quiet(), nullptr);
   AnswerRequest request = ask(Json());
   request.prompt = std::string("<|im_start|>Hello");
@@ -398,7 +398,7 @@ TEST(ServiceTest, PromptReusesAnAnswerWithTheSameTokens) {
   EXPECT_EQ(f.answer(request).usage.n_prefilled, 1u) << "the last token, which was not evaluated before";
 }
 
-TEST(ServiceTest, ToolsAndVariablesBelongToTheRequest) {
+TEST(ServiceTest, ToolsAndVariablesApplyOnlyToTheirRequest) {
   constexpr const char* kWithTools =
       "{% if tools %}{{ '<|im_start|>tools\n' + tools[0]['name'] + '<|im_end|>\n' }}{% endif %}"
       "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"

@@ -152,7 +152,7 @@ TEST_P(ShortMemoryTest, AnswerOutOfMemoryResumesWhenOthersHaveEnded) {
 }
 
 // A repeated attempt draws the same random numbers.
-TEST_P(ShortMemoryTest, SampledAnswerEqualsThatOfAnIdleServer) {
+TEST_P(ShortMemoryTest, RetriedAnswerSamplesTheSameTokensAsOnAnIdleServer) {
   AdmissionOptions options = ServiceFixture::quiet();
   options.expected_answer_tokens = 1;
   AnswerRequest request = ask({user("x")});
@@ -177,7 +177,7 @@ TEST_P(ShortMemoryTest, SampledAnswerEqualsThatOfAnIdleServer) {
   EXPECT_GE(f.service->stats().n_retried, 1u);
 }
 
-TEST_P(ShortMemoryTest, AnswersThatDoNotFitTogetherComeOneAfterTheOther) {
+TEST_P(ShortMemoryTest, AnswersThatDoNotFitTogetherRunOneAfterTheOther) {
   ServiceFixture f(ServiceFixture::quiet(), kChatMl, GetParam().options, budget(1, 230));
   f.chat.say({letters(f, 150)});
   AnswerRequest request = ask({user("x")});

@@ -109,7 +109,7 @@ struct SpecialFixture : ServiceFixture {
 
 class SpecialReplyTest : public testing::TestWithParam<SpecialForm> {};
 
-TEST_P(SpecialReplyTest, CallIsEmittedAndCostsNothingWhenSentBack) {
+TEST_P(SpecialReplyTest, CallIsEmittedAndNotPrefilledAgainWhenSentBack) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   const Tokens prompt = f.chat.ids(std::string("<tools>") + form.prompt), answer_ids = f.chat.ids(form.answer),
@@ -150,7 +150,7 @@ TEST_P(SpecialReplyTest, CallIsEmittedAndCostsNothingWhenSentBack) {
 }
 
 // A special token that is no marker stays in the conversation but is not shown.
-TEST_P(SpecialReplyTest, SpecialTokenThatIsNoMarkerIsHiddenAndNotReadAgain) {
+TEST_P(SpecialReplyTest, SpecialTokenThatIsNoMarkerIsHiddenAndNotPrefilledAgain) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   const Tokens prompt = f.chat.ids(form.prompt);
@@ -174,7 +174,7 @@ TEST_P(SpecialReplyTest, SpecialTokenThatIsNoMarkerIsHiddenAndNotReadAgain) {
 }
 
 // The text that the model writes by itself is noise, but it does not think.
-TEST_P(SpecialReplyTest, RequiredCallIsMade) {
+TEST_P(SpecialReplyTest, RequiredCallIsMadeWithSpecialTokens) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   f.says({{f.chat.ids(std::string("<tools>") + form.prompt).size(),
@@ -225,7 +225,7 @@ TEST(HarmonyTest, RequiredCallKeepsTheModelsSpelling) {
   }
 }
 
-TEST_P(SpecialReplyTest, FormatConstrainsTheContentAndNotMarkers) {
+TEST_P(SpecialReplyTest, FormatConstrainsTheContentAndNotTheMarkers) {
   const SpecialForm& form = GetParam();
   SpecialFixture f(form);
   f.says({{f.chat.ids(form.prompt).size(), f.chat.ids(form.reasoning[0] == 0 ? "{" : "<|channel|>final<|message|>")}});

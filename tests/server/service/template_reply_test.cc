@@ -188,7 +188,7 @@ std::vector<Json> sent_back(const Answer& answer) {
   return {same, rewritten, absent};
 }
 
-TEST_P(FamilyTest, UnchangedCallCostsNothing) {
+TEST_P(FamilyTest, UnchangedCallIsNotPrefilledAgain) {
   IBID_NEED_TEMPLATE(source, GetParam());
   size_t n_checked = 0;
   for (const bool special : {false, true}) {
@@ -225,7 +225,7 @@ TEST_P(FamilyTest, UnchangedCallCostsNothing) {
   EXPECT_EQ(n_checked == 0, kOthers.contains(GetParam()));
 }
 
-TEST_P(FamilyTest, RequiredCallIsMade) {
+TEST_P(FamilyTest, RequiredCallIsMadeInTheSyntaxOfTheTemplate) {
   IBID_NEED_TEMPLATE(source, GetParam());
   for (const bool special : {false, true}) {
     SCOPED_TRACE(special);
@@ -263,7 +263,7 @@ TEST_P(FamilyTest, RequiredCallIsMade) {
 }
 
 // The grammar of calls does not change what the model writes by itself.
-TEST_P(FamilyTest, StrictCallIsWrittenAsTheTemplateWritesIt) {
+TEST_P(FamilyTest, StrictCallKeepsTheSyntaxOfTheTemplate) {
   IBID_NEED_TEMPLATE(source, GetParam());
   for (const bool special : {false, true}) {
     for (const auto& [name, calls] : called()) {
@@ -326,7 +326,7 @@ constexpr Thinking kThinking[] = {
 
 class ThinkingTest : public testing::TestWithParam<Thinking> {};
 
-TEST_P(ThinkingTest, ReasoningIsSplitAsTheFamilyWritesIt) {
+TEST_P(ThinkingTest, ReasoningIsSplitInTheSyntaxOfTheModelFamily) {
   const Thinking& thinking = GetParam();
   IBID_NEED_TEMPLATE(source, thinking.family);
   // The tools in this template cannot be serialised by Jinja's JSON.

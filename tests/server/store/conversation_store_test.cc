@@ -236,7 +236,7 @@ class Scripts : public testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, Scripts, testing::Range(0, 12));
 
-TEST_P(Scripts, BehavesAsTheNaiveStore) {
+TEST_P(Scripts, StoreBehavesAsANaiveStoreInRandomScripts) {
   const TempDir dir;
   const bool is_on_disk = GetParam() % 3 == 0;
   naive_.budget = 6'000 + below(20'000);
@@ -267,7 +267,7 @@ TEST_P(Scripts, BehavesAsTheNaiveStore) {
   }
 }
 
-TEST(ConversationStoreTest, ChainCostsOnlyNewItemsAndOutlivesItsResponses) {
+TEST(ConversationStoreTest, ChainOfResponsesStoresOnlyNewItemsAndSurvivesRemovals) {
   const StorePtr store = in_memory(1u << 30);
   Json in_front = Json::array();
   for (size_t i = 0; i < 300; ++i) {
@@ -288,7 +288,7 @@ TEST(ConversationStoreTest, ChainCostsOnlyNewItemsAndOutlivesItsResponses) {
 }
 
 // The previous response is removed while the answer that continues it is computed.
-TEST(ConversationStoreTest, ResponseKeepsItemsOfARemovedOne) {
+TEST(ConversationStoreTest, ResponseKeepsItemsOfARemovedPreviousResponse) {
   const StorePtr store = in_memory(1u << 20);
   StoredResponse one = response("b", Json::array({item("2")}), "a");
   one.in_front = Json::array({item("1")});
@@ -362,7 +362,7 @@ TEST(ConversationStoreTest, UsersOfAKeyShareItsBudget) {
 
 mode_t mode_of(const std::string& path) { return static_cast<mode_t>(std::filesystem::status(path).permissions()); }
 
-TEST(StoreFileTest, SurvivesTheProcessAndIsPrivateToItsUser) {
+TEST(StoreFileTest, StoreFileSurvivesTheProcessAndIsPrivateToItsUser) {
   const TempDir dir;
   const std::string secret = "what nobody else may read";
   {
@@ -387,7 +387,7 @@ TEST(StoreFileTest, SurvivesTheProcessAndIsPrivateToItsUser) {
   EXPECT_THAT(read_whole_file(file), testing::Not(testing::HasSubstr(secret))) << "removed data is wiped";
 }
 
-TEST(StoreFileTest, TwoProcessesUseItAtOnce) {
+TEST(StoreFileTest, TwoProcessesUseTheFileAtOnce) {
   const TempDir dir;
   StorePtr first, second;
   {
@@ -485,7 +485,7 @@ TEST(StoreFileTest, UnsafeOrIrregularFileIsNotUsed) {
   EXPECT_FALSE(open_in(dir)->is_on_disk());
 }
 
-TEST(StoreFileTest, DamagedEntryIsAnErrorAndNeverAnotherText) {
+TEST(StoreFileTest, DamagedEntryIsAnErrorAndNeverReturnsWrongText) {
   const TempDir dir;
   const std::string text(300, 'q');
   {

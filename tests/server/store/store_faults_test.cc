@@ -116,7 +116,7 @@ class StoreFaults : public testing::TestWithParam<Fault> {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreFaults, testing::Values(Fault::kOnce, Fault::kFullDisk, Fault::kKilled));
 
-TEST_P(StoreFaults, LeaveTheStateBeforeOrAfterAChange) {
+TEST_P(StoreFaults, FaultLeavesTheStateBeforeOrAfterAChange) {
   const std::vector<std::string> expected = states();
   const std::vector<Step> all = steps();
   int n_failed = 0;
@@ -164,7 +164,7 @@ TEST_P(StoreFaults, LeaveTheStateBeforeOrAfterAChange) {
 }
 
 // Planning threads and handler threads read while a change waits for the disk.
-TEST(SlowDisk, DoesNotBlockReaders) {
+TEST(SlowDisk, SlowDiskDoesNotBlockReaders) {
   const TempDir dir;
   FaultyVfs vfs;
   const StorePtr store = ConversationStore::open({.directory = dir.file("cache"), .vfs = vfs.name()}).value();

@@ -29,7 +29,7 @@ void say(ChatFixture& fixture, const std::string& name_space, const std::string&
   ASSERT_TRUE(session.send(text, greedy()).ok());
 }
 
-TEST(MonitorJsonTest, HasServerAndAnswerFigures) {
+TEST(MonitorJsonTest, JsonHasServerAndAnswerFigures) {
   const Json json = monitor_json(sample_of(nullptr), "us", 5'500'000'000, 2'000'000'000);
   EXPECT_EQ(json["time_ms"], 5500);
   EXPECT_EQ(json["uptime_s"], 3.5);
@@ -58,7 +58,7 @@ TEST(MonitorJsonTest, ModelHasFiguresOfItsEngine) {
   EXPECT_TRUE(json["tier"].is_null());
 }
 
-TEST(MonitorJsonTest, OtherNamespacesAreOneRowWithoutNames) {
+TEST(MonitorJsonTest, OtherNamespacesAreSummedInOneRowWithoutNames) {
   ChatFixture fixture;
   say(fixture, "alice", "what alice asks, which is nobody else's business");
   say(fixture, "bob", "bob's question");
@@ -78,7 +78,7 @@ TEST(MonitorJsonTest, OtherNamespacesAreOneRowWithoutNames) {
   EXPECT_EQ(text.find("asks"), std::string::npos);
 }
 
-TEST(MonitorJsonTest, SingleNamespaceHasNoRowOfOthers) {
+TEST(MonitorJsonTest, SingleNamespaceHasNoRowOfOtherNamespaces) {
   ChatFixture fixture;
   say(fixture, "us", "hello");
   EXPECT_EQ(monitor_json(sample_of(fixture.engine), "us", 0, 0)["models"][0]["namespaces"].size(), 1u);

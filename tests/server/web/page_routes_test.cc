@@ -95,7 +95,7 @@ TEST_F(PageRoutesTest, CachedFileIsNotSentAgain) {
   EXPECT_NE(header(*get("/page/app.js"), "ETag"), tag);
 }
 
-TEST_F(PageRoutesTest, ProgramsGetOllamasWords) {
+TEST_F(PageRoutesTest, RootPathReturnsOllamasTextToPrograms) {
   for (const char* accept : {"", "*/*", "application/json"}) {
     const auto exchange = get("/", "", accept);
     EXPECT_EQ(exchange->status, 200);
