@@ -8,18 +8,18 @@
 namespace ibid::http {
 
 bool ConnectionTable::add(const std::shared_ptr<Connection>& connection) {
-  std::shared_ptr<Connection> is_preemptible;
+  std::shared_ptr<Connection> displaced;
   {
     const std::lock_guard lock(mutex_);
     if (places_.size() >= most_) {
-      is_preemptible = take_longest_waiting();
-      if (is_preemptible == nullptr) return false;
+      displaced = take_longest_waiting();
+      if (displaced == nullptr) return false;
     }
     ++n_ever_;
     waiting_.push_back(connection.get());
     places_[connection.get()] = {connection, std::prev(waiting_.end())};
   }
-  if (is_preemptible != nullptr) is_preemptible->give_way();
+  if (displaced != nullptr) displaced->give_way();
   return true;
 }
 
@@ -34,12 +34,12 @@ std::shared_ptr<Connection> ConnectionTable::take_longest_waiting() {
 }
 
 void ConnectionTable::make_room() {
-  std::shared_ptr<Connection> is_preemptible;
+  std::shared_ptr<Connection> displaced;
   {
     const std::lock_guard lock(mutex_);
-    is_preemptible = take_longest_waiting();
+    displaced = take_longest_waiting();
   }
-  if (is_preemptible != nullptr) is_preemptible->give_way();
+  if (displaced != nullptr) displaced->give_way();
 }
 
 void ConnectionTable::remove(const Connection* connection) {

@@ -212,8 +212,7 @@ Status AnswerJob::find_out(const Place& place) {
   guard(place.engine()->max_seq_len());
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   TRY(tokenize_prompt(*place.engine(), request_.prompt));
-  describe_tools(*place.engine(), request_);
-  TRY(place_system_messages(*place.engine(), request_));
+  TRY(prepare_messages(*place.engine(), request_));
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
   note_ignored_keywords();
   const Status status = find_prompt(place);

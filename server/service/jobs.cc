@@ -6,6 +6,7 @@
 #include "runtime/embedding/embeddings.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/prompt/prompt_planner.h"
+#include "server/service/generic_calls.h"
 #include "server/service/prompt_tokens.h"
 #include "server/service/system_messages.h"
 #include "server/store/cache_namespace.h"
@@ -209,13 +210,18 @@ Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, 
                                                 variables);
 }
 
+Status prepare_messages(const Engine& engine, AnswerRequest& request) {
+  describe_tools(engine, request);
+  return place_system_messages(engine, request);
+}
+
 Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request) {
   TRY(tokenize_prompt(engine, request.prompt));
   if (request.prompt) {
     if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
     return MarkedText(engine.state().tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
   }
-  TRY(place_system_messages(engine, request));
+  TRY(prepare_messages(engine, request));
   if (request.continues) {
     TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine, request));
     return MarkedText(plan.patch.bytes, TextOrigin::kTemplate);
@@ -235,7 +241,7 @@ Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request) {
     return plan.n_prompt;
   }
   if (request.continues) {
-    TRY(place_system_messages(engine, request));
+    TRY(prepare_messages(engine, request));
     TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine, request));
     return plan.n_prompt;
   }

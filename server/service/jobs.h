@@ -186,8 +186,10 @@ class TaskJob final : public Job {
 Json variables_for(const AnswerRequest& request);
 // The prompt of these messages with the request's tools and variables.
 Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages);
-// These functions may change the request: system messages are placed where the template takes them, and prompts of
-// several parts become tokens.
+// Changes the messages to those that the model's template renders: with a description of the tools (describe_tools()),
+// and system messages at the places that the template allows. Calling it again changes nothing.
+Status prepare_messages(const Engine& engine, AnswerRequest& request);
+// Both functions prepare the messages, and encode prompts of several parts.
 Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request);
 Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request);
 // Returns the approximate size of the prompt's texts, without rendering them.

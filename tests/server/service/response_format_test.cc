@@ -374,6 +374,7 @@ TEST(AnswerFormTest, CallCanBeRequiredIfTheTemplateShowsNoTools) {
     const size_t n_plain = f.answer(request).usage.n_prompt;
     request.tool_choice.kind = ToolChoice::Kind::kRequired;
     const Answer answer = f.answer(request);
+    EXPECT_EQ(f.count_prompt(request), answer.usage.n_prompt) << "the description of the tools counts";
     ASSERT_GE(answer.tool_calls.size(), 1u);
     EXPECT_EQ(answer.tool_calls[0].name, "weather");
     expect_place(answer.tool_calls[0].arguments);
