@@ -36,66 +36,67 @@ constexpr size_t kText = ChatCommand::kText;
 constexpr size_t kHelpColumn = 20;
 
 constexpr std::array kCommands = {
-    ChatCommand{"/help", "/?", "[COMMAND]", "all commands, or more about one", "", 0, 1, settings<&Settings::help>},
-    ChatCommand{"/continue", "", "", "go on with the last answer",
+    ChatCommand{"/help", "/?", "[COMMAND]", "lists all commands, or explains one", "", 0, 1, settings<&Settings::help>},
+    ChatCommand{"/continue", "", "", "continues the last answer",
                 "Adds to the last answer where it was cut: at --max-tokens, at a repetition, by\n"
                 "Ctrl-C or by the end of the model's turn. The shorter one stays as a branch.",
                 0, 0, answers<&A::continue_answer>},
-    ChatCommand{"/regen", "", "", "another answer to the last message",
+    ChatCommand{"/regen", "", "", "generates another answer to the last message",
                 "The answer before stays as a branch. With a seed it is another answer, too:\n"
                 "turn T of a chat draws with SEED + 1000 (T - 1), its Kth other answer with\n"
                 "K more.",
                 0, 0, answers<&A::regenerate>},
-    ChatCommand{"/edit", "", "[N] TEXT", "replace message N (your last one) with TEXT",
+    ChatCommand{"/edit", "", "[N] TEXT", "replaces message N (your last one) with TEXT",
                 "The conversation continues from there; the later messages stay as a branch.", 1, kText,
                 answers<&A::edit>},
-    ChatCommand{"/undo", "", "", "undo the last change, of any command",
+    ChatCommand{"/undo", "", "", "undoes the last change, of any command",
                 "A message and its answer, /edit, /regen, /clear, /system, /choose, /goto,\n"
                 "/back, /pin, or a file of /read that waits. As often as you like.",
                 0, 0, branches<&B::undo>},
-    ChatCommand{"/redo", "", "", "redo what /undo undid", "", 0, 0, branches<&B::redo>},
-    ChatCommand{"/answers", "", "N TEXT", "N answers to TEXT, at most 16",
+    ChatCommand{"/redo", "", "", "applies again what /undo undid", "", 0, 0, branches<&B::redo>},
+    ChatCommand{"/answers", "", "N TEXT", "generates N answers to TEXT, at most 16",
                 "They are computed in parallel and shown one after the other, each with its\n"
                 "seed. The conversation continues with the first; the others are branches.",
                 2, kText, answers<&A::several_answers>},
-    ChatCommand{"/choose", "", "K", "continue with the Kth of these answers", "", 1, 1, branches<&B::choose>},
-    ChatCommand{"/fork", "", "", "mark this place for /back", "", 0, 0, branches<&B::fork>},
-    ChatCommand{"/back", "", "", "return to the last mark", "The messages since then stay as a branch.", 0, 0,
+    ChatCommand{"/choose", "", "K", "continues with the Kth of these answers", "", 1, 1, branches<&B::choose>},
+    ChatCommand{"/fork", "", "", "marks this place for /back", "", 0, 0, branches<&B::fork>},
+    ChatCommand{"/back", "", "", "returns to the last mark", "The messages since then stay as a branch.", 0, 0,
                 branches<&B::back>},
-    ChatCommand{"/branches", "", "", "the other branches of this conversation",
+    ChatCommand{"/branches", "", "", "lists the other branches of this conversation",
                 "/edit, /regen, /undo, /back and others create them. Each is shown with its\n"
                 "number, its first message that differs from this branch, and its last words.\n"
                 "A kept conversation keeps them as well, a hundred of them.",
                 0, 0, branches<&B::list_branches>},
-    ChatCommand{"/goto", "", "N", "continue with branch N", "", 1, 1, branches<&B::go_to>},
-    ChatCommand{"/history", "", "[N]", "the messages with their numbers, or the whole of one", "", 0, 1,
+    ChatCommand{"/goto", "", "N", "continues with branch N", "", 1, 1, branches<&B::go_to>},
+    ChatCommand{"/history", "", "[N]", "shows the numbered messages, or the whole of message N", "", 0, 1,
                 settings<&Settings::history>},
-    ChatCommand{"/read", "", "FILE [TEXT]", "attach a text file to TEXT or to your next message",
+    ChatCommand{"/read", "", "FILE [TEXT]", "attaches a text file to TEXT or to your next message",
                 "In a message @FILE does the same. Put names with blanks in double quotes:\n"
                 "/read \"my notes.txt\", @\"my notes.txt\". UTF-8, at most a million bytes.",
                 0, kText, answers<&A::read>},
-    ChatCommand{"/set", "", "[NAME VALUE]", "change a sampling option: /set temperature 0.5",
+    ChatCommand{"/set", "", "[NAME VALUE]", "changes a sampling option: /set temperature 0.5",
                 "The names, values and ranges are the command line's. /set NAME shows one,\n"
                 "/set alone or /show all.",
                 0, kText, settings<&Settings::set>},
-    ChatCommand{"/show", "", "[NAME]", "the sampling options now", "", 0, 1, settings<&Settings::show_settings>},
-    ChatCommand{"/when-full", "", "[POLICY]", "a full context: error, drop (old turns), cut",
+    ChatCommand{"/show", "", "[NAME]", "shows the current sampling options", "", 0, 1,
+                settings<&Settings::show_settings>},
+    ChatCommand{"/when-full", "", "[POLICY]", "sets what a full context causes: error, drop (turns), cut",
                 "error: the message is refused. drop: the oldest turns are dropped; the\n"
                 "system message, pinned messages and the newest turn stay, and the conversation\n"
                 "before stays as a branch. cut: the middle of the newest message is cut.",
                 0, 1, settings<&Settings::when_full>},
-    ChatCommand{"/pin", "", "N", "message N is kept when old turns are dropped", "", 1, 1, settings<&Settings::pin>},
-    ChatCommand{"/system", "", "[TEXT|none]", "show the system message, or begin anew with TEXT", "", 0, kText,
+    ChatCommand{"/pin", "", "N", "keeps message N when old turns are dropped", "", 1, 1, settings<&Settings::pin>},
+    ChatCommand{"/system", "", "[TEXT|none]", "shows the system message, or starts anew with TEXT", "", 0, kText,
                 branches<&B::system>},
-    ChatCommand{"/clear", "", "", "begin anew, with the same system message",
+    ChatCommand{"/clear", "", "", "starts a new conversation with the same system message",
                 "Asks under which name a kept conversation stays.", 0, 0, branches<&B::clear>},
-    ChatCommand{"/save", "", "NAME", "keep this conversation; --resume NAME continues it",
+    ChatCommand{"/save", "", "NAME", "keeps this conversation; --resume NAME continues it",
                 "If it is already kept, keep a copy. `ibid sessions` lists, shows, exports,\n"
                 "renames and deletes what is kept.",
                 1, kText, branches<&B::keep_as>},
-    ChatCommand{"/model", "", "", "the model and its settings", "", 0, 0, settings<&Settings::show_model>},
-    ChatCommand{"/stats", "", "", "tokens, times and memory so far", "", 0, 0, settings<&Settings::show_stats>},
-    ChatCommand{"/exit", "/quit", "", "leave (or Ctrl-D)", "", 0, 0, leave},
+    ChatCommand{"/model", "", "", "shows the model and its settings", "", 0, 0, settings<&Settings::show_model>},
+    ChatCommand{"/stats", "", "", "shows tokens, times and memory so far", "", 0, 0, settings<&Settings::show_stats>},
+    ChatCommand{"/exit", "/quit", "", "leaves the chat (or Ctrl-D)", "", 0, 0, leave},
 };
 
 std::string usage_of(const ChatCommand& command) {

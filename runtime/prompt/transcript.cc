@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/growth.h"
 
 namespace ibid {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 TextOrigin rendered_origin(SpanOrigin origin) {
   return origin == SpanOrigin::kTemplate || origin == SpanOrigin::kEndOfTurn ? TextOrigin::kTemplate
                                                                              : TextOrigin::kInput;
-}
-
-// Doubles, so that a growing conversation costs O(new part).
-template <typename T>
-void reserve_geometric(std::vector<T>& items, size_t n) {
-  if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
 }
 
 }  // namespace

@@ -129,11 +129,8 @@ std::string seen_form(const Json& message) {
 }
 
 std::string seen_reasoning(const Json& message) {
-  for (const std::string_view key : kReasoningKeys) {
-    const std::string* text = text_member(message, key);
-    if (text != nullptr && !text->empty()) return *text;
-  }
-  return {};
+  const std::string* reasoning = reasoning_of(message);
+  return reasoning == nullptr ? std::string() : *reasoning;
 }
 
 bool is_seen_as(const Json& known, const Json& sent) {

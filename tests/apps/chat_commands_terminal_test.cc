@@ -65,7 +65,7 @@ TEST_F(ChatCommands, HelpFitsAndExplainsEachCommand) {
   ASSERT_TRUE(terminal.prompts());
   ASSERT_TRUE(says(terminal, "/help", "Ctrl-C "));
   for (size_t i = 0; i < terminal.screen().rows(); ++i) EXPECT_LE(terminal.screen().row(i).size(), 80u);
-  ASSERT_TRUE(says(terminal, "/HELP edit", "replace message N (your last one) with TEXT"));
+  ASSERT_TRUE(says(terminal, "/HELP edit", "replaces message N (your last one) with TEXT"));
   ASSERT_TRUE(says(terminal, "/? /regen", "SEED + 1000"));
   ASSERT_TRUE(says(terminal, "/help nonsense", "/nonsense: unknown command"));
 }
