@@ -365,7 +365,7 @@ AnswerJob::Next AnswerJob::after_scoring(Conversations& conversations) {
   is_read_ = true;
   read_.usage = scored->usage;
   read_.end_ns = asked_->session().engine()->state().clock().steady_ns();
-  listener_->prompt_scores(0, std::make_shared<PromptScores>(std::move(scored_ids_), *std::move(scored)));
+  listener_->prompt_scores(0, std::make_shared<PromptScores>(PromptScores{std::move(scored_ids_), *std::move(scored)}));
   if (request_.n > 0) return Next::kPlan;
   end_reading(conversations);
   return Next::kOver;
