@@ -47,10 +47,14 @@ struct JsonFormat {
   // bounds have up to 18 digits before the point and after it; `nullable` of OpenAPI adds null to `type`. true: as JSON
   // Schema 2020-12 defines.
   bool strict = false;
+  // Schemas only. true: declared properties only in the order of their declaration, because answers that are generated
+  // need the order in which the schema leads to them (first the reasoning, then the result). false: up to eleven
+  // declared properties in any order.
+  bool declared_order = false;
 };
 
-// The JSON texts that the schema accepts; more than eleven properties only in the order of their declaration. Errors:
-// also those of parse_json() for the text; kCancelled. budget: nullptr for the default limits.
+// The JSON texts that the schema accepts. Errors: also those of parse_json() for the text; kCancelled. budget: nullptr
+// for the default limits.
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {},
                                     CompileBudget* budget = nullptr);
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {},

@@ -55,7 +55,8 @@ Result<ExprId> ObjectCompiler::compile() {
   const size_t n_counts = count.any() ? most + 1 : part_.needs_other_property ? 2 : 1;
   // More edges than states: each set has one for each property that is missing.
   const size_t n_unordered = n <= kMostUnordered ? n_counts * (n + 2) << n : kMostUnorderedStates + 1;
-  if (n > 0 && compiler_.n_unordered_states_ + n_unordered <= kMostUnorderedStates) {
+  const bool any_order = n > 0 && !compiler_.format_.declared_order;
+  if (any_order && compiler_.n_unordered_states_ + n_unordered <= kMostUnorderedStates) {
     compiler_.n_unordered_states_ += n_unordered;
     TRY(document_.spend(n_unordered * 4, part_.schema));
     return in_any_order(others);

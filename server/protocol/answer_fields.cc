@@ -18,19 +18,30 @@ constexpr size_t kMaxChoices = 4096;
 constexpr size_t kMaxSaltBytes = 128;
 constexpr size_t kMaxFormBytes = 1u << 20;
 
+// Reads {"name", "description", "parameters", "strict"}.
+void read_function(const Json& function, AnswerRequest& request) {
+  const std::string* name = text_member(function, "name");
+  if (name == nullptr || name->empty() || name->size() > kMaxToolNameBytes) {
+    throw wrong_type("must be a string of 1 to 256 bytes", ".name");
+  }
+  const Json* parameters = member(function, "parameters");
+  if (parameters != nullptr && !parameters->is_object()) {
+    throw wrong_type("must be a JSON schema (an object)", ".parameters");
+  }
+  check_strict(function);
+  add_tool(request, function);
+}
+
+// Reads {"type": "function", "function": {...}}, or the function's fields beside "type", as the Responses API has them.
 void read_tool(const Json& tool, AnswerRequest& request) {
+  if (tool.is_object() && !tool.contains("function") && text_member(tool, "name") != nullptr) {
+    Json function = tool;
+    function.erase("type");
+    return read_function(function, request);
+  }
   const Json* function = member(tool, "function");
   if (function == nullptr || !function->is_object()) throw wrong_type("must be an object", ".function");
-  const std::string* name = text_member(*function, "name");
-  if (name == nullptr || name->empty() || name->size() > kMaxToolNameBytes) {
-    throw wrong_type("must be a string of 1 to 256 bytes", ".function.name");
-  }
-  const Json* parameters = member(*function, "parameters");
-  if (parameters != nullptr && !parameters->is_object()) {
-    throw wrong_type("must be a JSON schema (an object)", ".function.parameters");
-  }
-  read_at(".function", [&] { check_strict(*function); });
-  add_tool(request, *function);
+  read_at(".function", [&] { read_function(*function, request); });
 }
 
 void read_tool_choice(const Json& value, AnswerRequest& request) {
@@ -332,12 +343,19 @@ std::vector<FieldRule> message_rules(std::vector<FieldRule> own) {
   return own;
 }
 
+// True for a tool of a provider whose only key is its type: {"googleSearch": {}}.
+static bool is_provider_tool(const Json& tool) {
+  return tool.is_object() && tool.size() == 1 && tool.begin()->is_object() && !tool.contains("function");
+}
+
 void read_tools(const Json& list, AnswerRequest& request) {
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string_view type = type_of(list[i]);
     if (!type.empty() && type != "function") {
       const Json* named = member(list[i], type);  // {"type": "custom", "custom": {"name"}}
       leave_out_tool(named == nullptr ? list[i] : *named, i, type, request);
+    } else if (is_provider_tool(list[i])) {
+      leave_out_tool(list[i], i, list[i].begin().key(), request);
     } else {
       read_at(place_in_list(i), [&] { read_tool(list[i], request); });
     }

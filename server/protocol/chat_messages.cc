@@ -15,7 +15,11 @@ constexpr size_t kMaxNameBytes = 256;
 
 void read_part(const Json& part, const ReadPlace& place, std::string& text) {
   const std::string* type = text_member(part, "type");
-  if (type == nullptr) throw wrong_type("must be an object with a string \"type\"");
+  if (part.is_string() || (type == nullptr && text_member(part, "text") != nullptr)) {
+    text += part.is_string() ? part.get_ref<const std::string&>() : need_text(part, "text");
+    return;
+  }
+  if (type == nullptr) throw wrong_type("must be a string, or an object with a string \"type\"");
   if (*type == "text" || *type == "input_text" || *type == "output_text") {
     text += need_text(part, "text");
   } else if (*type == "refusal") {
@@ -109,7 +113,7 @@ void read_chat_message(const Json& message, const ReadPlace& place, Json& messag
     if (const std::string* reasoning = reasoning_of(message)) copy["reasoning_content"] = *reasoning;
     read_tool_calls(message, copy);
   }
-  if (content == nullptr && !copy.contains("tool_calls")) throw missing_field(".content");
+  if (!message.contains("content") && !copy.contains("tool_calls")) throw missing_field(".content");
   messages.push_back(std::move(copy));
 }
 

@@ -52,7 +52,8 @@ size_t number_at(std::string_view text, size_t at) {
 }
 
 // Reads both numbers of the runtime's "... N tokens, the context has room for M ...", and replaces the message by one
-// with the words by which clients recognise this error. Its advice is for HTTP clients.
+// with the words by which clients recognise this error, and without quotes: LiteLLM searches Python's repr() of the
+// text, in which quotes escape the apostrophe. Its advice is for HTTP clients.
 void describe_full_context(Fault& fault) {
   constexpr std::string_view kRoom = " tokens, the context has room for ";
   const std::string_view message = fault.message;
@@ -64,8 +65,8 @@ void describe_full_context(Fault& fault) {
   fault.n_context = number_at(message, at + kRoom.size());
   fault.message = "This model's maximum context length is " + std::to_string(fault.n_context) +
                   " tokens, but the prompt has " + std::to_string(fault.n_prompt) +
-                  " tokens; send fewer or shorter messages, or \"truncate\": \"oldest\" (drops the oldest turns) or "
-                  "\"middle\" (truncates the newest message) (context_length_exceeded)";
+                  " tokens; send fewer or shorter messages, or set truncate to oldest (drops the oldest turns) or to "
+                  "middle (truncates the newest message) (context_length_exceeded)";
 }
 
 // Errors of options begin with the option's name, which becomes the param: "logit_bias: token id 90000 ...". Errors of

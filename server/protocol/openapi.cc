@@ -421,7 +421,7 @@ Json parameters_of(const Endpoint& endpoint) {
     parameter["schema"] = std::move(schema);
     parameters.push_back(std::move(parameter));
   };
-  for (const char* name : {"id", "item_id"}) {
+  for (const char* name : {"id", "item_id", "digest"}) {
     if (endpoint.pattern.find("{" + std::string(name) + "}") == std::string_view::npos) continue;
     add(name, "path", {{"type", "string"}, {"minLength", 1}});
   }

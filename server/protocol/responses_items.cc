@@ -74,8 +74,16 @@ class ItemReader {
   void read_output(const Json& item, const ReadPlace& place) {
     const std::string& id = need_text(item, "call_id");
     const Json* output = member(item, "output");
-    if (output == nullptr) throw wrong_type("must be a string", ".output");
+    if (output == nullptr && type_of(item) == "function_call_output" && !item.contains("output")) {
+      throw wrong_type("must be a string", ".output");
+    }
     std::string text;
+    if (output == nullptr) {  // tools of the client may return other fields, such as the tools that a search found
+      const Json* tools = member(item, "tools");
+      messages_.push_back(tool_message(id, tools == nullptr ? std::string() : json_to_string(*tools)));
+      goes_on_ = false;
+      return;
+    }
     const bool has_parts = output->is_array() && !output->empty() && !type_of(output->front()).empty();
     if (type_of(*output).find("screenshot") != std::string_view::npos) {
       place.leave_out(type_of(*output));

@@ -153,11 +153,6 @@ constexpr NamedSampler kSamplers[] = {
     {"xtc", "xtc", 'x', [](S& s) { s.xtc_probability = 0; }},
     {"temperature", "temp", 't', [](S& s) { s.temperature = 1; }},
 };
-constexpr const char* kOrderOfSamplers =
-    "must name samplers in the order penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature: "
-    "another "
-    "order is not supported";
-
 // Adds the index of a sampler's name or letter. Others have fields of their own, which refuse them unless they are off.
 void add_sampler(std::string_view name, std::vector<size_t>& named) {
   for (size_t i = 0; i < std::size(kSamplers); ++i) {
@@ -182,12 +177,12 @@ void read_samplers(const Json& value, AnswerRequest& request) {
   } else {
     throw wrong_type("must be a list of names or a string of letters");
   }
-  if (!std::ranges::is_sorted(named)) throw Fault{.message = kOrderOfSamplers, .code = "unsupported_value"};
+  std::ranges::sort(named);
   for (size_t i = 0; i < std::size(kSamplers); ++i) {
     if (!std::ranges::binary_search(named, i)) kSamplers[i].off(request.options.sampler);
   }
   ignore(request.ignored, {.field = "samplers",
-                           .reason = "only switches samplers off: temperature is always applied "
+                           .reason = "only switches samplers off, their order is fixed: temperature is applied "
                                      "before top_k, top_p, min_p, typ_p and xtc"});
 }
 

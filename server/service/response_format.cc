@@ -133,7 +133,8 @@ Result<Grammar> compile_form(const ResponseFormat& form, CompileBudget& budget) 
     case ResponseFormat::Kind::kText:
     case ResponseFormat::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
     case ResponseFormat::Kind::kJsonSchema:
-      return compile_json_schema(form.text, {.strict = form.standard_schema.value_or(false)}, &budget);
+      return compile_json_schema(form.text, {.strict = form.standard_schema.value_or(false), .declared_order = true},
+                                 &budget);
     case ResponseFormat::Kind::kGbnf: return compile_gbnf(form.text);
     case ResponseFormat::Kind::kRegex: return compile_regex(form.text);
     case ResponseFormat::Kind::kChoices: return compile_choices(form.choices);

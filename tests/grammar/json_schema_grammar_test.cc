@@ -41,6 +41,9 @@ TEST(JsonSchemaGrammarTest, ManyPropertiesKeepTheirOrder) {
     const auto schema = compile_json_schema(R"({"type":"object","properties":{)" + properties + "}}");
     EXPECT_TRUE(accepts_json(schema, R"({"a":1,"c":2,"k":3})"));
     EXPECT_EQ(accepts_json(schema, R"({"c":2,"a":1})"), last == 'k');
+    const auto declared =
+        compile_json_schema(R"({"type":"object","properties":{)" + properties + "}}", {.declared_order = true});
+    EXPECT_FALSE(accepts_json(declared, R"({"c":2,"a":1})"));
   }
 }
 

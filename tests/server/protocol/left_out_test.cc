@@ -261,6 +261,58 @@ TEST(LeftOutTest, ToolsThatAreNotFunctionsAreLeftOut) {
   EXPECT_EQ(named["name"], "ws");
 }
 
+TEST(LeftOutTest, ToolsWithoutATypeAreReadByTheirFields) {
+  FakeDoor door;
+  const auto exchange = door.post(kChat, body_for(kChat, R"("tools": [{"googleSearch": {}},
+      {"name": "f", "description": "d", "parameters": {"type": "object"}}, {"type": "function", "name": "g"}])"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  EXPECT_THAT(ignored_in(exchange->json()), ElementsAre("tools[0]"));
+  ASSERT_EQ(door.last().tools.size(), 2u);
+  EXPECT_EQ(json_to_string(door.last().tools[0]["function"]),
+            R"({"name":"f","description":"d","parameters":{"type":"object"}})");
+  EXPECT_EQ(door.last().tools[1]["function"]["name"], "g");
+  EXPECT_EQ(door.post(kChat, body_for(kChat, R"("tools": [{"name": "f", "parameters": 5}])"))->json()["error"]["param"],
+            "tools[0].parameters");
+}
+
+TEST(LeftOutTest, PartsWithoutATypeAndNullContentsAreRead) {
+  FakeDoor door;
+  const auto exchange = door.post(kChat, std::string(R"({"messages": [{"role": "system", "content": null},
+      {"role": "user", "content": ["a", {"text": "b"}]}]})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  EXPECT_EQ(*content_of(door.last().messages[0]), "");
+  EXPECT_EQ(*content_of(door.last().messages[1]), "a\nb");
+  EXPECT_EQ(door.post(kChat, std::string(R"({"messages": [{"role": "user"}]})"))->status, 400);
+  EXPECT_EQ(door.post(kChat, std::string(R"({"messages": [{"role": "user", "content": [{"x": 1}]}]})"))->status, 400);
+}
+
+TEST(LeftOutTest, ResultsWithoutAnOutputAreRead) {
+  FakeDoor door;
+  const auto exchange = door.post("/v1/responses", std::string(R"({"input": [{"role": "user", "content": "a"},
+      {"type": "tool_search_call", "call_id": "t", "arguments": {}},
+      {"type": "tool_search_output", "call_id": "t", "tools": [{"name": "f"}]},
+      {"type": "apply_patch_call", "call_id": "p", "operation": {"type": "x"}},
+      {"type": "apply_patch_call_output", "call_id": "p", "status": "completed", "output": null},
+      {"role": "user", "content": "b"}]})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  EXPECT_EQ(*content_of(door.last().messages[2]), R"([{"name":"f"}])");
+  EXPECT_EQ(*content_of(door.last().messages[4]), "");
+  EXPECT_EQ(door.post("/v1/responses", std::string(R"({"input": [{"type": "function_call", "call_id": "c", "name": "f",
+      "arguments": "{}"}, {"type": "function_call_output", "call_id": "c"}]})"))
+                ->status,
+            400);
+}
+
+TEST(LeftOutTest, SamplersInAnotherOrderAreSwitchedOn) {
+  FakeDoor door;
+  const auto exchange = door.post(kChat, body_for(kChat, R"("top_p": 0.5, "top_k": 7, "min_p": 0.2,
+      "samplers": ["temperature", "top_p", "top_k"])"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  EXPECT_THAT(ignored_in(exchange->json()), ElementsAre("samplers"));
+  EXPECT_EQ(door.last().options.sampler.top_k, 7u);
+  EXPECT_EQ(door.last().options.sampler.min_p, 0);
+}
+
 TEST(LeftOutTest, ItemsOfUnsupportedToolsAreShownOrLeftOut) {
   FakeDoor door;
   const auto exchange = door.post("/v1/responses", std::string(R"({"input": [

@@ -240,6 +240,17 @@ TEST(AnswerFormTest, SchemaIsReadByTheLetterIfAsked) {
   EXPECT_EQ(f.answer(request).content, R"({"place":"here","more":1})");
 }
 
+TEST(AnswerFormTest, PropertiesAreGeneratedInTheDeclaredOrder) {
+  FormFixture f;
+  f.begins_with(R"({"answer":1,"reason":""})", kPrompt, true);
+  AnswerRequest request = f.request();
+  request.form = {.kind = ResponseFormat::Kind::kJsonSchema,
+                  .text = R"({"type": "object", "properties": {"reason": {"const": "r"}, "answer": {"const": 1}},
+                              "required": ["reason", "answer"]})"};
+  const std::string content = f.answer(request).content;
+  EXPECT_LT(content.find("reason"), content.find("answer")) << content;
+}
+
 TEST(AnswerFormTest, ConstraintsAreCachedAcrossRequests) {
   FormFixture f;
   const auto n_compiled = [&] { return f.chat.engine->state().constraints().n_compiled(); };
