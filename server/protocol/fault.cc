@@ -64,7 +64,8 @@ void describe_full_context(Fault& fault) {
   fault.n_context = number_at(message, at + kRoom.size());
   fault.message = "This model's maximum context length is " + std::to_string(fault.n_context) +
                   " tokens, but the prompt has " + std::to_string(fault.n_prompt) +
-                  " tokens; send fewer or shorter messages, or \"truncate\": \"oldest\" (drops the oldest turns) or "
+                  " tokens and exceeds the available context size; send fewer or shorter messages, or \"truncate\": "
+                  "\"oldest\" (drops the oldest turns) or "
                   "\"middle\" (truncates the newest message) (context_length_exceeded)";
 }
 
