@@ -264,6 +264,7 @@ Result<TokenId> Sampler::sample(std::span<const float> logits) {
       return {ErrorCode::kInvalidArgument, "logit_bias: forbids every possible next token"};
     }
   }
+  candidates_.clear();
   if (options_.temperature == 0) return static_cast<TokenId>(best.id);
 
   collect(logits, best.logit);
@@ -282,6 +283,27 @@ Result<TokenId> Sampler::sample(std::span<const float> logits) {
   }
   CHECK(false) << "the draw is below the sum of the weights";
   return TokenId{0};
+}
+
+TokenLogprobs Sampler::drawn_logprobs(TokenId id, size_t n_top) const {
+  CHECK_LE(n_top, kMaxTopLogprobs);
+  TokenLogprobs out{id, 0, {}};
+  if (candidates_.empty()) {  // greedy: no other token could be drawn
+    if (n_top > 0) out.top.push_back({id, 0});
+    return out;
+  }
+  const auto total = static_cast<double>(total_weight());
+  const auto logprob = [&](const Candidate& c) { return portable_log(static_cast<double>(c.weight) / total); };
+  std::vector<Candidate> best = candidates_;
+  n_top = std::min(n_top, best.size());
+  std::partial_sort(
+      best.begin(), best.begin() + static_cast<std::ptrdiff_t>(n_top), best.end(),
+      [](const Candidate& a, const Candidate& b) { return a.weight != b.weight ? a.weight > b.weight : a.id < b.id; });
+  for (size_t i = 0; i < n_top; ++i) out.top.push_back({best[i].id, logprob(best[i])});
+  const auto drawn = std::ranges::find(candidates_, id, &Candidate::id);
+  CHECK(drawn != candidates_.end());
+  out.logprob = logprob(*drawn);
+  return out;
 }
 
 uint64_t Sampler::total_weight() const {
@@ -335,7 +357,6 @@ void Sampler::exclude_top_choices(uint64_t bits) {
 }
 
 void Sampler::collect(std::span<const float> logits, float max) {
-  candidates_.clear();
   // Without top_p nothing depends on the tokens that min_p drops, so exp can be skipped for most of the vocabulary. The
   // logarithm only has to be small enough: sample() compares weights exactly.
   const double faintest =

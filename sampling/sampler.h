@@ -65,6 +65,10 @@ class Sampler {
   // that the logits allow. After an error the state is unchanged.
   Result<TokenId> sample(std::span<const float> logits);
 
+  // As token_logprobs(), for the distribution from which the last sample() drew `id`: after temperature, biases,
+  // penalties and cuts. The most likely tokens are only those that could be drawn. REQUIRES: `id` is that token.
+  TokenLogprobs drawn_logprobs(TokenId id, size_t n_top) const;
+
   // Appends a token to the answer. Amortised O(1); does nothing if reads_history() is false.
   void push(TokenId id);
 
@@ -102,7 +106,7 @@ class Sampler {
   TokenHistory history_;
   std::vector<float> adjusted_;               // scratch: logits with biases and penalties
   std::vector<RepeatIndex::Repeat> repeats_;  // scratch
-  std::vector<Candidate> candidates_;         // scratch, in order of id
+  std::vector<Candidate> candidates_;         // of the last sample(), in order of id; empty if it was greedy
   std::vector<Candidate> narrowed_;           // scratch of keep_heaviest
 };
 

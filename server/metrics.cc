@@ -257,16 +257,32 @@ void ServerMetrics::write_sequences(MetricsText& text) const {
 }
 
 // The names of llama.cpp's server, for its dashboards.
-void ServerMetrics::write_llama_names(MetricsText& text, const ServiceStats& stats) const {
+void ServerMetrics::write_llama_names(MetricsText& text, const ServiceStats& stats,
+                                      const std::vector<HostedModel>& models) const {
+  size_t n_passes = 0, n_sequences = 0;
+  for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels&) {
+    const SchedulerStats passes = engine.scheduler_stats();
+    n_passes += passes.n_passes;
+    n_sequences += passes.n_sequences;
+  });
   const auto per_second = [](double n, double seconds) { return seconds > 0 ? n / seconds : 0; };
   const std::lock_guard lock(mutex_);
   const double n_read = as_number(stats.n_prefilled), n_predicted = as_number(stats.n_decoded);
   text.counter("llamacpp:prompt_tokens_total", "Prompt tokens prefilled.", n_read);
+  text.counter("llamacpp:prompt_tokens_cached_total", "Prompt tokens reused from the cache.",
+               as_number(stats.n_cached));
   text.counter("llamacpp:prompt_seconds_total", "Time spent in prefill.", prompt_seconds_);
   text.counter("llamacpp:tokens_predicted_total", "Tokens generated.", n_predicted);
   text.counter("llamacpp:tokens_predicted_seconds_total", "Time spent decoding.", predicted_seconds_);
   text.counter("llamacpp:n_tokens_max", "Largest prompt plus completion of a request, in tokens.",
                as_number(n_tokens_max_));
+  text.counter("llamacpp:n_decode_total", "Forward passes of the loaded models.", as_number(n_passes));
+  text.counter("llamacpp:spec_decode_num_draft_tokens_total", "Draft tokens that were verified.",
+               as_number(stats.n_drafted));
+  text.counter("llamacpp:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted.",
+               as_number(stats.n_accepted));
+  text.gauge("llamacpp:n_busy_slots_per_decode", "Mean number of sequences in a forward pass.",
+             n_passes > 0 ? as_number(n_sequences) / as_number(n_passes) : 0);
   text.gauge("llamacpp:prompt_tokens_seconds", "Mean rate of prefill, in tokens per second.",
              per_second(n_read, prompt_seconds_));
   text.gauge("llamacpp:predicted_tokens_seconds", "Mean rate of decoding, in tokens per second.",
@@ -297,7 +313,7 @@ std::string ServerMetrics::text(const http::ServerStats& server, const Service* 
   if (service != nullptr) {
     const ServiceStats stats = service->stats();
     write_answers(text, stats);
-    write_llama_names(text, stats);
+    write_llama_names(text, stats, models == nullptr ? std::vector<HostedModel>() : models->list());
   }
   if (log_ != nullptr) {
     text.counter("ibid_log_lines_dropped_total", "Log lines dropped because the reader was too slow.",

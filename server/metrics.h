@@ -21,6 +21,7 @@
 
 namespace ibid::serve {
 
+struct HostedModel;
 class ModelHost;
 class RequestLog;
 class Service;
@@ -80,7 +81,7 @@ class ServerMetrics {
  private:
   void write_exchanges(MetricsText& text) const;
   void write_sequences(MetricsText& text) const;
-  void write_llama_names(MetricsText& text, const ServiceStats& stats) const;
+  void write_llama_names(MetricsText& text, const ServiceStats& stats, const std::vector<HostedModel>& models) const;
 
   using RouteKey = std::tuple<std::string, std::string, int>;  // pattern, method, status; no text of clients
   mutable std::mutex mutex_;

@@ -21,6 +21,7 @@ struct SchedulerStats {
   size_t n_shared_passes = 0;  // passes with rows of more than one task
   size_t n_rows = 0;
   size_t n_scored_rows = 0;   // number of these rows whose tokens are scored
+  size_t n_sequences = 0;     // sum of the numbers of sequences in all passes
   size_t most_sequences = 0;  // maximum number of sequences in one pass
 };
 

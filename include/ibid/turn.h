@@ -47,6 +47,7 @@ struct TurnOptions {
   // While DRY is on, all tokens whose text contains one of these strings act as sampler.dry_breakers too.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
   std::optional<size_t> n_logprobs = {};  // if set, Turn::logprobs is filled, with this many likely tokens; max. 20
+  bool logprobs_after_sampling = false;   // describe the sampler's distribution instead of the model's
   std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; the turn clones it
   size_t max_tokens = 0;                                   // 0: up to the end of the context
   size_t min_tokens = 0;                                   // the turn cannot end before this number; SIZE_MAX: never
@@ -125,7 +126,8 @@ struct Turn {
   FinishReason finish_reason = FinishReason::kStop;
   std::string stop_string;              // the stop string that ended the answer
   uint64_t seed = 0;                    // the same call with this seed gives the same answer
-  std::vector<TokenLogprobs> logprobs;  // one for each token of the answer, if requested
+  std::vector<TokenLogprobs> logprobs;  // one for each token of the answer but end_of_turn, if requested
+  std::optional<TokenId> end_of_turn;   // the token that ended the answer
   Usage usage;
   Timings timings;
   WorkCounters work;
@@ -157,7 +159,7 @@ struct TurnStart {
 struct TurnEvent {
   enum class Kind {
     kLeftOut,   // turn: with left_out set
-    kPrefill,   // n_done: positions of the prompt whose KV is available, reused ones too; n_total: all positions
+    kPrefill,   // n_done: positions of the prompt whose KV is available; n_cached: reused ones; n_total: all positions
     kLogprobs,  // logprobs of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit them
     kText,      // text: the next piece of the answer
     // With TurnOptions::parse_reply streams emit the following kinds in place of kText:
@@ -177,6 +179,7 @@ struct TurnEvent {
   std::string id = {};  // id of a call, as the model wrote it; empty if the model wrote none
   size_t n_done = 0;
   size_t n_total = 0;
+  size_t n_cached = 0;
   std::vector<TokenLogprobs> logprobs = {};
   const Turn* turn = nullptr;  // valid during the callback
 

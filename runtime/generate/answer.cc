@@ -160,7 +160,7 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   now_.length = entry_.length();
   request_.checkpoints.keep(entry_, unread().empty());
   if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.checkpoints, unread().size());
-  tell({.kind = TurnEvent::Kind::kPrefill, .n_done = entry_.length(), .n_total = n_prompt_});
+  tell({.kind = TurnEvent::Kind::kPrefill, .n_done = entry_.length(), .n_total = n_prompt_, .n_cached = n_cached_});
   if (!unread().empty()) return;
   const std::span<const float> row = rows.row(0);
   request_.prompt_logits = std::make_shared<const std::vector<float>>(row.begin(), row.end());
@@ -206,7 +206,9 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
   if (ends_turn) {
     out_.end_of_turn = id;
   } else if (request_.n_logprobs) {
-    logprobs_.add(token_logprobs(row, id, *request_.n_logprobs));
+    const size_t n_top = *request_.n_logprobs;
+    logprobs_.add(request_.logprobs_after_sampling ? sampler_.drawn_logprobs(id, n_top)
+                                                   : token_logprobs(row, id, n_top));
   }
   const bool repeats = !ends_turn && request_.stop_repetition && repetition_.push(id);
   const bool ends = ends_turn || reply_.push(id) || repeats;

@@ -64,6 +64,7 @@ struct GenerateRequest {
   bool continues = false;            // the prompt ends in text that the answer continues
   TokenSpan shown_tokens;            // special tokens that the text shows; must outlive the answer
   std::optional<size_t> n_logprobs;  // log-probabilities of each token and the n most likely, at most kMaxTopLogprobs
+  bool logprobs_after_sampling = false;  // TurnOptions::logprobs_after_sampling
   Priority priority = Priority::kNormal;
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts

@@ -293,6 +293,7 @@ void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noex
   stats_.n_shared_passes += members.size() > 1 ? 1 : 0;
   stats_.n_rows += n_decode + n_prefill + n_score;
   stats_.n_scored_rows += n_score;
+  stats_.n_sequences += members.size();
   stats_.most_sequences = std::max(stats_.most_sequences, members.size());
 }
 

@@ -179,6 +179,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
   request.continues = plan_->delta.n_continued.value_or(0) > 0;
   request.shown_tokens = shown_;
   request.n_logprobs = options_.n_logprobs;
+  request.logprobs_after_sampling = options_.logprobs_after_sampling;
   request.priority = options_.priority;
   request.stop = options_.stop;
   request.expected = branch_.look_back.take_expected();
@@ -259,6 +260,7 @@ void RunningTurn::note(Generation& generation) {
   turn_.text = generation.text;
   turn_.finish_reason = generation.finish_reason;
   turn_.stop_string = generation.stop_string;
+  turn_.end_of_turn = generation.end_of_turn;
   if (generation.end_of_turn) note_stop_token(*generation.end_of_turn);
   turn_.logprobs = std::move(generation.logprobs);
   if (reply_) end_reply();

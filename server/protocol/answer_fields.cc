@@ -265,7 +265,6 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     refused_field<AnswerRequest>("structural_tag", "see tools"),
     refused_field<AnswerRequest>("logits_processors", "the server runs no code of clients"),
     refused_field<AnswerRequest>("prompt_embeds", "see prompt"),
-    refused_field<AnswerRequest>("return_tokens_as_token_ids", "see return_token_ids"),
     refused_field<AnswerRequest>("lora", "adapters are not supported"),
     user_field<AnswerRequest>(),
     ignored_field<AnswerRequest>("metadata", "an annotation"),

@@ -34,39 +34,26 @@ struct EmbeddingCall {
 };
 
 constexpr std::string_view kEmbeddingInputSchema =
-    R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"maxItems":2048,)"
+    R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"maxItems":2048,)"
     R"("items":{"type":"string","minLength":1}},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"
     R"("maximum":2147483647}},{"type":"array","minItems":1,"maxItems":2048,"items":{"type":"array","minItems":1,)"
-    R"("items":{"type":"integer","minimum":0,"maximum":2147483647}}}]})";
+    R"("items":{"type":"integer","minimum":0,"maximum":2147483647}}},{"type":"object","required":["prompt_string"],)"
+    R"("properties":{"prompt_string":{"type":"string","minLength":1}}}]})";
 constexpr std::string_view kTextsSchema =
     R"({"oneOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"maxItems":2048,)"
     R"("items":{"type":"string","minLength":1}}]})";
 
-// Adds one input: a text, or tokens if the protocol allows them.
-void add_input(const Json& value, bool takes_ids, EmbeddingCall& call) {
-  if (!value.is_string() && !(takes_ids && value.is_array())) {
-    throw wrong_type(takes_ids ? "must be a string or a list of token ids" : "must be a string");
-  }
-  if (is_text(value, "") || value.empty()) throw Fault{.message = "must not be empty"};
-  if (value.is_string()) {
-    call.request.inputs.emplace_back(value.get<std::string>());
+// Reads one text or a list of texts.
+void read_texts(const Json& value, EmbeddingCall& call) {
+  const auto check = [](const Json& text) {
+    if (!text.is_string()) throw wrong_type("must be a string or a list of strings");
+  };
+  if (value.is_array()) {
+    read_each(value, check);
   } else {
-    Tokens ids;
-    read_token_ids(value, ids);
-    call.request.inputs.emplace_back(std::move(ids));
+    check(value);
   }
-}
-
-// Reads one input or a list of inputs. A list of numbers is the tokens of one input.
-void read_inputs(const Json& value, bool takes_ids, EmbeddingCall& call) {
-  if (!value.is_array()) return add_input(value, takes_ids, call);
-  if (value.empty()) throw Fault{.message = "must not be empty"};
-  if (takes_ids && value[0].is_number()) return add_input(value, true, call);
-  if (value.size() > kMaxInputs) {
-    throw Fault{.message = "has " + std::to_string(value.size()) + " inputs, at most " + std::to_string(kMaxInputs) +
-                           " are allowed"};
-  }
-  read_each(value, [&](const Json& input) { add_input(input, takes_ids, call); });
+  read_prompts(value, call.request.inputs, kMaxInputs);
 }
 
 void read_encoding(const Json& value, EmbeddingCall& call) {
@@ -82,9 +69,10 @@ constexpr const char* kAboutDimensions =
 constexpr Field<EmbeddingCall> kOpenAiFields[] = {
     {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
     {{"input", Shape::kAny,
-      "a string, a list of strings, a list of token ids, or a list of such lists; at most 2,048 inputs", 0, 0,
-      Standing::kRead, kEmbeddingInputSchema, true},
-     [](const Json& value, EmbeddingCall& call) { read_inputs(value, true, call); }},
+      "a string, a list of token ids, a list of both, or an object with prompt_string or content; or a list of at most "
+      "2,048 of these",
+      0, 0, Standing::kRead, kEmbeddingInputSchema, true},
+     [](const Json& value, EmbeddingCall& call) { read_prompts(value, call.request.inputs, kMaxInputs); }},
     {{"encoding_format", Shape::kText, "float: numbers; base64: encoded 32-bit floats", 0, 64, Standing::kRead,
       R"({"enum":["float","base64"]})"},
      read_encoding},
@@ -101,7 +89,7 @@ constexpr Field<EmbeddingCall> kKeepAlive = {
 constexpr Field<EmbeddingCall> kEmbedFields[] = {
     {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
     {{"input", Shape::kAny, "a string, or a list of at most 2,048 strings", 0, 0, Standing::kRead, kTextsSchema, true},
-     [](const Json& value, EmbeddingCall& call) { read_inputs(value, false, call); }},
+     read_texts},
     {{"truncate", Shape::kBoolean, "truncate the end of inputs that are too long; default true"},
      set<&EmbeddingCall::request, &EmbeddingRequest::cuts>},
     {{"dimensions", Shape::kInteger, kAboutDimensions, 1, kMostDims},
@@ -115,7 +103,7 @@ constexpr Field<EmbeddingCall> kEmbeddingsFields[] = {
     {model_field<EmbeddingCall>().rule, set<&EmbeddingCall::request, &EmbeddingRequest::model>},
     {{"prompt", Shape::kText, "the text; its end is truncated if it is too long", 1, 1 << 30, Standing::kRead, "",
       true},
-     [](const Json& value, EmbeddingCall& call) { add_input(value, false, call); }},
+     read_texts},
     kKeepAlive,
     user_field<EmbeddingCall>(),
     ignored_field<EmbeddingCall>("options", "apply to answers only"),
@@ -176,7 +164,7 @@ class EmbeddingWriter final : public EmbeddingListener {
     // Unlike a conversation, a text has no parts that could be dropped.
     if (status.code() == ErrorCode::kContextFull) {
       fault.message = "This model's maximum context length is " + std::to_string(fault.n_context) +
-                      " tokens: " + status.message() + "; send a shorter text";
+                      " tokens: " + status.message() + "; the text is too large: send a shorter one";
     }
     fault.retry_after = retry_after;
     exchange_->respond(fault_response(fault, style_of_path(exchange_->request().path)));

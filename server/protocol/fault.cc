@@ -65,8 +65,9 @@ void describe_full_context(Fault& fault) {
   fault.n_context = number_at(message, at + kRoom.size());
   fault.message = "This model's maximum context length is " + std::to_string(fault.n_context) +
                   " tokens, but the prompt has " + std::to_string(fault.n_prompt) +
-                  " tokens; send fewer or shorter messages, or set truncate to oldest (drops the oldest turns) or to "
-                  "middle (truncates the newest message) (context_length_exceeded)";
+                  " tokens and exceeds the available context size; send fewer or shorter messages, or set truncate to "
+                  "oldest (drops the oldest turns) or to middle (truncates the newest message) "
+                  "(context_length_exceeded)";
 }
 
 // Errors of options begin with the option's name, which becomes the param: "logit_bias: token id 90000 ...". Errors of

@@ -5,6 +5,7 @@
 // The service runs all work that needs a model, as a task: handler threads wait neither for models nor for long texts.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,8 @@ struct LlamaCall {
   bool stream = false;
   bool probabilities = false;            // n_probs
   bool tokens = false;                   // return_tokens
+  bool progress = false;                 // return_progress
+  bool timings = false;                  // timings_per_token
   std::vector<std::string> fields = {};  // response_fields; empty: all
 };
 
@@ -47,8 +50,8 @@ void read_response_fields(const Json& value, LlamaCall& call) {
 // [{"filename": ..., "text": ...}, ...]
 void read_input_extra(const Json& value, LlamaCall& call) {
   read_each(value, [&](const Json& file) {
-    const std::string* name = text_member(file, "filename");
-    call.infill.files.push_back({name == nullptr ? "tmp" : *name, need_text(file, "text")});
+    const bool has_name = member(file, "filename") != nullptr;
+    call.infill.files.push_back({has_name ? need_text(file, "filename") : "tmp", need_text(file, "text")});
   });
 }
 
@@ -85,7 +88,13 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
        call.probabilities = integer_of(value) > 0;
        if (call.probabilities) store(value, call.request.options.n_logprobs);
      }},
-    {{"return_tokens", Shape::kBoolean, "return the ids of the answer's tokens"}, set<&LlamaCall::tokens>},
+    {{"return_tokens", Shape::kBoolean, "return the ids of the answer's tokens; streams always have them"},
+     set<&LlamaCall::tokens>},
+    {{"return_progress", Shape::kBoolean,
+      "send parts with prompt_progress during prefill; needs stream, and one prompt"},
+     set<&LlamaCall::progress>},
+    {{"timings_per_token", Shape::kBoolean, "send the timings so far with each part; needs stream, and one prompt"},
+     set<&LlamaCall::timings>},
     {{"response_fields", Shape::kList, "the fields of a whole answer to return, as paths: \"timings/prompt_n\"", 0, 128,
       Standing::kRead, R"({"type":"array","items":{"type":"string"},"maxItems":128})"},
      read_response_fields},
@@ -96,6 +105,7 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
     ignored_field<LlamaCall>("n_discard", "see truncate"),
     ignored_field<LlamaCall>("n_cache_reuse", "prefixes are reused"),
     ignored_field<LlamaCall>("n_indent", "see grammar"),
+    refused_field<LlamaCall>("return_tokens_as_token_ids", "see return_tokens"),
     refused_field<LlamaCall>("image_data", "only text is supported"),
 };
 
@@ -114,9 +124,27 @@ const char* stop_type(FinishReason reason) {
   }
 }
 
-// Makes a part of an answer; `stop` is true only in the last one.
+// Makes a part of answer `i`; `stop` is true only in the last one.
 Json llama_part(size_t i, std::string_view text, bool stop) {
   return {{"index", i}, {"content", text}, {"tokens", Json::array()}, {"stop", stop}, {"id_slot", -1}};
+}
+
+// The tokens of an answer with n_probs most likely ones each; after sampling llama.cpp has probabilities in place of
+// their logarithms.
+Json probabilities_json(std::span<const TokenLogprobs> tokens, const Tokenizer& tokenizer, bool after_sampling) {
+  Json all = logprobs_json(tokens, tokenizer)["content"];
+  if (!after_sampling) return all;
+  const auto to_probability = [](Json& one) {
+    one["prob"] = std::exp(one["logprob"].get<double>());
+    one.erase("logprob");
+  };
+  for (Json& one : all) {
+    to_probability(one);
+    one["top_probs"] = std::move(one["top_logprobs"]);
+    one.erase("top_logprobs");
+    for (Json& other : one["top_probs"]) to_probability(other);
+  }
+  return all;
 }
 
 // [[token, bias], ...] of a request as llama.cpp's server prints it; null is a ban.
@@ -130,7 +158,7 @@ Json biases_json(const std::map<TokenId, double>& biases) {
 // Returns -1 for no limit, as llama.cpp does.
 int64_t or_none(std::optional<size_t> n) { return n ? static_cast<int64_t>(*n) : -1; }
 
-// Returns the sampling and length options, by llama.cpp's names.
+// Returns the sampling and length options, by llama.cpp's names. Samplers that are not supported are off.
 Json generation_settings(const AnswerRequest& request, bool stream) {
   constexpr uint64_t kRandomSeed = 4294967295;  // llama.cpp's value for "a random one"
   const TurnOptions& options = request.options;
@@ -155,10 +183,18 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
           {"dry_allowed_length", sampler.dry_allowed_length},
           {"dry_penalty_last_n", or_none(sampler.dry_window)},
           {"mirostat", 0},
+          {"mirostat_tau", 5.0},
+          {"mirostat_eta", 0.1},
+          {"dynatemp_range", 0.0},
+          {"dynatemp_exponent", 1.0},
+          {"top_n_sigma", -1.0},
+          {"adaptive_target", -1.0},
+          {"adaptive_decay", 0.9},
           {"logit_bias", biases_json(sampler.logit_bias)},
           {"stop", options.stop_strings},
-          {"ignore_eos", false},
+          {"ignore_eos", options.min_tokens == std::numeric_limits<size_t>::max()},
           {"n_probs", options.n_logprobs.value_or(0)},
+          {"post_sampling_probs", options.logprobs_after_sampling},
           {"grammar", request.form.kind == ResponseFormat::Kind::kGbnf ? request.form.text : ""},
           {"stream", stream}};
 }
@@ -166,9 +202,18 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
 // The optional parts of answers.
 struct LlamaOutput {
   Json settings;  // generation_settings
-  bool probabilities = false, tokens = false;
+  bool probabilities = false, after_sampling = false, tokens = false, progress = false, timings = false;
   std::vector<std::string> fields;
 };
+
+// Returns the settings of an answer. ignore_eos bans the tokens that end it, so they are among the biases.
+Json settings_of(const LlamaOutput& output, const Answer& answer, const Tokenizer* tokenizer) {
+  Json settings = output.settings;
+  settings["seed"] = answer.seed;
+  if (tokenizer == nullptr || !settings["ignore_eos"].get<bool>()) return settings;
+  for (const TokenId id : tokenizer->end_of_turn()) settings["logit_bias"].push_back({{"token", id}, {"bias", Json()}});
+  return settings;
+}
 
 // The fields of a whole answer with these paths, each under its path, as llama.cpp's server does.
 Json selected(const Json& json, const std::vector<std::string>& paths) {
@@ -186,25 +231,27 @@ Json selected(const Json& json, const std::vector<std::string>& paths) {
   return out;
 }
 
-// The end of answer `i`. text: of a whole answer; else it was sent before.
-Json llama_end(const Heard& heard, size_t i, bool is_whole, const LlamaOutput& output) {
+// The end of answer `i`. Text is sent only if the answer is whole; a stream has sent it before. tokens: those whose
+// probabilities the end has.
+Json llama_end(const Heard& heard, size_t i, bool is_whole, const LlamaOutput& output,
+               std::span<const TokenLogprobs> tokens) {
   const Answer& turn = heard.answers[i];
   const std::string text = turn.reasoning + turn.content;
   Json json = llama_part(i, is_whole ? text : "", true);
-  if (output.tokens && is_whole) json["tokens"] = ids_of(turn.logprobs);
+  if (output.tokens && is_whole) json["tokens"] = last_ids_of(turn.logprobs, turn);
   json.update({{"model", heard.model},
+               {"prompt", prompt_text(heard, i)},
                {"tokens_predicted", turn.usage.n_decoded},
                {"tokens_evaluated", turn.usage.n_prompt},
                {"tokens_cached", turn.usage.n_cached},
-               {"truncated", turn.left_out.any()},
+               {"truncated", turn.left_out.any() || limit_of(turn) == "context"},
                {"has_new_line", text.find('\n') != std::string::npos},
                {"stop_type", stop_type(turn.finish_reason)},
                {"stopping_word", turn.stop_string}});
-  if (output.probabilities && !turn.logprobs.empty() && heard.tokenizer != nullptr) {
-    json["completion_probabilities"] = logprobs_json(turn.logprobs, *heard.tokenizer)["content"];
+  if (output.probabilities && !tokens.empty() && heard.tokenizer != nullptr) {
+    json["completion_probabilities"] = probabilities_json(tokens, *heard.tokenizer, output.after_sampling);
   }
-  json["generation_settings"] = output.settings;
-  json["generation_settings"]["seed"] = turn.seed;
+  json["generation_settings"] = settings_of(output, turn, heard.tokenizer.get());
   json["timings"] = llama_timings(turn);
   json["ibid"] = ibid_details(turn, heard.ignored);
   return output.fields.empty() || !is_whole ? json : selected(json, output.fields);
@@ -212,38 +259,62 @@ Json llama_end(const Heard& heard, size_t i, bool is_whole, const LlamaOutput& o
 
 class LlamaStream final : public StreamReply {
  public:
-  LlamaStream(http::ExchangePtr exchange, size_t n, LlamaOutput output)
-      : StreamReply(std::move(exchange), n), output_(std::move(output)) {}
+  LlamaStream(http::ExchangePtr exchange, size_t n, LlamaOutput output, Clock& clock)
+      : StreamReply(std::move(exchange), n), output_(std::move(output)), progress_(clock), last_(n) {}
+
+  void prefill(size_t n_done, size_t n_total) override {
+    progress_.prefill(n_done, n_total);
+    if (!output_.progress) return;
+    Json json = llama_part(0, "", false);
+    json["prompt_progress"] = progress_.prompt_json();
+    if (output_.timings) json["timings"] = progress_.timings();
+    emit(json);
+  }
 
  private:
+  void opened() override { progress_.begin(); }
   void said(size_t i, std::string_view text) override {
     Json json = llama_part(i, text, false);
     const std::vector<TokenLogprobs> tokens = take_logprobs(i);
-    if (output_.tokens) json["tokens"] = ids_of(tokens);
+    progress_.decode(tokens.size());
+    json["tokens"] = ids_of(tokens);
+    if (output_.probabilities && heard_.tokenizer != nullptr) {
+      json["completion_probabilities"] = probabilities_json(tokens, *heard_.tokenizer, output_.after_sampling);
+    }
+    if (output_.timings) json["timings"] = progress_.timings();
     emit(json);
   }
+  void answered(size_t i, const Answer& answer) override { last_.at(i) = take_last_logprobs(i, answer); }
   void finished() override {
-    for (size_t i = 0; i < heard_.answers.size(); ++i) emit(llama_end(heard_, i, false, output_));
+    for (size_t i = 0; i < heard_.answers.size(); ++i) emit(llama_end(heard_, i, false, output_, last_[i]));
   }
 
   const LlamaOutput output_;
+  StreamProgress progress_;                       // of the only answer
+  std::vector<std::vector<TokenLogprobs>> last_;  // of each answer: tokens that no part of the text had
 };
 
 void start_llama(const Site& site, const http::ExchangePtr& exchange, LlamaCall call) {
   AnswerRequest& request = call.request;
-  if (call.tokens && !request.options.n_logprobs) request.options.n_logprobs = 0;  // they come with the ids
+  request.returns_prompt_ids = true;
+  const bool needs_ids = call.tokens || call.stream;  // they come with the log-probabilities
+  if (needs_ids && !request.options.n_logprobs) request.options.n_logprobs = 0;
   const LlamaOutput output{.settings = generation_settings(request, call.stream),
                            .probabilities = call.probabilities,
+                           .after_sampling = request.options.logprobs_after_sampling,
                            .tokens = call.tokens,
+                           .progress = call.progress,
+                           .timings = call.timings && call.prompts.size() == 1,
                            .fields = std::move(call.fields)};
   const size_t n = call.prompts.size();
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<LlamaStream>(exchange, n, output);
+    listener = std::make_shared<LlamaStream>(exchange, n, output, site.clock);
   } else {
     listener = std::make_shared<WholeReply>(exchange, n, [output](const Heard& heard) {
       Json all = Json::array();
-      for (size_t i = 0; i < heard.answers.size(); ++i) all.push_back(llama_end(heard, i, true, output));
+      for (size_t i = 0; i < heard.answers.size(); ++i)
+        all.push_back(llama_end(heard, i, true, output, heard.answers[i].logprobs));
       return all.size() == 1 ? all[0] : all;
     });
   }

@@ -52,7 +52,7 @@ MANNERS = """## Common to all endpoints
 - If the server has one model, requests for unknown model names get that model, and `ibid.ignored` says so, unless the
   server was started with `--check-model-names`.
 - `max_tokens` -1 means no limit, and 0 only prefills the prompt. Ollama's `num_predict` 0 means no limit.
-- In a stream each chunk has the log-probabilities of its tokens; `POST /completion` sends all of them in the last chunk.
+- In a stream each chunk has the log-probabilities of its tokens.
 - Images, audio, video and files are refused: only text is supported.
 - A prompt that exceeds the context is an error 400 with both numbers, before anything is computed, unless `truncate` is
   set: `This model's maximum context length is N tokens ...` with the code `context_length_exceeded`, `n_prompt_tokens`

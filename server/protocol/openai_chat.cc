@@ -69,8 +69,13 @@ constexpr Field<ChatCall> kChatFields[] = {
       "False for another message is supported by /apply-template only"},
      set<&ChatCall::add_generation_prompt>},
     prompt_logprobs_field<ChatCall>(),
+    names_by_id_field<ChatCall, &ChatCall::output, &ChatOutput::names_by_id>(),
     {{"return_progress", Shape::kBoolean, "send chunks with prompt_progress during prefill; needs stream"},
      set<&ChatCall::output, &ChatOutput::return_progress>},
+    {{"timings_per_token", Shape::kBoolean, "send the timings so far with each chunk; needs stream"},
+     set<&ChatCall::output, &ChatOutput::timings>},
+    {{"verbose", Shape::kBoolean, "return the rendered prompt as __verbose.prompt; in streams in the last chunk"},
+     set<&ChatCall::output, &ChatOutput::verbose>},
     {{"return_token_ids", Shape::kBoolean,
       "return prompt_token_ids, and token_ids of each choice; in streams those of the prompt come in the last chunk"},
      set<&ChatCall::output, &ChatOutput::token_ids>},
@@ -109,13 +114,17 @@ Json chat_choice(size_t i, const Heard& heard, const ChatOutput& output) {
   for (const ToolCall& call : answer.tool_calls) {
     message["tool_calls"].push_back(tool_call_json(call.id, call.name, call.arguments));
   }
-  Json choice = {{"index", i},
-                 {"message", std::move(message)},
-                 {"logprobs", output.logprobs ? logprobs_of(answer.logprobs, heard.tokenizer.get()) : Json()},
-                 {"finish_reason", openai_finish_reason(answer)}};
-  if (output.token_ids) choice["token_ids"] = ids_of(answer.logprobs);
+  Json choice = {
+      {"index", i},
+      {"message", std::move(message)},
+      {"logprobs", output.logprobs ? logprobs_of(answer.logprobs, heard.tokenizer.get(), output.names_by_id) : Json()},
+      {"finish_reason", openai_finish_reason(answer)}};
+  if (output.token_ids) choice["token_ids"] = last_ids_of(answer.logprobs, answer);
   return choice;
 }
+
+// Returns llama.cpp's "__verbose": the prompt of the first answer.
+Json verbose_json(const Heard& heard) { return {{"prompt", prompt_text(heard, 0)}}; }
 
 // Writes an answer as chunks. The first chunk of each choice has the role, the last the finish_reason; with
 // include_usage another chunk has the usage and no choices; "[DONE]" ends the stream. An error after the start is an
@@ -125,24 +134,21 @@ class ChatStream final : public StreamReply {
  public:
   ChatStream(http::ExchangePtr exchange, const Site& site, ChatNames names, const ChatCall& call)
       : StreamReply(std::move(exchange), call.request.n_answers()),
-        clock_(site.clock),
         names_(std::move(names)),
         output_(call.output),
-        begin_ns_(clock_.steady_ns()) {}
+        progress_(site.clock) {}
 
   void prefill(size_t n_done, size_t n_total) override {
-    if (!n_reused_) n_reused_ = n_done;
+    progress_.prefill(n_done, n_total);
     if (!output_.return_progress) return;
     Json json = chunk();
-    json["prompt_progress"] = {{"total", n_total},
-                               {"cache", *n_reused_},
-                               {"processed", n_done},
-                               {"time_ms", (clock_.steady_ns() - begin_ns_) / 1'000'000}};
+    json["prompt_progress"] = progress_.prompt_json();
     emit(json);
   }
 
  private:
   void opened() override {
+    progress_.begin();
     for (size_t i = 0; i < heard_.answers.size(); ++i) emit_delta(i, {{"role", "assistant"}, {"content", Json()}});
   }
   void said(size_t i, std::string_view text) override { emit_delta(i, {{"content", text}}); }
@@ -159,10 +165,12 @@ class ChatStream final : public StreamReply {
     n_completion_ += tokens.size();
     Json json = chunk();
     json["choices"].push_back(choice(i, Json::object(), tokens, openai_finish_reason(answer)));
+    if (output_.token_ids) json["choices"][0]["token_ids"] = last_ids_of(tokens, answer);
     // The timings are in the last chunk of the answer, as in llama.cpp.
     json["timings"] = llama_timings(answer);
     json["ibid"] = ibid_details(answer, heard_.ignored);
     if (output_.token_ids) json["prompt_token_ids"] = heard_.prompt_ids.front();
+    if (output_.verbose) json["__verbose"] = verbose_json(heard_);
     emit(json);
   }
   void finished() override {
@@ -181,28 +189,29 @@ class ChatStream final : public StreamReply {
     return json;
   }
   Json choice(size_t i, Json delta, const std::vector<TokenLogprobs>& tokens, Json reason) const {
-    Json json = {{"index", i},
-                 {"delta", std::move(delta)},
-                 {"logprobs", output_.logprobs ? logprobs_of(tokens, heard_.tokenizer.get()) : Json()},
-                 {"finish_reason", std::move(reason)}};
+    Json json = {
+        {"index", i},
+        {"delta", std::move(delta)},
+        {"logprobs", output_.logprobs ? logprobs_of(tokens, heard_.tokenizer.get(), output_.names_by_id) : Json()},
+        {"finish_reason", std::move(reason)}};
     if (output_.token_ids) json["token_ids"] = ids_of(tokens);
     return json;
   }
   void emit_delta(size_t i, Json delta) {
     const std::vector<TokenLogprobs> tokens = take_logprobs(i);
     n_completion_ += tokens.size();
+    progress_.decode(tokens.size());
     Json json = chunk();
     json["choices"].push_back(choice(i, std::move(delta), tokens, Json()));
+    if (output_.timings && !tokens.empty()) json["timings"] = progress_.timings();
     emit(json);
   }
   void emit_call(size_t i, Json call) { emit_delta(i, {{"tool_calls", Json::array({std::move(call)})}}); }
 
-  Clock& clock_;
   const ChatNames names_;
   const ChatOutput output_;
-  const int64_t begin_ns_;
-  std::optional<size_t> n_reused_;  // cached tokens of the prompt; set by the first progress report
-  size_t n_completion_ = 0;         // tokens of all answers so far, if they are counted
+  StreamProgress progress_;
+  size_t n_completion_ = 0;  // tokens of all answers so far, if they are counted
 };
 
 }  // namespace
@@ -249,9 +258,10 @@ ChatCall read_chat_body(const Site& site, const http::Request& source, const Jso
     throw Fault{.message = "needs logprobs to be true", .param = "top_logprobs"};
   }
   // Log-probabilities come with the ids of their tokens.
-  const bool needs_ids = output.logprobs || output.token_ids || output.continuous_usage;
+  const bool counts = output.continuous_usage || (output.timings && call.stream);
+  const bool needs_ids = output.logprobs || output.token_ids || counts;
   if (needs_ids) call.request.options.n_logprobs = call.top_logprobs.value_or(0);
-  call.request.returns_prompt_ids = output.token_ids;
+  call.request.returns_prompt_ids = output.token_ids || output.verbose;
   score_prompt(call.prompt_logprobs, call.stream, call.request);
   drop_client_lines(site, call.request);
   read_chat_ending(call, is_answered);
@@ -267,6 +277,7 @@ std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http:
     for (size_t i = 0; i < heard.answers.size(); ++i) choices.push_back(chat_choice(i, heard, output));
     Json json = names.json("chat.completion", heard.model, std::move(choices));
     if (output.token_ids) json["prompt_token_ids"] = heard.prompt_ids.front();
+    if (output.verbose) json["__verbose"] = verbose_json(heard);
     if (prompt_logprobs) {
       const Tokenizer* tokenizer = heard.tokenizer.get();
       json["prompt_logprobs"] = prompt_logprobs_json(heard.prompt_scores[0].get(), *prompt_logprobs, tokenizer);

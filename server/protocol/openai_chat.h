@@ -17,8 +17,11 @@ struct ChatOutput {
   bool include_usage = false;     // a last chunk with the usage
   bool continuous_usage = false;  // the usage so far in each chunk
   bool return_progress = false;   // chunks during prefill
+  bool timings = false;           // the timings so far in each chunk
+  bool verbose = false;           // the rendered prompt
   bool logprobs = false;
-  bool token_ids = false;  // of the prompt and of each answer
+  bool names_by_id = false;  // log-probabilities name tokens by their ids
+  bool token_ids = false;    // of the prompt and of each answer
 };
 
 struct ChatCall {

@@ -28,6 +28,7 @@ struct CompletionCall {
   bool continuous_usage = false;
   bool logprobs = false;
   bool token_ids = false;
+  bool names_by_id = false;
   std::string suffix = {};
   bool echo = false;  // the response repeats the prompt before the answer
   std::optional<size_t> prompt_logprobs = {};
@@ -64,6 +65,7 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
     {{"echo", Shape::kBoolean, "return the prompt before the answer; with logprobs, those of its tokens, too"},
      set<&CompletionCall::echo>},
     prompt_logprobs_field<CompletionCall>(),
+    names_by_id_field<CompletionCall, &CompletionCall::names_by_id>(),
     {{"logprobs", Shape::kInteger,
       "return the log-probability of each token, and of this many most likely alternatives", 0, 20, Standing::kRead, "",
       false, "[false]"},
@@ -100,13 +102,14 @@ size_t n_characters(std::string_view bytes) {
 class FlatLogprobs {
  public:
   // offset: the position of the first token.
-  FlatLogprobs(const Tokenizer& tokenizer, size_t offset) : tokenizer_(tokenizer), offset_(offset) {}
+  FlatLogprobs(const Tokenizer& tokenizer, bool names_by_id, size_t offset)
+      : tokenizer_(tokenizer), names_by_id_(names_by_id), offset_(offset) {}
 
   void add(std::span<const TokenLogprobs> tokens) {
     for (const TokenLogprobs& token : tokens) {
       // The token itself is always among them, as with OpenAI.
-      Json top = {{token_name(tokenizer_.token_bytes(token.id)), token.logprob}};
-      for (const auto& [id, logprob] : token.top) top[token_name(tokenizer_.token_bytes(id))] = logprob;
+      Json top = {{name_of(token.id), token.logprob}};
+      for (const auto& [id, logprob] : token.top) top[name_of(id)] = logprob;
       add(token.id, token.logprob, std::move(top));
     }
   }
@@ -134,14 +137,19 @@ class FlatLogprobs {
  private:
   void add(TokenId id, Json logprob, Json top) {
     const std::string_view text = tokenizer_.token_bytes(id);
-    tokens_.push_back(token_name(text));
+    tokens_.push_back(name_of(id));
     logprobs_.push_back(std::move(logprob));
     tops_.push_back(std::move(top));
     offsets_.push_back(saturating_sub(offset_, n_hidden_));
     offset_ += n_characters(text);
   }
 
+  std::string name_of(TokenId id) const {
+    return names_by_id_ ? name_by_id(id) : token_name(tokenizer_.token_bytes(id));
+  }
+
   const Tokenizer& tokenizer_;
+  const bool names_by_id_;
   size_t offset_;
   size_t n_hidden_ = 0;  // characters of the tokens so far that the text does not show
   Json tokens_ = Json::array(), logprobs_ = Json::array(), tops_ = Json::array(), offsets_ = Json::array();
@@ -162,7 +170,7 @@ struct Completion {
   bool include_usage = false, continuous_usage = false;  // only used for streams
   std::optional<size_t> n_top = {};                      // logprobs of the request
   std::optional<size_t> prompt_logprobs = {};            // prompt_logprobs of the request
-  bool token_ids = false;
+  bool token_ids = false, names_by_id = false;
 
   Json json(const std::string& model) const {
     return {{"id", id},       {"object", "text_completion"},       {"created", created},
@@ -183,7 +191,7 @@ struct Completion {
     const PromptScores* scores = heard.prompt_scores.at(answer / n * n).get();
     const bool has_echo = !echoed.empty() && n_top && scores != nullptr;
     if (heard.tokenizer == nullptr || (tokens.empty() && !has_echo)) return {};
-    FlatLogprobs flat(*heard.tokenizer, has_echo ? 0 : n_echoed);
+    FlatLogprobs flat(*heard.tokenizer, names_by_id, has_echo ? 0 : n_echoed);
     if (has_echo) flat.add_prompt(*scores, n_echoed);
     flat.add(tokens);
     offset = flat.offset();
@@ -220,7 +228,7 @@ Json whole_completion(const Completion& completion, const Heard& heard) {
       choice["prompt_logprobs"] = prompt_logprobs_json(scores, *completion.prompt_logprobs, tokenizer);
     }
     if (completion.token_ids) {
-      choice["token_ids"] = ids_of(answer.logprobs);
+      choice["token_ids"] = last_ids_of(answer.logprobs, answer);
       choice["prompt_token_ids"] = heard.prompt_ids[i];
     }
     json["choices"].push_back(std::move(choice));
@@ -255,7 +263,10 @@ class CompletionStream final : public StreamReply {
     n_completion_ += tokens.size();
     Json json = chunk();
     json["choices"].push_back(choice(i, "", tokens, openai_finish_reason(answer)));
-    if (completion_.token_ids) json["choices"][0]["prompt_token_ids"] = heard_.prompt_ids.at(i);
+    if (completion_.token_ids) {
+      json["choices"][0]["token_ids"] = last_ids_of(tokens, answer);
+      json["choices"][0]["prompt_token_ids"] = heard_.prompt_ids.at(i);
+    }
     json["timings"] = llama_timings(answer);
     json["ibid"] = ibid_details(answer, heard_.ignored);
     emit(json);
@@ -279,7 +290,7 @@ class CompletionStream final : public StreamReply {
   }
   Json flat(size_t i, const std::vector<TokenLogprobs>& tokens) {
     if (tokens.empty() || heard_.tokenizer == nullptr || !completion_.n_top) return {};
-    FlatLogprobs flat(*heard_.tokenizer, offsets_.at(i));
+    FlatLogprobs flat(*heard_.tokenizer, completion_.names_by_id, offsets_.at(i));
     flat.add(tokens);
     offsets_[i] = flat.offset();
     return std::move(flat).json();
@@ -322,7 +333,8 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
                         .continuous_usage = call.continuous_usage,
                         .n_top = request.options.n_logprobs,
                         .prompt_logprobs = call.prompt_logprobs,
-                        .token_ids = call.token_ids};
+                        .token_ids = call.token_ids,
+                        .names_by_id = call.names_by_id};
   // Log-probabilities come with the ids of their tokens.
   if ((call.token_ids || call.continuous_usage) && !request.options.n_logprobs) request.options.n_logprobs = 0;
   request.returns_prompt_ids = call.token_ids;

@@ -52,7 +52,23 @@ void read_object(const Json& value, Prompt& prompt) {
   if (media != nullptr && !(media->is_array() && media->empty())) {
     throw Fault{.message = "only text is supported", .param = ".multimodal_data", .code = "unsupported_content"};
   }
-  prompt = need_text(value, "prompt_string", 1);
+  const Json* content = member(value, "content");
+  if (content == nullptr) {
+    prompt = need_text(value, "prompt_string", 1);
+    return;
+  }
+  if (!content->is_array() || content->empty()) throw wrong_type("must be a list of parts", ".content");
+  std::string text;
+  read_at(".content", [&] {
+    read_each(*content, [&](const Json& part) {
+      if (type_of(part) != "text") {
+        throw Fault{.message = "only text is supported", .param = ".type", .code = "unsupported_content"};
+      }
+      text += need_text(part, "text");
+    });
+  });
+  if (text.empty()) throw Fault{.message = "must not be empty", .param = ".content"};
+  prompt = std::move(text);
 }
 
 // Texts and tokens in one list.
@@ -103,10 +119,10 @@ bool is_several(const Json& value) {
 
 }  // namespace
 
-void read_prompts(const Json& value, std::vector<Prompt>& prompts) {
+void read_prompts(const Json& value, std::vector<Prompt>& prompts, size_t most) {
   if (!is_several(value)) return read_one(value, prompts.emplace_back());
-  if (value.size() > kMaxPrompts) {
-    throw Fault{.message = "has " + std::to_string(value.size()) + " prompts, at most " + std::to_string(kMaxPrompts) +
+  if (value.size() > most) {
+    throw Fault{.message = "has " + std::to_string(value.size()) + " entries, at most " + std::to_string(most) +
                            " are allowed in one request"};
   }
   read_each(value, [&](const Json& one) { read_one(one, prompts.emplace_back()); });
@@ -231,6 +247,11 @@ class PromptListener final : public AnswerListener {
 
 void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone) {
+  if (prompts.size() == 1) {
+    AnswerRequest only = request;
+    only.prompt = std::move(prompts.front());
+    return backend.start(std::move(only), std::move(reply), std::move(gone));
+  }
   const auto list = std::make_shared<PromptList>(std::move(reply), prompts.size(), std::move(gone));
   for (size_t p = 0; p < prompts.size(); ++p) {
     AnswerRequest one = request;

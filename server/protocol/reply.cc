@@ -38,16 +38,24 @@ http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   return figures;
 }
 
-// The limit that ended an answer; empty: none did.
-std::string_view limit_of(const Answer& answer) {
-  if (answer.finish_reason == FinishReason::kRepetition) return "repetition";
-  if (answer.finish_reason != FinishReason::kLength) return {};
-  if (answer.max_tokens == 0 || answer.usage.n_decoded < answer.max_tokens) return "context";
-  return answer.is_guarded ? "quarter_of_context" : "max_tokens";
-}
-
+double ms_since(Clock& clock, int64_t begin_ns) { return static_cast<double>(clock.steady_ns() - begin_ns) * 1e-6; }
 double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
 double per_token(size_t n, double ms) { return n > 0 ? ms / static_cast<double>(n) : 0; }
+
+Json timings_json(const Usage& usage, double prefill_ms, double decode_ms) {
+  const size_t n_steps = usage.n_decoded == 0 ? 0 : usage.n_decoded - 1;
+  Json json = {{"cache_n", usage.n_cached},
+               {"prompt_n", usage.n_prefilled},
+               {"prompt_ms", prefill_ms},
+               {"prompt_per_token_ms", per_token(usage.n_prefilled, prefill_ms)},
+               {"prompt_per_second", per_second(usage.n_prefilled, prefill_ms)},
+               {"predicted_n", usage.n_decoded},
+               {"predicted_ms", decode_ms},
+               {"predicted_per_token_ms", per_token(n_steps, decode_ms)},
+               {"predicted_per_second", per_second(n_steps, decode_ms)}};
+  if (usage.n_drafted > 0) json.update({{"draft_n", usage.n_drafted}, {"draft_n_accepted", usage.n_accepted}});
+  return json;
+}
 
 }  // namespace
 
@@ -223,19 +231,37 @@ Json openai_usage(const TokenCounts& counts) {
 }
 
 Json llama_timings(const Turn& turn) {
-  const Usage& usage = turn.usage;
-  const double prefill_ms = turn.timings.prefill_ms, decode_ms = turn.timings.decode_ms + turn.timings.sample_ms;
-  Json json = {{"cache_n", usage.n_cached},
-               {"prompt_n", usage.n_prefilled},
-               {"prompt_ms", prefill_ms},
-               {"prompt_per_token_ms", per_token(usage.n_prefilled, prefill_ms)},
-               {"prompt_per_second", per_second(usage.n_prefilled, prefill_ms)},
-               {"predicted_n", usage.n_decoded},
-               {"predicted_ms", decode_ms},
-               {"predicted_per_token_ms", per_token(usage.n_decoded, decode_ms)},
-               {"predicted_per_second", per_second(usage.n_decoded, decode_ms)}};
-  if (usage.n_drafted > 0) json.update({{"draft_n", usage.n_drafted}, {"draft_n_accepted", usage.n_accepted}});
-  return json;
+  return timings_json(turn.usage, turn.timings.prefill_ms, turn.timings.decode_ms + turn.timings.sample_ms);
+}
+
+void StreamProgress::prefill(size_t n_done, size_t n_total) {
+  if (!std::exchange(has_begun_, true)) usage_.n_cached = n_done;
+  usage_.n_prompt = n_total;
+  usage_.n_prefilled = n_done - std::min(n_done, usage_.n_cached);
+  if (usage_.n_prefilled > 0) prefill_ms_ = ms_since(clock_, begin_ns_);
+}
+
+void StreamProgress::decode(size_t n_tokens) {
+  if (n_tokens == 0) return;
+  if (usage_.n_decoded == 0) first_token_ns_ = clock_.steady_ns();
+  usage_.n_decoded += n_tokens;
+  decode_ms_ = ms_since(clock_, first_token_ns_);
+}
+
+Json StreamProgress::prompt_json() const {
+  return {{"total", usage_.n_prompt},
+          {"cache", usage_.n_cached},
+          {"processed", usage_.n_cached + usage_.n_prefilled},
+          {"time_ms", static_cast<int64_t>(ms_since(clock_, begin_ns_))}};
+}
+
+Json StreamProgress::timings() const { return timings_json(usage_, prefill_ms_, decode_ms_); }
+
+std::string_view limit_of(const Answer& answer) {
+  if (answer.finish_reason == FinishReason::kRepetition) return "repetition";
+  if (answer.finish_reason != FinishReason::kLength) return {};
+  if (answer.max_tokens == 0 || answer.usage.n_decoded < answer.max_tokens) return "context";
+  return answer.is_guarded ? "quarter_of_context" : "max_tokens";
 }
 
 Json ibid_details(const Answer& turn, const IgnoredParts& ignored) {
@@ -288,9 +314,19 @@ Json usage_so_far(size_t n_prompt, size_t n_completion) {
   return {{"prompt_tokens", n_prompt}, {"completion_tokens", n_completion}, {"total_tokens", n_prompt + n_completion}};
 }
 
+std::string prompt_text(const Heard& heard, size_t i) {
+  return heard.tokenizer == nullptr ? std::string() : heard.tokenizer->decode(heard.prompt_ids.at(i));
+}
+
 Json ids_of(std::span<const TokenLogprobs> tokens) {
   Json ids = Json::array();
   for (const TokenLogprobs& token : tokens) ids.push_back(token.id);
+  return ids;
+}
+
+Json last_ids_of(std::span<const TokenLogprobs> tokens, const Answer& answer) {
+  Json ids = ids_of(tokens);
+  if (answer.end_of_turn) ids.push_back(*answer.end_of_turn);
   return ids;
 }
 
@@ -328,9 +364,18 @@ Json prompt_logprobs_json(const PromptScores* scores, size_t n_top, const Tokeni
   return all;
 }
 
-Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer) {
+std::string name_by_id(TokenId id) { return "token_id:" + std::to_string(id); }
+
+Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer, bool names_by_id) {
   if (tokens.empty() || tokenizer == nullptr) return {};
-  return logprobs_json(tokens, *tokenizer);
+  Json all = logprobs_json(tokens, *tokenizer);
+  if (!names_by_id) return all;
+  const auto rename = [](Json& one) { one["token"] = name_by_id(one["id"].get<TokenId>()); };
+  for (Json& one : all["content"]) {
+    rename(one);
+    for (Json& other : one["top_logprobs"]) rename(other);
+  }
+  return all;
 }
 
 }  // namespace ibid::serve

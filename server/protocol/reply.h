@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/json_limits.h"
 #include "sampling/sampler.h"
 #include "server/http/exchange.h"
@@ -170,8 +171,31 @@ TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* token
 
 // Returns the "usage" of OpenAI's chat completions and completions.
 Json openai_usage(const TokenCounts& counts);
-// Returns the "timings" of llama.cpp.
+// Returns the "timings" of llama.cpp. Its rates of decoding leave out the first token, which the prefill computes.
 Json llama_timings(const Turn& turn);
+
+// The progress of one answer that is streamed, in the objects of llama.cpp: return_progress, timings_per_token.
+class StreamProgress {
+ public:
+  explicit StreamProgress(Clock& clock) : clock_(clock) {}
+
+  // Events of the listener: begin(), prefill(), and new tokens of the answer.
+  void begin() { begin_ns_ = clock_.steady_ns(); }
+  void prefill(size_t n_done, size_t n_total);
+  void decode(size_t n_tokens);
+
+  // {"total", "cache", "processed", "time_ms"}
+  Json prompt_json() const;
+  // As llama_timings(), of the tokens so far.
+  Json timings() const;
+
+ private:
+  Clock& clock_;
+  int64_t begin_ns_ = 0, first_token_ns_ = 0;
+  bool has_begun_ = false;  // prefill() was called
+  Usage usage_;
+  double prefill_ms_ = 0, decode_ms_ = 0;
+};
 // Returns the members of this object that apply: {"prefilled", "cached", "from_disk", "read_again", "ttft_ms",
 // "total_ms", "seed", "finish_reason", "ended_by", "stop_string", "lost_prefix": {"tokens", "message", "byte", "token",
 // "cause"}, "left_out": {"messages", "bytes"}, "ignored": [{"field", "reason", "name"}]}. It has no text of the prompt,
@@ -180,8 +204,12 @@ Json ibid_details(const Answer& turn, const IgnoredParts& ignored);
 // [{"field", "reason", "name"}]; and the same for the log, without names that clients chose.
 Json ignored_json(const IgnoredParts& ignored);
 void add_ignored(http::AnswerFigures& figures, const IgnoredParts& ignored);
+// The text of the prompt of answer `i`, special tokens included; only if AnswerRequest::returns_prompt_ids.
+std::string prompt_text(const Heard& heard, size_t i);
 // The ids of tokens whose log-probabilities were requested.
 Json ids_of(std::span<const TokenLogprobs> tokens);
+// The ids of the last tokens of an answer, with the one that ended it.
+Json last_ids_of(std::span<const TokenLogprobs> tokens, const Answer& answer);
 // The usage of a stream so far (vLLM's continuous_usage_stats), before the cached part is final.
 Json usage_so_far(size_t n_prompt, size_t n_completion);
 // Adds the results of openai_usage(), llama_timings() and ibid_details() as "usage", "timings" and "ibid".
@@ -190,6 +218,8 @@ void add_costs(Json& json, const Heard& heard);
 // Returns OpenAI's finish_reason. It is "length" also for an answer that was ended because it repeated itself; "ibid"
 // has the precise reason.
 std::string openai_finish_reason(const Answer& answer);
+// The limit that ended an answer, as in "ended_by"; empty: none did.
+std::string_view limit_of(const Answer& answer);
 // True if the answer was ended by a length limit.
 inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
 
@@ -207,7 +237,16 @@ constexpr Field<Call> prompt_logprobs_field() {
       [](const Json& value, Call& call) { store(value, call.prompt_logprobs); }};
 }
 
+// The name of a token in log-probabilities with vLLM's return_tokens_as_token_ids: "token_id:5".
+std::string name_by_id(TokenId id);
+// Returns the row of that field.
+template <typename Call, auto... Members>
+constexpr Field<Call> names_by_id_field() {
+  return {{"return_tokens_as_token_ids", Shape::kBoolean, "log-probabilities name tokens by their ids: \"token_id:5\""},
+          set<Members...>};
+}
+
 // Returns OpenAI's {"content": [...], "refusal"}; null if `tokens` is empty.
-Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer);
+Json logprobs_of(std::span<const TokenLogprobs> tokens, const Tokenizer* tokenizer, bool names_by_id);
 
 }  // namespace ibid::serve

@@ -137,12 +137,21 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
 class ResponseStream final : public StreamReply {
  public:
   ResponseStream(http::ExchangePtr exchange, ResponseContext context)
-      : StreamReply(std::move(exchange), 1), context_(std::move(context)) {}
+      : StreamReply(std::move(exchange), 1), context_(std::move(context)), progress_(context_.site.clock) {}
+
+  void prefill(size_t n_done, size_t n_total) override {
+    progress_.prefill(n_done, n_total);
+    if (!context_.call.progress) return;
+    emit_next({{"type", "response.in_progress"},
+               {"response", response_json(context_, heard_.model, "in_progress", Json::array())},
+               {"prompt_progress", progress_.prompt_json()}});
+  }
 
  private:
   enum class Item { kNone, kReasoning, kMessage, kCall };
 
   void opened() override {
+    progress_.begin();
     for (const char* type : {"response.created", "response.in_progress"}) {
       emit_next({{"type", type}, {"response", response_json(context_, heard_.model, "in_progress", Json::array())}});
     }
@@ -153,17 +162,18 @@ class ResponseStream final : public StreamReply {
       emit_of_item("response.content_part.added", {{"content_index", 0}, {"part", reasoning_text("")}});
     }
     text_ += text;
-    (void)take_logprobs(0);
-    emit_of_item("response.reasoning_text.delta", {{"content_index", 0}, {"delta", text}});
+    (void)take_tokens();
+    emit_of_item("response.reasoning_text.delta", with_timings({{"content_index", 0}, {"delta", text}}));
   }
   void said(size_t, std::string_view text) override {
     if (item_ != Item::kMessage) open_message();
     text_ += text;
+    Json logprobs = keep_logprobs(take_tokens());
     emit_of_item("response.output_text.delta",
-                 {{"content_index", 0}, {"delta", text}, {"logprobs", keep_logprobs(take_logprobs(0))}});
+                 with_timings({{"content_index", 0}, {"delta", text}, {"logprobs", std::move(logprobs)}}));
   }
   void called(size_t, size_t, std::string_view id, std::string_view name) override {
-    (void)take_logprobs(0);
+    (void)take_tokens();
     close();
     call_ = {std::string(id), std::string(name), ""};
     open(Item::kCall, "fc_");
@@ -179,8 +189,10 @@ class ResponseStream final : public StreamReply {
   }
   void finished() override {
     Json response = finished_response(context_, heard_);
-    const std::string type = "response." + response["status"].get<std::string>();
-    emit_next({{"type", type}, {"response", std::move(response)}});
+    Json event = {{"type", "response." + response["status"].get<std::string>()}};
+    if (context_.call.timings) event["timings"] = response["timings"];
+    event["response"] = std::move(response);
+    emit_next(std::move(event));
   }
   void failed(const Fault& fault) override {
     Json response = response_json(context_, heard_.model, "failed", context_.items);
@@ -226,9 +238,20 @@ class ResponseStream final : public StreamReply {
   }
   // Returns the new log-probabilities as JSON, and adds them to those of the message.
   Json keep_logprobs(const std::vector<TokenLogprobs>& tokens) {
+    if (!context_.call.wants_logprobs) return Json::array();
     Json all = output_logprobs(tokens, heard_.tokenizer.get());
     logprobs_.insert(logprobs_.end(), all.begin(), all.end());
     return all;
+  }
+  // Counts the new tokens and returns them.
+  std::vector<TokenLogprobs> take_tokens() {
+    std::vector<TokenLogprobs> tokens = take_logprobs(0);
+    progress_.decode(tokens.size());
+    return tokens;
+  }
+  Json with_timings(Json event) const {
+    if (context_.call.timings) event["timings"] = progress_.timings();
+    return event;
   }
   // Emits an event of the open item, with its id and index.
   void emit_of_item(const char* type, const Json& rest) {
@@ -242,6 +265,7 @@ class ResponseStream final : public StreamReply {
   }
 
   ResponseContext context_;
+  StreamProgress progress_;
   size_t sequence_ = 0;
   size_t n_items_ = 0;       // items opened so far
   Item item_ = Item::kNone;  // kind of the open item
@@ -287,7 +311,7 @@ void get_response(const Site& site, const http::ExchangePtr& exchange, const std
 void delete_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,
                      const std::string& id) {
   const Status status = site.store->remove_response(cache_namespace, id);
-  if (!status.ok()) throw fault_of_response(site, status, "response_id");
+  if (!status.ok()) throw fault_of_response(site, status, id, "response_id");
   respond_json(*exchange, {{"id", id}, {"object", "response"}, {"deleted", true}});
 }
 
@@ -302,7 +326,7 @@ void get_input_items(const Site& site, const http::ExchangePtr& exchange, const 
 void cancel_response(const Site& site, const http::ExchangePtr&, const std::string& cache_namespace,
                      const std::string& id) {
   (void)find_response(site, cache_namespace, id, "response_id");
-  throw Fault{.message = "cannot be cancelled: background responses are not supported",
+  throw Fault{.message = "Cannot cancel a synchronous response: background responses are not supported",
               .param = "response_id",
               .code = "not_cancellable"};
 }

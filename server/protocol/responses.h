@@ -24,6 +24,8 @@ struct ResponseCall {
   Json instructions = Json();
   Json input = Json();  // as the client sent it; converted later to items that can be stored
   bool wants_logprobs = false;
+  bool progress = false;       // return_progress
+  bool timings = false;        // timings_per_token
   Json echo = Json::object();  // fields that the response repeats, as the client sent them
 };
 
@@ -48,7 +50,8 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
 StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
                              const char* param);
 Json items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response, const char* param);
-// Converts an error of the store to a fault. `param`: the field of the request that names a response.
-Fault fault_of_response(const Site& site, const Status& status, const char* param);
+// Converts an error of the store to a fault. `id`: of the response; `param`: the field of the request that names a
+// response.
+Fault fault_of_response(const Site& site, const Status& status, const std::string& id, const char* param);
 
 }  // namespace ibid::serve

@@ -155,7 +155,12 @@ constexpr Field<ResponseCall> kResponseFields[] = {
      read_truncation},
     {{"metadata", Shape::kObject, "returned with the response"},
      [](const Json& value, ResponseCall& call) { call.echo["metadata"] = value; }},
+    {{"return_progress", Shape::kBoolean, "send events with prompt_progress during prefill; needs stream"},
+     set<&ResponseCall::progress>},
+    {{"timings_per_token", Shape::kBoolean, "send the timings so far with each event of text; needs stream"},
+     set<&ResponseCall::timings>},
     refused_field<ResponseCall>("prompt_logprobs", "see /v1/completions"),
+    refused_field<ResponseCall>("return_tokens_as_token_ids", "see include"),
     refused_field<ResponseCall>("background", "background responses are not supported"),
     refused_field<ResponseCall>("prompt", "stored prompts are not supported"),
     ignored_field<ResponseCall>("max_tool_calls", "tools are called by the client"),
@@ -247,10 +252,10 @@ Json read_items(const Site& site, ResponseContext& context) {
 
 std::vector<FieldRule> response_rules() { return message_rules(rules_of<ResponseCall>(kResponseFields)); }
 
-Fault fault_of_response(const Site& site, const Status& status, const char* param) {
+Fault fault_of_response(const Site& site, const Status& status, const std::string& id, const char* param) {
   if (status.code() != ErrorCode::kNotFound) return fault_of_store(site, status);
   return {.status = 404,
-          .message = "no response has this id, or it is no longer stored",
+          .message = "Response with id '" + id.substr(0, 64) + "' not found: it does not exist, or is no longer stored",
           .param = param,
           .code = "not_found"};
 }
@@ -258,7 +263,7 @@ Fault fault_of_response(const Site& site, const Status& status, const char* para
 StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
                              const char* param) {
   Result<StoredResponse> found = site.store->find_response(cache_namespace, id);
-  if (!found.ok()) throw fault_of_response(site, found.status(), param);
+  if (!found.ok()) throw fault_of_response(site, found.status(), id, param);
   return *std::move(found);
 }
 
@@ -269,10 +274,12 @@ Json items_of(const Site& site, const std::string& cache_namespace, const Stored
     return items;
   }
   Result<StoredConversation> conversation = site.store->find_conversation(cache_namespace, response.conversation_id);
-  if (!conversation.ok()) throw fault_of_response(site, conversation.status(), param);
+  if (!conversation.ok()) throw fault_of_response(site, conversation.status(), response.id, param);
   Json& all = conversation->items;
   const auto last = std::ranges::find(all, response.items.back()["id"], [](const Json& item) { return item["id"]; });
-  if (last == all.end()) throw fault_of_response(site, Status(ErrorCode::kNotFound, "its items were deleted"), param);
+  if (last == all.end()) {
+    throw fault_of_response(site, Status(ErrorCode::kNotFound, "its items were deleted"), response.id, param);
+  }
   all.erase(last + 1, all.end());
   return std::move(all);
 }
@@ -291,7 +298,9 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
   for (const char* name : {"tool_choice", "parallel_tool_calls", "temperature", "top_p", "truncation", "user"}) {
     if (const Json* value = member(body, name)) call.echo[name] = *value;
   }
-  n_logprobs = call.wants_logprobs ? std::optional(n_logprobs.value_or(0)) : std::nullopt;
+  // Log-probabilities are read for the timings, too, because tokens are counted by them.
+  const bool needs_ids = call.wants_logprobs || (call.timings && call.stream);
+  n_logprobs = needs_ids ? std::optional(n_logprobs.value_or(0)) : std::nullopt;
   call.request.messages = read_items(site, context);
   drop_client_lines(site, call.request);
   call.request.store = call.store;

@@ -19,6 +19,7 @@ constexpr double kMostTokens = 2147483647;  // the largest number of tokens that
 constexpr double kMost64 = 18446744073709551615.0;
 constexpr double kLeast64 = -9223372036854775808.0;
 constexpr size_t kMaxBiases = 1024;
+constexpr size_t kMaxBiasTextBytes = 256;
 constexpr size_t kMaxBreakers = 64;
 
 template <auto Member>
@@ -93,22 +94,34 @@ void read_breakers(const Json& value, AnswerRequest& request) {
   request.options.dry_sequence_breakers = read_texts(list, kMaxBreakers);
 }
 
-void add_bias(const std::string& id_text, const Json& value, AnswerRequest& request) {
-  const auto refuse_unless = [&](bool is_sound, const char* message) {
-    if (!is_sound) throw Fault{.message = message, .param = "." + id_text.substr(0, 20)};
-  };
-  TokenId id = 0;
-  const auto [end, error] = std::from_chars(id_text.data(), id_text.data() + id_text.size(), id);
-  refuse_unless(error == std::errc() && end == id_text.data() + id_text.size() && id >= 0,
-                "is not a token id: keys must be whole numbers, at least 0");
-  refuse_unless(value.is_number() && value.get<double>() >= -100 && value.get<double>() <= 100,
-                "must be a number, -100 to 100");
+double bias_of(const Json& value, const std::string& param) {
+  if (!value.is_number() || value.get<double>() < -100 || value.get<double>() > 100) {
+    throw Fault{.message = "must be a number, -100 to 100", .param = param};
+  }
   // -100 bans the token, as with OpenAI.
   const double bias = value.get<double>();
-  request.options.sampler.logit_bias[id] = bias <= -100 ? -std::numeric_limits<double>::infinity() : bias;
+  return bias <= -100 ? -std::numeric_limits<double>::infinity() : bias;
 }
 
-// Reads {"50256": -100}, or llama.cpp's [[50256, -1.5], [11, false]], in which false bans the token.
+void add_bias(const std::string& id_text, const Json& value, AnswerRequest& request) {
+  const std::string param = "." + id_text.substr(0, 20);
+  TokenId id = 0;
+  const auto [end, error] = std::from_chars(id_text.data(), id_text.data() + id_text.size(), id);
+  if (error != std::errc() || end != id_text.data() + id_text.size() || id < 0) {
+    throw Fault{.message = "is not a token id: keys must be whole numbers, at least 0", .param = param};
+  }
+  request.options.sampler.logit_bias[id] = bias_of(value, param);
+}
+
+void add_text_bias(const std::string& text, const Json& value, AnswerRequest& request) {
+  if (text.empty() || text.size() > kMaxBiasTextBytes) {
+    throw Fault{.message = "must be a text of 1 to " + std::to_string(kMaxBiasTextBytes) + " bytes", .param = "[0]"};
+  }
+  request.text_biases.emplace_back(text, bias_of(value, "[1]"));
+}
+
+// Reads {"50256": -100}, or llama.cpp's [[50256, -1.5], [11, false], ["text", -100]], in which false bans the token,
+// and a text stands for each of its tokens.
 void read_logit_bias(const Json& value, AnswerRequest& request) {
   if (!value.is_structured()) throw wrong_type("must be an object of token ids and numbers");
   if (value.size() > kMaxBiases) {
@@ -120,11 +133,16 @@ void read_logit_bias(const Json& value, AnswerRequest& request) {
   }
   for (size_t i = 0; i < value.size(); ++i) {
     const Json& pair = value[i];
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer()) {
-      throw Fault{.message = "must be a pair of a token id and a number", .param = place_in_list(i)};
+    if (!pair.is_array() || pair.size() != 2 || !(pair[0].is_number_integer() || pair[0].is_string())) {
+      throw Fault{.message = "must be a pair of a token id or a text, and a number", .param = place_in_list(i)};
     }
     const bool is_ban = pair[1].is_boolean() && !pair[1].get<bool>();
-    add_bias(std::to_string(pair[0].get<int64_t>()), is_ban ? Json(-100) : pair[1], request);
+    const Json bias = is_ban ? Json(-100) : pair[1];
+    if (pair[0].is_string()) {
+      read_at(place_in_list(i), [&] { add_text_bias(pair[0].get<std::string>(), bias, request); });
+    } else {
+      add_bias(std::to_string(pair[0].get<int64_t>()), bias, request);
+    }
   }
 }
 
@@ -252,8 +270,9 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     real<&S::xtc_probability>("xtc_probability", 0, 1, "XTC: probability of excluding the top choices; 0: never"),
     real<&S::xtc_threshold>("xtc_threshold", 0, 1,
                             "XTC: minimum probability of a top choice; the least likely top choice is kept"),
-    {{"logit_bias", Shape::kAny, "added to the logits of these tokens; -100: never sampled", 0, 0, Standing::kRead,
-      kBiasSchema},
+    {{"logit_bias", Shape::kAny,
+      "added to the logits of these tokens; -100: never sampled. In a list of pairs a text stands for its tokens", 0, 0,
+      Standing::kRead, kBiasSchema},
      read_logit_bias},
     {{"stop", Shape::kAny, "strings that end the answer and are not part of it: one, or up to 16 of 1 to 1024 bytes", 0,
       0, Standing::kRead, kStopSchema},
@@ -304,7 +323,9 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     refused_field<AnswerRequest>("bad_words", "see logit_bias"),
     refused_field<AnswerRequest>("allowed_token_ids", "see grammar"),
     refused_field<AnswerRequest>("top_n_sigma", kNoSampler, R"([{"maximum":0}])"),
-    refused_field<AnswerRequest>("post_sampling_probs", "log-probabilities are always those before sampling"),
+    {{"post_sampling_probs", Shape::kBoolean,
+      "probabilities of tokens are those after the samplers and the constraint, of tokens that could be drawn"},
+     set_option<&TurnOptions::logprobs_after_sampling>},
     refused_field<AnswerRequest>("use_beam_search", "beam search is not supported"),
     ignored_field<AnswerRequest>("mirostat_tau", kOfOtherSampler),
     ignored_field<AnswerRequest>("mirostat_eta", kOfOtherSampler),

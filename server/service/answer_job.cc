@@ -113,6 +113,7 @@ class AnswerJob final : public Job {
   Next after_scoring(Conversations& conversations);
   Next after_reading(Conversations& conversations);
   void tell_events(size_t i);
+  void tell_prefill(size_t n_done);
   void finish(size_t i, Conversations& conversations);
   void add_prefill_usage(Turn& turn) const;
   void put_back(Conversation conversation, Conversations& conversations) const;
@@ -138,8 +139,8 @@ class AnswerJob final : public Job {
   std::vector<std::unique_ptr<Part>> parts_;
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
-  size_t n_read_told_ = 0;
-  bool is_guarded_ = false;  // the maximum length is the guard's
+  std::optional<size_t> n_read_told_;  // positions of the last progress report
+  bool is_guarded_ = false;            // the maximum length is the guard's
   bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool is_cut_short_ = false;
@@ -212,6 +213,7 @@ Status AnswerJob::find_out(const Place& place) {
   guard(place.engine()->max_seq_len());
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   TRY(tokenize_prompt(*place.engine(), request_.prompt));
+  set_text_biases(place.engine()->state().tokenizer(), request_);
   TRY(prepare_messages(*place.engine(), request_));
   TRY_ASSIGN(request_.options.constraint, constraint_for(place.engine(), request_));
   note_ignored_keywords();
@@ -402,15 +404,23 @@ void AnswerJob::tell_events(size_t i) {
   Part& part = *parts_[i];
   while (std::optional<TurnEvent> event = part.stream->poll_event()) {
     if (event->kind == TurnEvent::Kind::kPrefill) {
-      if (parts_.size() > 1 || event->n_done <= n_read_told_) continue;
-      n_read_told_ = event->n_done;
-      listener_->prefill(event->n_done, prompt_size_.n_prompt);
+      if (parts_.size() > 1) continue;
+      if (!n_read_told_) tell_prefill(event->n_cached);
+      tell_prefill(event->n_done);
       continue;
     }
+    if (parts_.size() == 1 && !n_read_told_) tell_prefill(prompt_size_.n_prompt);  // all of it was cached
     if (++part.n_events <= part.n_told) continue;
     part.n_told = part.n_events;
     pass_on(*event, i, *listener_);
   }
+}
+
+// A repeated turn reports only the positions that follow those of the last report.
+void AnswerJob::tell_prefill(size_t n_done) {
+  if (n_read_told_ && n_done <= *n_read_told_) return;
+  n_read_told_ = n_done;
+  listener_->prefill(n_done, prompt_size_.n_prompt);
 }
 
 void AnswerJob::finish(size_t i, Conversations& conversations) {

@@ -57,14 +57,15 @@ size_t bytes_of_parts(const Prompt& prompt) {
 
 size_t bytes_of_inputs(const EmbeddingRequest& request) {
   size_t n = 0;
-  for (const auto& input : request.inputs) n += bytes_of(input);
+  for (const Prompt& input : request.inputs) n += bytes_of_parts(input);
   return n;
 }
 
 // Returns the tokens of an input, truncated to `most`; 0: no limit.
-Tokens ids_of_input(const Tokenizer& tokenizer, const std::variant<std::string, Tokens>& input, size_t most) {
+Tokens ids_of_input(const Tokenizer& tokenizer, const Prompt& input, size_t most) {
   if (const auto* text = std::get_if<std::string>(&input)) return ids_to_embed(tokenizer, *text, most);
-  Tokens ids = std::get<Tokens>(input);
+  const auto* pieces = std::get_if<PromptPieces>(&input);
+  Tokens ids = pieces != nullptr ? ids_of_pieces(tokenizer, *pieces) : std::get<Tokens>(input);
   if (most != 0 && ids.size() > most) ids.resize(most);
   return ids;
 }
@@ -114,7 +115,7 @@ Status EmbeddingJob::prepare(const Place& place) try {
   reply_.model = place.model;
   start_ns_ = clock_.steady_ns();
   const size_t most = request_.cuts ? place.engine()->max_seq_len() : 0;
-  for (const auto& input : request_.inputs) {
+  for (const Prompt& input : request_.inputs) {
     if (is_stopped()) return why_stopped();
     texts_.push_back(ids_of_input(place.engine()->state().tokenizer(), input, most));
     longest_ = std::max(longest_, texts_.back().size());

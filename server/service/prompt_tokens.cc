@@ -1,5 +1,6 @@
 #include "server/service/prompt_tokens.h"
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -103,6 +104,8 @@ Tokens ids_of_infill(const Tokenizer& tokenizer, const InfillTokens& special, co
   return ids;
 }
 
+}  // namespace
+
 Tokens ids_of_pieces(const Tokenizer& tokenizer, const PromptPieces& pieces) {
   Tokens ids;
   for (const auto& piece : pieces) {
@@ -117,7 +120,13 @@ Tokens ids_of_pieces(const Tokenizer& tokenizer, const PromptPieces& pieces) {
   return ids;
 }
 
-}  // namespace
+void set_text_biases(const Tokenizer& tokenizer, AnswerRequest& request) {
+  std::map<TokenId, double> biases;
+  for (const auto& [text, bias] : request.text_biases) {
+    for (const TokenId id : tokenizer.encode(text, TextOrigin::kInput)) biases[id] = bias;
+  }
+  request.options.sampler.logit_bias.merge(std::move(biases));
+}
 
 bool can_infill(const Tokenizer& tokenizer) { return infill_tokens(tokenizer).has_value(); }
 

@@ -1,5 +1,5 @@
-// Prompts that need the model's tokenizer: pieces of texts and tokens, and texts to be filled in the middle. Pure
-// functions.
+// Parts of requests that need the model's tokenizer: prompts of texts and tokens, texts to be filled in the middle,
+// biases of texts. Pure functions.
 #pragma once
 
 #include "base/result.h"
@@ -15,5 +15,9 @@ bool can_infill(const Tokenizer& tokenizer);
 // Converts a prompt of PromptPieces or an Infill to tokens; other prompts stay as they are. Error: kUnsupported: the
 // vocabulary has no tokens for filling in the middle.
 Status tokenize_prompt(const Engine& engine, std::optional<Prompt>& prompt);
+Tokens ids_of_pieces(const Tokenizer& tokenizer, const PromptPieces& pieces);
+
+// Adds text_biases to the sampler's biases of tokens.
+void set_text_biases(const Tokenizer& tokenizer, AnswerRequest& request);
 
 }  // namespace ibid::serve

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -95,6 +96,8 @@ struct AnswerRequest {
   // Sampler, stop strings, max_tokens, logprobs. The service sets the other options: stop, constraint, and the input of
   // parse_reply.
   TurnOptions options = TurnOptions();
+  // Biases of all tokens of a text; those of SamplerOptions::logit_bias replace them.
+  std::vector<std::pair<std::string, double>> text_biases = {};
   bool returns_prompt_ids = false;
   // The guard of answers (runtime/generate/answer_guard.h); unset: as the server's options say, unless the request has
   // chosen a length. Unless this is false, answers in JSON are guarded against repetition.
@@ -135,7 +138,7 @@ class AnswerListener {
   // The request is admitted and its prompt is planned, so the request cannot be refused any more. tokenizer: the
   // model's; the pointer keeps the model loaded.
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
-  // Progress of the prompt. n_done: number of positions that have KV, reused ones included.
+  // Progress of the prompt. n_done: number of positions that have KV; the first call has the number of reused ones.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
   // The scores of the prompt, for answers `i` and later, if requested (AnswerRequest::n_prompt_logprobs); before the
   // other events of these answers.
@@ -165,9 +168,9 @@ class AnswerListener {
 struct EmbeddingRequest {
   std::string model = {};            // a name that ModelHost resolves; empty: the first
   std::string cache_namespace = {};  // namespace of the API key; its owner takes turns with others
-  // Texts, in which special tokens are not recognised and to which the model's first and last tokens are added; or
-  // tokens, to which nothing is added.
-  std::vector<std::variant<std::string, Tokens>> inputs = {};
+  // Texts, in which special tokens are not recognised and to which the model's first and last tokens are added; tokens,
+  // to which nothing is added; or pieces, as in an answer's prompt. Not Infill.
+  std::vector<Prompt> inputs = {};
   size_t n_dims = 0;                      // number of first dimensions to return; 0: all
   bool cuts = false;                      // truncate an input that is too long; false: refuse it
   std::chrono::milliseconds deadline{0};  // deadline and keep_alive: as in AnswerRequest

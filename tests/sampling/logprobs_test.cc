@@ -53,5 +53,31 @@ TEST(LogprobsTest, LogprobsStayFiniteIfProbabilitiesUnderflow) {
   EXPECT_EQ(token_logprobs(std::vector<float>{-5}, 0, 2).logprob, 0);
 }
 
+TEST(LogprobsTest, AfterSamplingOnlyTokensThatCouldBeDrawnCount) {
+  const std::vector<float> logits = {0.0f, 2.0f, -kInf, 1.0f, -1.0f};
+  SamplerOptions options{.temperature = 2, .top_k = 2, .seed = 7};
+  options.logit_bias = {{0, 5}};  // the most likely token becomes that of id 0
+  Sampler sampler = *Sampler::create(options);
+  const double sum = std::exp(5.0 / 2) + std::exp(2.0 / 2);
+  for (int i = 0; i < 20; ++i) {
+    const TokenId id = *sampler.sample(logits);
+    const TokenLogprobs out = sampler.drawn_logprobs(id, 20);
+    ASSERT_TRUE(id == 0 || id == 1);
+    EXPECT_EQ(out.id, id);
+    EXPECT_NEAR(out.logprob, (id == 0 ? 2.5 : 1.0) - std::log(sum), 1e-9);
+    ASSERT_EQ(out.top.size(), 2u);
+    EXPECT_EQ(out.top[0].id, 0);
+    EXPECT_EQ(out.top[1].id, 1);
+    EXPECT_NEAR(std::exp(out.top[0].logprob) + std::exp(out.top[1].logprob), 1, 1e-9);
+    EXPECT_TRUE(sampler.drawn_logprobs(id, 0).top.empty());
+    EXPECT_EQ(sampler.drawn_logprobs(id, 1).top.size(), 1u);
+  }
+  Sampler greedy = *Sampler::create({.temperature = 0});
+  const TokenLogprobs only = greedy.drawn_logprobs(*greedy.sample(logits), 3);
+  EXPECT_EQ(only.id, 1);
+  EXPECT_EQ(only.logprob, 0);
+  EXPECT_EQ(only.top.size(), 1u);
+}
+
 }  // namespace
 }  // namespace ibid

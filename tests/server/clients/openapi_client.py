@@ -55,7 +55,7 @@ REASONS = [
     r"has no tokens for filling in the middle|needs a prompt that is a string",  # of suffix and /infill
     r"cannot make embeddings",  # nor does this model
     r"^keep_alive: must be a number of seconds",  # the schema does not define the format of durations
-    r"cannot be cancelled: background responses",  # always the response of /cancel
+    r"Cannot cancel a synchronous response: background responses",  # always the response of /cancel
 ]
 
 

@@ -34,6 +34,14 @@ TEST(EmbeddingsTest, InputMayBeATextTokensOrAListOfEither) {
   ASSERT_EQ(door.post("/v1/embeddings", std::string(R"({"input": [[5, 6], [7]], "dimensions": 3})"))->status, 200);
   EXPECT_EQ(ids_at(last(door), 1), Tokens{7});
   EXPECT_EQ(last(door).n_dims, 3u);
+  ASSERT_EQ(door.post("/v1/embeddings", std::string(R"({"input": ["a", {"prompt_string": "b"}, [5, "c", 6],
+    {"content": [{"type": "text", "text": "d"}, {"type": "text", "text": "e"}]}]})"))
+                ->status,
+            200);
+  ASSERT_EQ(last(door).inputs.size(), 4u);
+  EXPECT_EQ(text_at(last(door), 1), "b");
+  EXPECT_EQ(std::get<std::string>(std::get<PromptPieces>(last(door).inputs[2]).at(1)), "c");
+  EXPECT_EQ(text_at(last(door), 3), "de");
 }
 
 TEST(EmbeddingsTest, ReplyHasOpenAisFormat) {
@@ -57,16 +65,19 @@ TEST(EmbeddingsTest, BadInputErrorsNameTheField) {
       {R"({"input": []})", "input"},
       {R"({"input": 5})", "input"},
       {R"({"input": true})", "input"},
-      {R"({"input": {"a": 1}})", "input"},
+      {R"({"input": {"a": 1}})", "input.prompt_string"},
+      {R"({"input": {"content": "a"}})", "input.content"},
+      {R"({"input": {"content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}})", "input.content[0].type"},
       {R"({"input": ["a", ""]})", "input[1]"},
-      {R"({"input": ["a", 5]})", "input[1]"},
+      {R"({"input": ["a", -5]})", "input[1]"},
+      {R"({"input": [1, "a", true]})", "input[2]"},
       {R"({"input": [[]]})", "input[0]"},
       {R"({"input": [[1], []]})", "input[1]"},
-      {R"({"input": [[1], [1, "a"]]})", "input[1][1]"},
+      {R"({"input": [[1], [1, "a", -1]]})", "input[1][2]"},
       {R"({"input": [[1, -1]]})", "input[0][1]"},
       {R"({"input": [1, 1.5]})", "input[1]"},
       {R"({"input": [1, 2147483648]})", "input[1]"},
-      {R"({"input": [[[1]]]})", "input[0][0]"},
+      {R"({"input": [[[1]]]})", "input[0]"},
       {R"({"input": [null]})", "input[0]"},
       {many + "]}", "input"},
       {ids + "]}", "input"},
@@ -86,7 +97,7 @@ TEST(EmbeddingsTest, BadInputErrorsNameTheField) {
     EXPECT_TRUE(door.backend->embedded.empty());
   }
   FakeDoor door;
-  EXPECT_THAT(door.post("/v1/embeddings", many + "]}")->body, HasSubstr("has 2049 inputs, at most 2048"));
+  EXPECT_THAT(door.post("/v1/embeddings", many + "]}")->body, HasSubstr("has 2049 entries, at most 2048"));
   many = many.substr(0, many.size() - 4);
   EXPECT_EQ(door.post("/v1/embeddings", many + "]}")->status, 200);
   EXPECT_EQ(door.post("/v1/embeddings", std::string("[]"))->status, 400);
@@ -110,7 +121,7 @@ TEST(EmbeddingsTest, ServiceErrorsHaveTheProtocolsFormat) {
   EXPECT_EQ(exchange->json()["error"]["code"], "context_length_exceeded");
   EXPECT_EQ(exchange->json()["error"]["message"],
             "This model's maximum context length is 4 tokens: text 1 of 1 has 9 tokens, the context has room for 4; "
-            "send a shorter text");
+            "the text is too large: send a shorter one");
   exchange = refused({ErrorCode::kBusy, "full"}, "/v1/embeddings", R"({"input": "a"})");
   EXPECT_EQ(exchange->status, 429);
   EXPECT_THAT(exchange->headers, testing::Contains(testing::Pair("Retry-After", "7")));

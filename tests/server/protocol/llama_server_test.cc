@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/server/protocol/fake_door.h"
 
 namespace ibid::serve {
@@ -37,6 +39,18 @@ TEST(LlamaServerTest, CompletionHasItsSamplingOptions) {
   EXPECT_EQ(settings["stop"], Json::array({"a", "b"}));
   EXPECT_EQ(settings["grammar"], "root ::= \"x\"");
   EXPECT_EQ(settings["stream"], false);
+  EXPECT_EQ(settings["ignore_eos"], false);
+  EXPECT_EQ(settings["logit_bias"], Json::array());
+  for (const char* off : {"dynatemp_range", "mirostat", "adaptive_target", "top_n_sigma"}) {
+    EXPECT_LE(settings[off].get<double>(), 0) << off;
+  }
+  const Json endless = door.post("/completion", std::string(R"({"prompt": "x", "ignore_eos": true})"))->json();
+  EXPECT_EQ(endless["generation_settings"]["ignore_eos"], true);
+  Json banned = Json::array();
+  const FakeTokenizer tokenizer;
+  for (const TokenId id : tokenizer.end_of_turn()) banned.push_back({{"token", id}, {"bias", Json()}});
+  EXPECT_FALSE(banned.empty());
+  EXPECT_EQ(endless["generation_settings"]["logit_bias"], banned);
   const auto events = door.post("/completion", body + R"(, "stream": true})")->events();
   EXPECT_FALSE(events.front().contains("generation_settings"));
   EXPECT_EQ(events.back()["generation_settings"]["temperature"], 0.5);
@@ -92,6 +106,7 @@ TEST(LlamaServerTest, PromptsOfAllFormsAreRead) {
       {R"([1, 2])", 1},
       {R"([1, "a", 2])", 1},
       {R"({"prompt_string": "a"})", 1},
+      {R"({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": ""}]})", 1},
       {R"(["a"])", 1},
       {R"(["a", "b"])", 2},
       {R"(["a", [1, 2]])", 2},
@@ -124,6 +139,12 @@ TEST(LlamaServerTest, PromptsOfAllFormsAreRead) {
       {R"(["a", [1, null]])", "prompt[1][1]"},
       {R"({"prompt_string": ""})", "prompt.prompt_string"},
       {R"({"prompt_string": "a", "multimodal_data": ["x"]})", "prompt.multimodal_data"},
+      {R"({"content": "a"})", "prompt.content"},
+      {R"({"content": []})", "prompt.content"},
+      {R"({"content": [{"type": "text", "text": ""}]})", "prompt.content"},
+      {R"(["a", {"content": [{"type": "text", "text": 1}]}])", "prompt[1].content[0].text"},
+      {R"({"content": [{"type": "image_url", "image_url": {"url": "data:,"}}]})", "prompt.content[0].type"},
+      {R"({"content": [5]})", "prompt.content[0].type"},
       {R"(5)", "prompt"}};
   for (const auto& [prompt, param] : bad) {
     EXPECT_EQ(door.post("/completion", R"({"prompt": )" + std::string(prompt) + "}")->json()["error"]["param"], param)
@@ -150,10 +171,92 @@ TEST(LlamaServerTest, CompletionHasTheRequestedFields) {
   EXPECT_FALSE(asked.contains("completion_probabilities")) << "only the ids were requested";
   EXPECT_EQ(json_to_string(asked["generation_settings"]["logit_bias"]),
             R"([{"token":7,"bias":1.5},{"token":8,"bias":null}])");
+  door.post("/completion", std::string(R"({"prompt": "x", "logit_bias": [["ab", -2], [" c", false], [7, 1.5]]})"));
+  const std::vector<std::pair<std::string, double>> texts = {{"ab", -2}, {" c", -INFINITY}};
+  EXPECT_EQ(door.last().text_biases, texts);
+  EXPECT_EQ(door.last().options.sampler.logit_bias.at(7), 1.5);
   const Json few = door.post("/completion", std::string(R"({"prompt": "x", "response_fields":
     ["content", "timings/prompt_n", "nowhere", "content/x", ""]})"))
                        ->json();
   EXPECT_EQ(json_to_string(few), R"({"content":"a\nb","timings/prompt_n":10})");
+}
+
+TEST(LlamaServerTest, StreamPartsHaveTokensProgressAndTimings) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("ab");
+    answer.logprobs = {{.id = 5, .logprob = -1}, {.id = 6, .logprob = -2}, {.id = 7, .logprob = -3}};
+    listener.begin("tiny", 30, fake_tokenizer());
+    listener.prefill(20, 30);
+    listener.prefill(30, 30);
+    for (size_t i = 0; i < 2; ++i) {
+      listener.logprobs(0, std::span(answer.logprobs).subspan(i, 1));
+      listener.content(0, answer.content.substr(i, 1));
+    }
+    listener.prompt_tokens(0, Tokens{'p', 'q'});
+    listener.answer(0, answer);
+    listener.end({});
+    EXPECT_EQ(request.options.n_logprobs, 2u);
+  };
+  const auto events = door.post("/completion", std::string(R"({"prompt": "x", "stream": true, "n_probs": 2,
+    "return_progress": true, "timings_per_token": true})"))
+                          ->events();
+  ASSERT_EQ(events.size(), 5u);
+  EXPECT_EQ(events[0]["prompt_progress"]["cache"], 20);
+  EXPECT_EQ(events[0]["prompt_progress"]["processed"], 20);
+  EXPECT_EQ(events[0]["timings"]["prompt_n"], 0);
+  EXPECT_EQ(events[0]["timings"]["prompt_ms"], 0.0);
+  EXPECT_EQ(events[1]["prompt_progress"]["processed"], 30);
+  EXPECT_EQ(events[1]["timings"]["prompt_n"], 10);
+  EXPECT_GT(events[1]["timings"]["prompt_ms"], 0.0);
+  EXPECT_EQ(events[2]["tokens"], Json::array({5}));
+  EXPECT_EQ(events[2]["completion_probabilities"][0]["id"], 5);
+  EXPECT_EQ(events[2]["timings"]["predicted_n"], 1);
+  EXPECT_EQ(events[2]["timings"]["predicted_per_second"], 0.0) << "the prefill computes the first token";
+  EXPECT_EQ(events[3]["tokens"], Json::array({6}));
+  EXPECT_EQ(events[3]["timings"]["predicted_n"], 2);
+  ASSERT_EQ(events[4]["completion_probabilities"].size(), 1u) << "only the token without text";
+  EXPECT_EQ(events[4]["completion_probabilities"][0]["id"], 7);
+  EXPECT_EQ(events[4]["prompt"], "pq");
+  EXPECT_EQ(events[4]["tokens"], Json::array());
+  door.backend->script = nullptr;
+  for (const Json& event : door.post("/completion", std::string(R"({"prompt": "x", "stream": true})"))->events()) {
+    EXPECT_FALSE(event.contains("prompt_progress"));
+    EXPECT_EQ(event.contains("timings"), event["stop"] == true);
+  }
+  EXPECT_EQ(door.last().options.n_logprobs, 0u) << "the ids come with them";
+}
+
+TEST(LlamaServerTest, ProbabilitiesAfterSamplingAreNamedProb) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("a");
+    answer.logprobs = {{.id = 5, .logprob = -1, .top = {{5, -1}, {6, -2}}}};
+    FakeBackend::say(request, listener, answer);
+    EXPECT_TRUE(request.options.logprobs_after_sampling);
+  };
+  const Json json = door.post("/completion", std::string(R"({"prompt": "x", "n_probs": 2,
+    "post_sampling_probs": true})"))
+                        ->json();
+  const Json& one = json["completion_probabilities"][0];
+  EXPECT_EQ(one["prob"], std::exp(-1.0));
+  EXPECT_EQ(one["top_probs"][1]["prob"], std::exp(-2.0));
+  EXPECT_EQ(one["top_probs"][1]["id"], 6);
+  EXPECT_FALSE(one.contains("logprob") || one.contains("top_logprobs") || one["top_probs"][0].contains("logprob"));
+  EXPECT_EQ(json["generation_settings"]["post_sampling_probs"], true);
+}
+
+TEST(LlamaServerTest, AnswerThatFillsTheContextIsTruncated) {
+  FakeDoor door;
+  Answer answer = make_answer("a");
+  answer.finish_reason = FinishReason::kLength;
+  door.backend->script = [&](const AnswerRequest& request, AnswerListener& listener) {
+    FakeBackend::say(request, listener, answer);
+  };
+  const std::string body = R"({"prompt": "x"})";
+  EXPECT_EQ(door.post("/completion", body)->json()["truncated"], true);
+  answer.max_tokens = answer.usage.n_decoded;
+  EXPECT_EQ(door.post("/completion", body)->json()["truncated"], false);
 }
 
 TEST(LlamaServerTest, InfillRequestIsPassedToTheService) {
@@ -175,6 +278,9 @@ TEST(LlamaServerTest, InfillRequestIsPassedToTheService) {
             "suffix");
   EXPECT_EQ(door.post("/infill", std::string(R"({"input_extra": [{"filename": "f"}]})"))->json()["error"]["param"],
             "input_extra[0].text");
+  EXPECT_EQ(
+      door.post("/infill", std::string(R"({"input_extra": [{"filename": 1, "text": "x"}]})"))->json()["error"]["param"],
+      "input_extra[0].filename");
 }
 
 TEST(LlamaServerTest, SlotsReportContainsNoTexts) {

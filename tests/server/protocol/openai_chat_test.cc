@@ -51,12 +51,13 @@ TEST(OpenAiChatTest, TokenIdsAndUsageComeWithEachChunk) {
   door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
     Answer answer = make_answer("Hello");
     answer.logprobs = {{.id = 5, .logprob = -1}, {.id = 6, .logprob = -2}};
+    answer.end_of_turn = 9;
     if (request.options.n_logprobs) listener.logprobs(0, answer.logprobs);
     FakeBackend::say(request, listener, answer);
   };
   const Json whole = door.post(kPath, with(R"({"return_token_ids": true})"))->json();
   EXPECT_EQ(whole["prompt_token_ids"], Json::array({1, 2, 3}));
-  EXPECT_EQ(whole["choices"][0]["token_ids"], Json::array({5, 6}));
+  EXPECT_EQ(whole["choices"][0]["token_ids"], Json::array({5, 6, 9}));
   EXPECT_TRUE(whole["choices"][0]["logprobs"].is_null()) << "not requested";
   EXPECT_EQ(whole["system_fingerprint"], "ibid-0.0.1");
   const auto events = door.post(kPath, with(R"({"stream": true, "return_token_ids": true, "stream_options":
@@ -67,9 +68,11 @@ TEST(OpenAiChatTest, TokenIdsAndUsageComeWithEachChunk) {
   EXPECT_EQ(json_to_string(events[0]["usage"]), R"({"prompt_tokens":30,"completion_tokens":2,"total_tokens":32})");
   EXPECT_EQ(events[3]["usage"]["prompt_tokens"], 30);
   EXPECT_EQ(events[3]["prompt_token_ids"], Json::array({1, 2, 3}));
+  EXPECT_EQ(events[3]["choices"][0]["token_ids"], Json::array({9})) << "the end of the turn";
   EXPECT_FALSE(door.post(kPath, with(R"({"stream": true})"))->events()[1].contains("usage"));
   const Json text = door.post("/v1/completions", std::string(R"({"prompt": "x", "return_token_ids": true})"))->json();
   EXPECT_EQ(text["choices"][0]["prompt_token_ids"], Json::array({1, 2, 3}));
+  EXPECT_EQ(text["choices"][0]["token_ids"], Json::array({5, 6, 9}));
   EXPECT_TRUE(text["choices"][0]["logprobs"].is_null());
 }
 
@@ -309,6 +312,14 @@ TEST(OpenAiChatTest, LogprobsHaveTokenTextBytesAndAlternatives) {
   EXPECT_EQ(token["logprob"], -0.5);
   EXPECT_EQ(token["bytes"][0], 97);
   EXPECT_EQ(token["top_logprobs"].size(), 1u);
+  EXPECT_FALSE(door.last().options.logprobs_after_sampling);
+  const Json by_id = door.post(kPath, with(R"({"logprobs": true, "top_logprobs": 1, "post_sampling_probs": true,
+    "return_tokens_as_token_ids": true})"))
+                         ->json()["choices"][0]["logprobs"]["content"][0];
+  EXPECT_EQ(by_id["token"], "token_id:" + std::to_string(id));
+  EXPECT_EQ(by_id["top_logprobs"][0]["token"], by_id["token"]);
+  EXPECT_EQ(by_id["bytes"][0], 97);
+  EXPECT_TRUE(door.last().options.logprobs_after_sampling);
 }
 
 TEST(OpenAiChatTest, StreamHasLogprobsWithTheirText) {
@@ -367,7 +378,8 @@ TEST(OpenAiChatTest, ContextFullErrorHasAdviceForClients) {
     listener.end(Status(ErrorCode::kContextFull, "the prompt has 9 tokens, the context has room for 8; rewind_to()"));
   };
   const std::string full = door.post(kPath, chat_body())->json()["error"]["message"];
-  EXPECT_THAT(full, HasSubstr("maximum context length is 8 tokens, but the prompt has 9 tokens; send fewer"));
+  EXPECT_THAT(full, HasSubstr("maximum context length is 8 tokens, but the prompt has 9 tokens and exceeds the "
+                              "available context size; send fewer"));
   EXPECT_THAT(full, testing::Not(HasSubstr("rewind_to")));
   door.backend->script = [](const AnswerRequest&, AnswerListener& listener) {
     listener.come_again(std::chrono::seconds(7));
@@ -433,6 +445,29 @@ TEST(OpenAiChatTest, ProgressIsSentOnRequest) {
   EXPECT_EQ(events[2]["prompt_progress"]["cache"], 20);
   const auto plain = door.post(kPath, with(R"({"stream": true})"));
   EXPECT_THAT(plain->body, testing::Not(HasSubstr("prompt_progress")));
+}
+
+TEST(OpenAiChatTest, TimingsAndPromptAreSentOnRequest) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    EXPECT_TRUE(request.returns_prompt_ids);
+    listener.begin("tiny", 2, fake_tokenizer());
+    const std::vector<TokenLogprobs> tokens = {{.id = 5, .logprob = -1}};
+    if (request.options.n_logprobs) listener.logprobs(0, tokens);
+    listener.content(0, "a");
+    listener.prompt_tokens(0, Tokens{'h', 'i'});
+    listener.answer(0, make_answer("a"));
+    listener.end({});
+  };
+  const auto events =
+      door.post(kPath, with(R"({"stream": true, "timings_per_token": true, "verbose": true})"))->events();
+  EXPECT_FALSE(events[0].contains("timings")) << "there is no token yet";
+  EXPECT_EQ(events[1]["timings"]["predicted_n"], 1);
+  EXPECT_TRUE(events[1]["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(events[2]["__verbose"]["prompt"], "hi");
+  EXPECT_EQ(door.post(kPath, with(R"({"verbose": true})"))->json()["__verbose"]["prompt"], "hi");
+  door.backend->script = nullptr;
+  EXPECT_FALSE(door.post(kPath, with(R"({"verbose": false})"))->json().contains("__verbose"));
 }
 
 TEST(OpenAiChatTest, DisconnectStopsTheAnswer) {

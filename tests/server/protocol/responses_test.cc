@@ -117,7 +117,7 @@ TEST(ResponsesTest, ResponsesAreFoundAndDeletedOnlyInTheirNamespace) {
   const Json body = {{"input", "x"}, {"previous_response_id", made["id"]}};
   EXPECT_EQ(door.send("POST", kResponses, json_to_string(body), "others")->status, 404);
   EXPECT_TRUE(door.send("DELETE", path)->json()["deleted"].get<bool>());
-  EXPECT_EQ(door.send("GET", path)->status, 404);
+  EXPECT_THAT(door.send("GET", path)->body, testing::HasSubstr("Response with id '"));
   EXPECT_EQ(door.post(kResponses, body)->json()["error"]["param"], "previous_response_id");
 
   const Json secret = door.post(kResponses, std::string(R"({"input": "one", "store": false})"))->json();
@@ -245,6 +245,34 @@ TEST(ResponsesTest, TruncatedResponseIsIncompleteAndFailureHasError) {
   const auto failed = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"));
   EXPECT_EQ(failed->event_names().back(), "response.failed");
   EXPECT_EQ(failed->events().back()["response"]["error"]["message"], "no pages");
+}
+
+TEST(ResponsesTest, ProgressAndTimingsAreSentOnRequest) {
+  FakeDoor door;
+  door.backend->script = [](const AnswerRequest& request, AnswerListener& listener) {
+    Answer answer = make_answer("a");
+    answer.logprobs = {{.id = 5, .logprob = -1}};
+    listener.begin("tiny", 30, fake_tokenizer());
+    listener.prefill(20, 30);
+    if (request.options.n_logprobs) listener.logprobs(0, answer.logprobs);
+    listener.content(0, "a");
+    listener.answer(0, answer);
+    listener.end({});
+  };
+  const auto events = door.post(kResponses, std::string(R"({"input": "hi", "stream": true, "return_progress": true,
+    "timings_per_token": true})"))
+                          ->events();
+  EXPECT_EQ(events[2]["type"], "response.in_progress");
+  EXPECT_EQ(events[2]["prompt_progress"]["cache"], 20);
+  const auto delta =
+      std::ranges::find(events, "response.output_text.delta", [](const Json& one) { return one["type"]; });
+  ASSERT_NE(delta, events.end());
+  EXPECT_EQ((*delta)["timings"]["predicted_n"], 1);
+  EXPECT_EQ((*delta)["logprobs"], Json::array()) << "they were not requested";
+  EXPECT_EQ(events.back()["timings"]["predicted_n"], 5);
+  const auto plain = door.post(kResponses, std::string(R"({"input": "hi", "stream": true})"))->events();
+  EXPECT_EQ(plain.size(), events.size() - 1);
+  EXPECT_FALSE(plain.back().contains("timings"));
 }
 
 TEST(ResponsesTest, EmptyAnswerIsStreamedAsAMessage) {

@@ -95,6 +95,19 @@ TEST(EmbeddingJobTest, VectorsEqualTheEnginesInInputOrder) {
   EXPECT_EQ(stats.n_running, 0u);
 }
 
+TEST(EmbeddingJobTest, TextAndTokenPiecesAreOneInput) {
+  const EmbeddingService s;
+  const auto engine = (*s.host->get("embed"))->engine();
+  Tokens ids = engine->state().tokenizer().encode("ab", TextOrigin::kTemplate);
+  ids.insert(ids.end(), {1, 2});
+  EmbeddingRequest request;
+  request.inputs = {PromptPieces{"ab", Tokens{1, 2}}, ids};
+  const auto heard = s.start(request);
+  ASSERT_TRUE(heard->wait().ok()) << heard->wait().to_string();
+  ASSERT_EQ(heard->reply().vectors.size(), 2u);
+  EXPECT_EQ(heard->reply().vectors[0], heard->reply().vectors[1]);
+}
+
 TEST(EmbeddingJobTest, InvalidEmbeddingRequestsAreReported) {
   const EmbeddingService s(ServiceFixture::quiet(), 64);
   EmbeddingRequest request;

@@ -155,6 +155,17 @@ TEST(PlacedMessagesTest, InfillPromptUsesTheSpecialTokensOfTheVocabulary) {
   EXPECT_FALSE(can_infill(FakeTokenizer()));
 }
 
+TEST(PlacedMessagesTest, BiasOfATextAppliesToItsTokens) {
+  const FakeTokenizer tokenizer;
+  AnswerRequest request;
+  request.text_biases = {{"ac", 2}, {"b", -1.5}, {"d", 3}, {"a", 4}};
+  const auto id_of = [&](const char* text) { return tokenizer.find_token(text).value(); };
+  request.options.sampler.logit_bias[id_of("d")] = 7;
+  set_text_biases(tokenizer, request);
+  const std::map<TokenId, double> wanted = {{id_of("a"), 4}, {id_of("b"), -1.5}, {id_of("c"), 2}, {id_of("d"), 7}};
+  EXPECT_EQ(request.options.sampler.logit_bias, wanted) << "the last text and ids by themselves take precedence";
+}
+
 TEST(PlacedMessagesTest, TextAndTokenPiecesOfAPromptAreJoined) {
   const FakeTokenizer tokenizer;
   const Tokens ids = tokenizer.sampled({"c", "d"});

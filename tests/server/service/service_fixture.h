@@ -59,8 +59,8 @@ class Heard : public AnswerListener {
     note("prefill", [&] {
       EXPECT_TRUE(has_begun_);
       EXPECT_LE(n_done, n_total);
-      EXPECT_GE(n_done, n_done_);
-      n_done_ = n_done;
+      EXPECT_TRUE(progress_.empty() || n_done > progress_.back());
+      progress_.push_back(n_done);
     });
   }
   void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) override {
@@ -129,6 +129,7 @@ class Heard : public AnswerListener {
   size_t n_prompt() const { return n_prompt_; }
   const IgnoredParts& ignored_parts() const { return ignored_; }
   const Tokens& prompt_ids() const { return prompt_ids_; }
+  const std::vector<size_t>& progress() const { return progress_; }
   std::chrono::nanoseconds queued() const { return queued_; }
   std::chrono::seconds retry_after() const { return retry_after_; }  // 0: not set
   const std::string& model() const { return model_; }
@@ -161,7 +162,8 @@ class Heard : public AnswerListener {
   std::vector<std::string> events_;
   bool has_begun_ = false;
   std::string model_;
-  size_t n_prompt_ = 0, n_done_ = 0;
+  size_t n_prompt_ = 0;
+  std::vector<size_t> progress_;
   std::vector<std::string> contents_, reasonings_, calls_;
   std::vector<std::vector<TokenLogprobs>> logprobs_;
   std::shared_ptr<const PromptScores> prompt_scores_;

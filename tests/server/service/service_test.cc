@@ -86,6 +86,7 @@ TEST(ServiceTest, EventsComeInOrder) {
   EXPECT_EQ(heard->events()[1], "begin");
   EXPECT_EQ(heard->events()[heard->events().size() - 2], "answer");
   EXPECT_EQ(heard->events().back(), "end");
+  EXPECT_EQ(heard->answer_of().end_of_turn, f.chat.tokenizer->im_end);
 }
 
 // A conversation of n turns; returns its history.
@@ -100,6 +101,24 @@ Json converse(ServiceFixture& f, size_t n, const std::string& name_space = "a") 
 
 Json first_messages(const Json& messages, size_t n) {
   return Json(Json::array_t(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(n)));
+}
+
+TEST(ServiceTest, ProgressBeginsWithTheCachedPart) {
+  ServiceFixture f;
+  Json messages = Json::array({user(std::string(300, 'q'))});
+  const auto first = f.start(ask(messages));
+  ASSERT_TRUE(first->wait().ok());
+  EXPECT_EQ(first->progress().front(), 0u);
+  EXPECT_EQ(first->progress().back(), first->n_prompt());
+  messages.push_back(make_message(Role::kAssistant, first->answer_of().content));
+  messages.push_back(user("more"));
+  for (const bool again : {false, true}) {
+    const auto next = f.start(ask(messages));
+    ASSERT_TRUE(next->wait().ok());
+    EXPECT_GT(next->answer_of().usage.n_cached, 0u);
+    EXPECT_EQ(next->progress().front(), next->answer_of().usage.n_cached) << again;
+    EXPECT_EQ(next->progress().back(), next->n_prompt()) << again;
+  }
 }
 
 TEST(ServiceTest, RegeneratingPrefillsNothing) {
