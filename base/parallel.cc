@@ -19,12 +19,12 @@ namespace ibid {
 
 namespace {
 
-// Longest spin at a barrier. A thread that has a core arrives within this time. One that lost its core does not, and
-// may need the very core on which this thread spins.
+// Longest spin at a barrier. A thread that has a core arrives within this time. A thread that lost its core does not,
+// and may need the core on which this thread spins.
 constexpr int64_t kSpinNs = 50'000;
 
-// Longest spin between regions. While tokens are decoded, the next region starts within this time, after the sampling
-// of a token; if it has not started by then, it will not start soon.
+// Longest spin between regions. While tokens are decoded, the next region starts within this time, after a token is
+// sampled; a region that has not started by then will not start soon.
 constexpr int64_t kSpinBetweenRegionsNs = 200'000;
 
 // Number of pause instructions between two reads of the clock (one read costs as much as one pause).
@@ -259,7 +259,7 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   period_ns_ = again ? std::min(4 * period_ns_, kLongestNs) : kShortestNs;
   until_ns_ = end_ns + period_ns_;
   n_fewer_ = n - static_cast<int>(n_missing);
-  lost_ns_ = kPatienceNs / 2;  // half of the limit, so that the next trial reaches it sooner and loses less time
+  lost_ns_ = kPatienceNs / 2;  // half of the limit, so that the next trial reaches the limit sooner and loses less time
 }
 
 }  // namespace ibid

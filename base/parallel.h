@@ -37,8 +37,8 @@ struct WaitTime {
 // Oversubscription: chooses the number of threads for a region while other programs use the cores too. A thread that
 // loses its core gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take
 // microseconds, so one competing program on one core costs most of the throughput of all cores; with fewer threads,
-// each on a core of its own, only one core is lost. If some threads keep being late, regions run without as many
-// threads, and from time to time again with all of them. A single wait, however long, changes nothing, because virtual
+// each on a core of its own, only one core is lost. If some threads keep being late, regions run with that many fewer
+// threads, and from time to time with all threads again. A single wait, however long, changes nothing, because virtual
 // machines have many. Pure arithmetic: no clock and no threads; not thread-safe.
 class Oversubscription {
  public:
@@ -61,7 +61,7 @@ class Oversubscription {
   const int n_threads_;
   int n_fewer_;
   int64_t lost_ns_ = 0;    // recent waiting time, reduced by regions without waiting; >= 0
-  int64_t until_ns_ = 0;   // regions that start earlier get n_fewer_ threads
+  int64_t until_ns_ = 0;   // regions that start before this time get n_fewer_ threads
   int64_t period_ns_ = 0;  // length of the period that ends at until_ns_
 };
 

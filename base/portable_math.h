@@ -40,8 +40,8 @@ inline constexpr float kErfF6 = 3.38300852e-05f, kErfF7 = -1.01191722e-06f;
 inline constexpr float kSoftplusP0 = 0.333333343f, kSoftplusP1 = 0.199998528f, kSoftplusP2 = 0.14296183f;
 inline constexpr float kSoftplusP3 = 0.108532302f, kSoftplusP4 = 0.116124608f;
 
-inline constexpr float kHalfSqrt2 = 0.707106781f;    // for GELU
-inline constexpr float kSqrt2OverPi = 0.797884561f;  // for the tanh form of GELU
+inline constexpr float kHalfSqrt2 = 0.707106781f;    // sqrt(1 / 2), for GELU
+inline constexpr float kSqrt2OverPi = 0.797884561f;  // sqrt(2 / pi), for the tanh form of GELU
 inline constexpr float kGeluCubic = 0.044715f;
 
 // e^x, with an error of 2 units in the last place, between the limits above; exp(0) is 1, exp(-infinity) 0, NaN stays

@@ -12,7 +12,7 @@ namespace ibid {
 
 inline constexpr std::string_view kBlanks = " \t\r\n";
 
-// `text` without leading and trailing characters of `blanks`.
+// Returns `text` without leading and trailing characters of `blanks`.
 constexpr std::string_view trimmed(std::string_view text, std::string_view blanks = kBlanks) {
   const size_t begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};

@@ -324,7 +324,7 @@ const std::vector<GgufEntry>& gguf_entries(const ModelFile& file) {
 
 namespace {
 
-// Returns the number that the key has, or nullopt if the key is absent.
+// Returns the number stored under the key, or nullopt if the key is absent.
 Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_view key, std::string_view what) {
   const GgufEntry* entry = header.find(key);
   if (entry == nullptr) return std::optional<uint64_t>();

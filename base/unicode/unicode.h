@@ -86,7 +86,7 @@ struct CaseSpecial {
   uint32_t code_point;
   const char* text;
 };
-// Both are sorted.
+// Mappings of single characters and to several characters, both sorted by code point.
 struct CaseTable {
   std::span<const CaseRange> ranges;
   std::span<const CaseSpecial> specials;

@@ -86,7 +86,7 @@ PrefillStep worst_prefill_step(std::span<const Figure> figures);
 // print them.
 //
 // A line is an object with "what" and, if there are several engines, "engine"; unknown fields and figures of unknown
-// kinds are ignored. If a file has several lines for one figure of one engine (settings, repetitions), the best is
+// kinds are ignored. If a file has several lines for one figure of one engine (settings, repetitions), the best line is
 // used.
 struct Rival {
   using Key = std::pair<const FigureKind*, std::array<size_t, kMaxFigureKeys>>;

@@ -86,7 +86,7 @@ double conversation_s(const PlannedRun& run, const ModelPace& pace) {
   return sum;
 }
 
-// A history is prefilled twice at first, and once more in every round; a round also has four turns after it.
+// A history is prefilled twice at first, and once more in every round; a round also has four turns after the history.
 double history_s(const PlannedRun& run, const ModelPace& pace, size_t history) {
   const double turn = pace.prefill_s(kConversationMessage, history) + pace.decode_s(kCurveAnswer, history);
   const double read = pace.prefill_s(history, 0);

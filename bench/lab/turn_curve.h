@@ -61,7 +61,7 @@ std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& 
 
 // True if `path` ends in .jsonl.
 bool is_report_path(const std::string& path);
-// Writes these lines (bench/lab/report.h), of which bench/draw.py makes pictures, pages and rows. Error: kIo.
+// Writes the JSON lines of the points, of which bench/draw.py makes pictures, pages and rows. Error: kIo.
 Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points);
 
 }  // namespace ibid

@@ -36,7 +36,7 @@ class ScratchDirectory {
   // Returns the path of `name` in this directory.
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-  // Removes its contents.
+  // Removes the contents of the directory.
   void empty() const;
 
   // Asks the OS to drop all files below this directory from the page cache, so that the next read is from the device.

@@ -60,8 +60,8 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   return {};
 }
 
-// Replies differ in bytes, and turns in the position of page ends. So the counters are compared by their means over a
-// hundred turns each; a counter that grows with the history would be three times as large in the second hundred.
+// Replies differ in bytes, and turns in the position of page ends. So the claim compares the means of the counters over
+// a hundred turns each; a counter that grows with the history would be three times as large in the second hundred.
 Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, load(""));
   TRY_ASSIGN(ChatSession session, quiet_session(engine));

@@ -139,8 +139,6 @@ void PageList::return_before(size_t first) noexcept {
 
 namespace {
 
-// short enough for the string to allocate nothing
-
 // May throw std::bad_alloc.
 Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
   const std::optional<size_t> rows = checked_add(length, n_rows);
@@ -156,7 +154,7 @@ Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
 Status KvCacheEntry::reserve(size_t n_rows) {
   try {
     TRY(check_budget(*pool_, length(), n_rows));
-    // Free snapshots of states: they only serve later prompts, and this pass is worth more.
+    // Drop snapshots of states to get memory: they only serve later prompts, and this pass is worth more.
     Status status = reserve_or_throw(n_rows);
     while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
     return status;
@@ -170,7 +168,8 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const bool copies_last = n_rows > 0 && shares_last_page();
   const size_t n_new = saturating_sub(n_pages, pages_.size());
 
-  // Allocate the lists first: allocating pages may evict others, in vain if a list failed later.
+  // Allocate the lists first: allocating pages may evict others, which would be in vain if the allocation of a list
+  // then failed.
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, length() + n_rows);
   PageList::Room room = pages_.make_room(n_pages);
@@ -284,7 +283,7 @@ size_t KvCacheEntry::slice_to_at_most(size_t n) {
   do {
     n = resumable_length(n);
     first = layout().first_window_page(n);
-  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // a part was evicted meanwhile: try an earlier position
+  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // a part was evicted meanwhile, so try an earlier position
   state_.cut(n, length());
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));

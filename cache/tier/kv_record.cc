@@ -73,7 +73,7 @@ static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) 
 
 Status bad_header(const std::string& what) { return {ErrorCode::kBadHeader, "KV record: " + what}; }
 
-// Tokens are padded to 8 bytes, so that the table of block checksums is aligned within the record.
+// The tokens are padded to 8 bytes, so that the table of block checksums is aligned within the record.
 std::optional<uint64_t> header_bytes_of(uint64_t n_ids, uint64_t n_blocks) {
   const auto ids = checked_mul<uint64_t>(n_ids, sizeof(TokenId));
   const auto padded = ids ? checked_align<uint64_t>(*ids, 8) : std::nullopt;
@@ -89,8 +89,8 @@ Fixed load_fixed(std::span<const std::byte> bytes) {
   return fixed;
 }
 
-// Hash of all header fields except the table of block checksums. Each block checksum covers it, which binds the blocks
-// to their record.
+// Hash of all header fields except the table of block checksums. Each block checksum covers this hash, which binds the
+// blocks to their record.
 uint64_t identity_hash_of(std::span<const std::byte> header, size_t table_offset) {
   Fixed fixed = load_fixed(header);
   fixed.checksum = 0;

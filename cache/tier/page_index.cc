@@ -69,7 +69,7 @@ void PageIndex::remove(const std::string& file_name) {
   by_file_.erase(found);
 }
 
-// Returns the page with the most tokens in common with `ids` (null if no page matches), and their number.
+// Returns the page with the most tokens in common with `ids` (null if no page matches), and the number of these tokens.
 std::pair<const StoredRecord*, size_t> PageIndex::best(const PageName& before, TokenSpan ids) const {
   std::pair<const StoredRecord*, size_t> best{nullptr, 0};
   const auto consider = [&](const StoredRecord* page) {
@@ -161,8 +161,8 @@ std::optional<std::string> PageIndex::oldest() {
     StoredRecord* record = *by_age_.begin();
     const StoredRecord* next = continuation_of(*record);
     if (next == nullptr) return record->file_name;
-    // A record continues this one, so it was used when that one was: give it the same age. Of records with equal ages,
-    // those at later positions are evicted first.
+    // The record `next` continues this one, so this record was used whenever `next` was used: give it the same age.
+    // Among records of equal age, those at later positions are evicted first.
     age(record, next->last_use_ns);
   }
   return std::nullopt;
@@ -223,7 +223,7 @@ std::vector<std::string> PageIndex::files_superseded_by(const PageName& before, 
   const std::lock_guard lock(mutex_);
   std::vector<std::string> files;
   // Records whose tokens are prefixes of `ids` are sorted before `ids`; between such a prefix and `ids` there are only
-  // records that begin with the same prefix. So search backwards until one does not match.
+  // records that begin with the same prefix. So search backwards until a record does not match.
   for (auto at = by_ids_.lower_bound(Place{&before, ids}); at != by_ids_.begin();) {
     const StoredRecord* page = *--at;
     const size_t common = page->before == before ? common_prefix_length(page->ids, ids) : 0;

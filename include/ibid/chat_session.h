@@ -87,10 +87,10 @@ class IBID_EXPORT ChatSession {
     return run(TurnStart::regenerate(), options, on_event);
   }
 
-  // Continues the last message, an answer that was cut or given, where it ends: its sampled tokens stay, and nothing is
-  // prefilled unless they were evicted. The turn has the added text only. kInvalidArgument if the last message is not
-  // an answer, has tool calls or no text, if the template does not show it, or with a constraint; kContextFull,
-  // whatever the policy.
+  // Continues the last message, an answer that was cut off or that the caller supplied, from its end: its sampled
+  // tokens stay, and nothing is prefilled unless they were evicted. The turn has the added text only. kInvalidArgument
+  // if the last message is not an answer, has tool calls or no text, if the template does not show it, or with a
+  // constraint; kContextFull, whatever the policy.
   Result<Turn> continue_answer(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
     return run(TurnStart::continuing(), options, on_event);
   }

@@ -1,5 +1,5 @@
-// KvHeadBlock: format and layout of the keys and values of one head in one page, with their constants. KvPartOrder:
-// address of each number in it. Pure data and arithmetic.
+// KvHeadBlock: format and layout of the keys and values of one head in one page, with their constants. KvPartOrder: the
+// address of each number in a block. Pure data and arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,7 @@ struct KvHeadBlock {
   KvNumberFormat values() const { return is_latent() ? keys() : format.values; }
   bool is_latent() const { return latent_dim != 0; }
   size_t value_dim() const { return is_latent() ? latent_dim : head_dim; }
-  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // groups of a key
+  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // scales of a key in INT4
   size_t value_groups() const { return (value_dim() + kNibbleGroup - 1) / kNibbleGroup; }
   // REQUIRES: 0 < head_dim <= kMaxHeadDim, latent_dim < head_dim; if latent_dim != 0, both are multiples of
   // kLatentUnit.
@@ -81,8 +81,8 @@ struct KvHeadBlock {
 };
 
 // KvPartOrder: memory layout of one head's keys, or of its values, in a KvHeadBlock, whose comment describes the
-// layouts. All code that needs the address of a stored number uses it: the sizes of a block, the kernels that store
-// rows, the copying of rows, and the check that rows are finite.
+// layouts. All code that needs the address of a stored number uses KvPartOrder: the sizes of a block, the kernels that
+// store rows, the copying of rows, and the check that rows are finite.
 //   part:   groups of positions
 //   group:  cells
 //   cell:   the positions of the group, adjacent, each with the same `cell_dims` dimensions

@@ -161,7 +161,7 @@ void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size
     const float* in = x + row * x_stride;
     float* out = y + row * y_stride;
     size_t p = panels.begin;
-    // With one row no weights are reused, so four panels at a time hide the latency of its additions.
+    // With one row no weights are reused, so four panels at a time hide the latency of the row's additions.
     if (rows == 1) {
       for (; p + 4 <= panels.end; p += 4) float_panels<W, 4>(w, in, x_stride, 1, p, out, y_stride);
     }

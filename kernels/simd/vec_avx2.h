@@ -270,7 +270,7 @@ IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) {
   return {dot4_words(acc.a, codes.a, x.a), dot4_words(acc.b, codes.b, x.b)};
 }
 // Sums of products with codes up to 255 would saturate. So the offset of 128 is removed first, and |code| is multiplied
-// by x with the code's sign: 2 * 128 * 127 fits, |-128| is 128 as an unsigned byte, and x is never -128.
+// by x times the code's sign: 2 * 128 * 127 fits, |-128| is 128 as an unsigned byte, and x is never -128.
 constexpr bool kDotNeedsOffset = false;
 IBID_INLINE __m256i dot4_signed_half(__m256i acc, __m256i codes, __m256i x) {
   const __m256i code = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));

@@ -66,7 +66,7 @@ struct Architecture {
   // --- files
   std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
   const char* hf_prefix = "model.";        // replaces '@' in the names of a complete checkpoint
-  In adjacent_pairs = In::kNeither;        // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; kNeither: i and i + d / 2
+  In adjacent_pairs = In::kNeither;        // RoPE rotates rows 2 i and 2 i + 1 of wq, wk; kNeither: i and i + d / 2
   In norms_minus_one = In::kNeither;       // norm weights are stored minus 1
   In qkv_by_group = In::kNeither;          // fused q|k|v is stored by KV head: its queries, key, value
   In transposed = In::kNeither;            // matrices of the layers are stored as [in, out]
@@ -103,7 +103,7 @@ struct Architecture {
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
-  size_t gguf_cut_layers = 0;  // number of first layers whose gates default to the cutoff for share 0.95 in GGUF
+  size_t gguf_cut_layers = 0;  // GGUF: number of first layers whose gates have the cutoff for share 0.95 by default
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;  // default if the file has no key: attention and MLP read the same x

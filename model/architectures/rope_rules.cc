@@ -192,7 +192,7 @@ Status read_hf_rule(const Hyperparameters& file, const std::string& section, con
   return read_hf_scaling(file, hf, config, rule);
 }
 
-// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` by
+// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` per
 // kind of layer.
 Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTogether{"rope", "", "rope_parameters"};

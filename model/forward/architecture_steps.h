@@ -43,10 +43,12 @@ void project_low(PassPart& p, const PackedMatrix& w, const LinearInput& from, Li
 // convolve() convolves the channels, prepares rates and decays, and logs the rows (SequenceState::logged_row()). Its
 // work is split by channel and by row.
 void convolve(const PassPart& p, size_t layer);
-// Computes o of all rows, and the states after them. The work is split by sequence and head.
+// Computes the outputs o of all rows (model/config/recurrent_mixer.h), and the states after the rows. The work is split
+// by sequence and head.
 void advance_heads(const PassPart& p, size_t layer);
 
-// recurrent_block.cc, for Mamba-1: computes dt, B and C from the convolved x, then o of all rows. Contains barriers.
+// recurrent_block.cc, for Mamba-1: computes dt, B and C from the convolved x, then the outputs o of all rows. Contains
+// barriers.
 void advance_channels(PassPart& p, size_t layer);
 
 }  // namespace ibid::forward

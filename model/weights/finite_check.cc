@@ -66,7 +66,7 @@ bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask
 }
 
 // The halves by which all numbers of a block are multiplied: n halves at `first`. The other factors are integers, too
-// small to overflow a half.
+// small to make a product infinite.
 struct BlockHalves {
   DType dtype;
   size_t first, n;

@@ -25,7 +25,7 @@ namespace ibid {
 
 class ModelFile;
 
-// Noise of one KV layer in INT8. INT4 keys have about 8 times as much, INT4 values 12 times.
+// Noise of one KV layer in INT8. INT4 keys have about 8 times, INT4 values about 12 times as much noise.
 struct KvNoise {
   double score = 0;  // nats
   double value = 0;  // standard deviations

@@ -80,7 +80,7 @@ class Embeddings {
   Status status_;
 };
 
-// Embeds all texts, on the calling thread. Errors: as above.
+// Embeds all texts, on the calling thread. Errors: those of begin() and finish().
 Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
                                               const EmbeddingOptions& options = {});
 

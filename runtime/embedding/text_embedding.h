@@ -22,8 +22,9 @@ namespace ibid {
 
 class TextEmbedding final : public Task {
  public:
-  // n_dims: numbers to keep of the vector, normalised without the others. `ids` must outlive the task. May throw
-  // std::bad_alloc. REQUIRES: the engine has a pooling; ids is not empty; n_dims is at most the model's dim().
+  // n_dims: number of first elements of the vector to keep; the rest is dropped before it is normalised. `ids` must
+  // outlive the task. May throw std::bad_alloc. REQUIRES: the engine has a pooling; ids is not empty; n_dims is at most
+  // the model's dim().
   struct Text {
     TokenSpan ids;
     size_t n_dims;

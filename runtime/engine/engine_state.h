@@ -59,8 +59,8 @@ struct EngineParts {
   // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
   // is made without a tier; see tier_status().
   std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
-  FileOps* files = nullptr;  // nullptr: the system's
-  Clock* clock = nullptr;    // nullptr: the system's
+  FileOps* files = nullptr;  // nullptr: the system's file operations
+  Clock* clock = nullptr;    // nullptr: the system's clock
 };
 
 // Makes an engine of its parts. Errors: kMismatch if the tokenizer has tokens for which the model has no logits;
@@ -121,7 +121,8 @@ class EngineState {
   mutable std::once_flag found_format_;
   mutable ReplyFormat reply_format_;
   mutable Tokens marker_tokens_;
-  // In this order: the store is destroyed before the pool, to which its entries return their pages.
+  // The order of these members matters: the store is destroyed before the pool, because its entries return their pages
+  // to the pool.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<KvTier> tier_;

@@ -18,7 +18,7 @@ constexpr std::string_view kSpaces = " \t\r\n\f\v";
 
 struct ContinuedText {
   MarkedText text;
-  size_t n_content = 0;  // number of its last bytes, which are the content
+  size_t n_content = 0;  // number of last bytes of `text` that are the content
 };
 
 // The part of a render before the tag that follows the last message's content. A template that trims the message has
@@ -68,7 +68,7 @@ Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Trans
   try {
     return plan_or_throw(messages, transcript);
   } catch (const std::bad_alloc&) {
-    forget();  // the renderer may be ahead of common_bytes_ and tail_
+    forget();  // the renderer may be ahead of common_bytes_ and tail_, so forget its render
     throw;
   }
 }

@@ -33,7 +33,7 @@ enum class SpanOrigin {
 // first n_stable tokens of the transcript, then `tail`.
 struct EncoderMark {
   IncrementalEncoder encoder;
-  size_t base = 0;  // tokens before the encoder's first
+  size_t base = 0;  // number of tokens before the first token of the encoder
   size_t n_stable = 0;
   Tokens tail;
 
@@ -70,12 +70,14 @@ struct SampledReply {
   std::string end_of_turn_text;
 
   // Replaces the reply's text by `shown`, if different: templates render tool calls in their own spelling. The sampled
-  // tokens stay; those after the first difference all end at the end of the text, so they stay or are dropped together.
+  // tokens stay; all tokens after the first difference get the end of the text as their end, so they stay or are
+  // dropped together.
   void show_as(std::string shown);
 };
 
-// Appends the reply to a patch, as message number `message`; also an empty one, because it holds the mark. `mark`: the
-// encoder at the end of the patch. If the transcript ends in a reply to the same message, both become one reply.
+// Appends the reply to a patch, as message number `message`; also appends an empty reply, because the reply holds the
+// mark. `mark`: the encoder at the end of the patch. If the transcript ends in a reply to the same message, both become
+// one reply.
 void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark);
 
 class Transcript {
@@ -85,7 +87,7 @@ class Transcript {
   const Tokens& ids() const { return ids_; }
   const std::vector<TranscriptSpan>& spans() const { return spans_; }
   bool empty() const { return spans_.empty(); }
-  // Its memory in bytes, approximately. O(spans).
+  // Approximate memory in bytes. O(spans).
   size_t n_heap_bytes() const;
 
   // The span with the byte: the first that ends after it; spans().size() at the end. O(log spans).

@@ -2,10 +2,11 @@
 // lock or model; used by Scheduler.
 //
 // A request of few rows (a sampled token and its drafts) is *decoding*: each of its passes has a visible result. A
-// request of more rows is *prefill*: only its last pass has one. Decoding always comes first; prefill gets the rows
-// that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes). A request that
-// *gives way* scores given tokens: without decoding requests it is like prefill, beside them it gets what ScoreShare
-// allows.
+// request of more rows is *prefill*: only its last pass has a visible result. Decoding always comes first; prefill gets
+// the rows that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes). A request
+// that
+// *gives way* scores given tokens: without decoding requests it is treated like prefill; beside decoding requests it
+// gets the rows that ScoreShare allows.
 #pragma once
 
 #include <cstddef>
@@ -57,8 +58,8 @@ class ScoreShare {
  public:
   // Rows of the next pass; 0: none. decode_pass_ns: duration of a pass that only decodes; 0: unknown.
   size_t rows(double decode_pass_ns) const;
-  // Call after each pass with decoding rows. has_prefill: it had prefill rows, too, so it does not show the cost of
-  // scored rows.
+  // Call after each pass with decoding rows. has_prefill: the pass had prefill rows too, so it does not show the cost
+  // of scored rows.
   void record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns);
 
  private:

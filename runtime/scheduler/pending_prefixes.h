@@ -43,7 +43,7 @@ class PendingPrefixes {
     // call again until the result changes. After any result but kNothing the store may have a longer prefix.
     Earlier earlier(size_t n_held);
 
-    // Marks the first n tokens as published: the store has all that prompts can resume from.
+    // Marks the first n tokens as published: the store has everything that prompts need to resume within them.
     void published(size_t n);
 
    private:
@@ -59,7 +59,7 @@ class PendingPrefixes {
     std::list<Reading*>::iterator place_;
   };
 
-  // unit: published lengths are multiples of it.
+  // unit: published lengths are multiples of this number.
   explicit PendingPrefixes(size_t unit = kPagePositions) : unit_(unit) {}
 
   // Changes whenever tokens were published or a reading ended. If it has changed since the last search of the store,

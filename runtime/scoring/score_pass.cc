@@ -88,7 +88,7 @@ class ScorePass::Scoring final : public Task {
     const TokenId id = ids_[position + 1];
     const size_t place = position + 1 - first_;
     TokenLogprobs token = token_logprobs(logits, id, n_top_);
-    // A model may rule tokens out.
+    // A model may rule a token out by -infinity, but log-probabilities must be finite.
     if (!std::isfinite(token.logprob)) token.logprob = std::numeric_limits<float>::lowest();
     scored_.tokens[place] = std::move(token);
     scored_.ranks[place] = rank_of(logits, id);

@@ -42,7 +42,7 @@ bool Dialogue::awaits_answer() const { return may_answer() && !is_from(messages_
 // A template may render roles as input too, so not every span of input is a message: searches for the text of the first
 // user message, as a whole or trimmed. Several messages may have that text. Spans know between which messages they lie;
 // if all of these messages are shown, the user's span has the same rank among them as its message. Otherwise takes the
-// first of them: it has fewer tokens before it, but is still a common beginning.
+// first of these spans: fewer tokens are before it, but they still are a common beginning.
 size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
   size_t first = 0;
   while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
@@ -126,8 +126,8 @@ BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
 }
 
 size_t Dialogue::n_bytes() const {
-  constexpr size_t kPerMessage = 256;              // objects, keys and stamps
-  constexpr size_t kPerId = 24 + sizeof(TokenId);  // SuffixIndex, and the idle tokens in the store
+  constexpr size_t kPerMessage = 256;              // bytes of a message's object, keys and stamp
+  constexpr size_t kPerId = 24 + sizeof(TokenId);  // per token: SuffixIndex, and the idle tokens in the store
   return 2 * transcript_.n_bytes() + messages_.size() * kPerMessage + transcript_.ids().size() * kPerId +
          transcript_.n_heap_bytes();
 }

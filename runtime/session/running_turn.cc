@@ -91,7 +91,7 @@ void RunningTurn::drop() noexcept {
 
 // --- begin
 
-// guarded(), and drops the indexes of past tokens when memory runs out: they may be half-changed.
+// As guarded(), but drops the indexes of past tokens if memory runs out, because they may be half-changed.
 template <typename Body>
 auto RunningTurn::guarded_indexes(Body&& body) -> decltype(body()) {
   try {
@@ -225,7 +225,7 @@ void RunningTurn::end_answer() noexcept {
 Result<Generation> RunningTurn::try_end_answer() {
   Result<Generation> generated = answer_->finish();
   if (counts_) branch_.look_back.take_back(answer_->take_history());
-  // A retry with the same seed samples the same tokens.
+  // Keep the sampled tokens as drafts, because a retry with the same seed samples the same tokens.
   if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
   TRY(generated.status());
   rows_->replaced(answer_->take_replaced());

@@ -12,10 +12,10 @@
 namespace ibid {
 namespace {
 
-// A shorter unread part is not announced: that would cost more than prefilling it twice.
+// A shorter unread part is not announced, because announcing it would cost more than prefilling it twice.
 constexpr size_t kWorthAnnouncing = kPagePositions;
 
-// For constructors, which can report an error only by an exception.
+// Returns an entry that shares the pages. Throws, because constructors can report errors only by exceptions.
 KvCacheEntry shared_pages(const KvCacheEntry& entry) {
   Result<KvCacheEntry> fork = entry.fork();
   if (!fork.ok()) throw std::bad_alloc();

@@ -18,12 +18,12 @@ Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n
     read = *ahead_of_all;
   } else if (ahead_of_all.status().code() != ErrorCode::kContextFull || options.when_full == WhenFull::kError) {
     return ahead_of_all.status();
-  }  // each turn then drops the same messages
+  }  // else the context is full, and the turn of each answer drops the same messages
   std::vector<SessionBranch> answers;
   answers.reserve(n);
   for (size_t i = 0; i < n; ++i) answers.push_back(branch);
   TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(answers, sampler.seed(), turn_options, on_event));
-  // Nothing below fails. The first turn reports the prefill of the question, which was done once for all.
+  // Nothing below fails. The first turn reports the prefill of the question, which was done once for all answers.
   const Usage alone = turns[0].usage;
   add_prefill_usage(turns[0].usage, read);
   answers[0].dialogue.replace_usage(alone, turns[0].usage);

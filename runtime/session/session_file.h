@@ -28,12 +28,12 @@ namespace ibid {
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session, const KvCacheEntry* kv,
                           const KvPageIdentity& identity, std::span<const StateSnapshot> states = {});
 
-// Reads a conversation without its keys and values; this needs no model. Errors: as below.
+// Reads a conversation without its keys and values; this needs no model. Errors: those of read_session_file().
 Result<SavedSession> read_saved_session(FileOps& files, const std::string& path);
 
 struct LoadedSession {
   SavedSession session;
-  std::optional<KvCacheEntry> kv;  // KV of the usable records; session.losses.rows says why some are missing
+  std::optional<KvCacheEntry> kv;  // KV of the usable records; session.load_warnings.rows: why some are missing
 };
 // identity: nullptr if the engine has none; it then cannot verify records and uses none.
 // Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kTruncated, kCorrupt, kLimitExceeded, kBadHeader.

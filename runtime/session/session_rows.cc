@@ -68,8 +68,8 @@ class RowsReader {
   RowsReader(const KvPageIdentity& identity, KvPagePool& pool, const std::string& path)
       : identity_(identity), pool_(pool), path_(path) {}
 
-  // Call before allocating memory for a record. Returns an error if it cannot be of this engine or is incomplete.
-  // n_left: bytes to the end of the file.
+  // Call before allocating memory for a record. Returns an error if the record cannot be of this engine or is
+  // incomplete. n_left: bytes to the end of the file.
   Status check_size(const KvRecordHeader& header, uint64_t n_left) const {
     const uint32_t version = header.identity.fingerprint.numerics_version;
     const uint32_t own = identity_.fingerprint.numerics_version;

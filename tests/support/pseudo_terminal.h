@@ -37,7 +37,7 @@ namespace ibid {
 struct TerminalOptions {
   size_t rows = 24;
   size_t columns = 80;
-  std::map<std::string, std::string> environment = {};  // added to those above; an empty value unsets
+  std::map<std::string, std::string> environment = {};  // added to the above; an empty value unsets
   std::string input_file = {};                          // file used as standard input instead of the terminal
   std::string output_file = {};                         // file used as standard output instead of the terminal
 };
