@@ -99,8 +99,8 @@ void Barrier::wait_for(int count) {
   if (spin_until([&] { return generation_.load(std::memory_order_acquire) != generation; }, spin_ns_)) return;
   const int n_missing = count - arrived_.load(std::memory_order_relaxed);
   const int64_t start_ns = now_ns();
-  // Both sides are sequentially consistent: either the last thread to arrive sees that this one sleeps, or this one
-  // sees the new generation and does not sleep.
+  // Both sides are sequentially consistent: either the last thread to arrive sees that this thread sleeps, or this
+  // thread sees the new generation and does not sleep.
   sleepers_.fetch_add(1);
   while (generation_.load() == generation) generation_.wait(generation);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
@@ -244,8 +244,8 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   // Mean number of missing threads, weighted by waiting time.
   const int64_t n_missing = late.ns == 0 ? 1 : std::clamp<int64_t>((late.thread_ns + late.ns / 2) / late.ns, 1, n - 1);
   // The missing threads do n_missing / n of the region's work and cost the time that the others waited for them. The
-  // loss is the difference, in time of a region without them. It is negative if they are slow but do more than they
-  // cost.
+  // loss is the difference, in time of a region without them. The loss is negative if the missing threads are slow but
+  // do more work than they cost.
   const int64_t lost_ns = late_ns * n / n_missing - wall_ns;
   // A region with fewer threads does not show how the threads that were left out would perform.
   if (lost_ns < 0 && n < n_threads_) return;

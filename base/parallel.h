@@ -2,10 +2,10 @@
 // own share, and the threads meet at a barrier between steps. Threads split outputs, heads or rows, never a sum, so
 // results do not depend on the number of threads.
 //
-// create() starts the threads, so a failure to start is a Status; they live as long as the team (docs/decisions/0014).
-// A waiting thread (for a region, at a barrier, at the end of a region) spins for a bounded time and then sleeps on a
-// futex. So if another thread lost its core to another process, the team loses that time slice at most. A team may also
-// leave out threads that keep losing their core (Oversubscription); these sleep meanwhile.
+// create() starts the threads, so a failure to start is a Status; the threads live as long as the team
+// (docs/decisions/0014). A waiting thread (for a region, at a barrier, at the end of a region) spins for a bounded time
+// and then sleeps on a futex. So if another thread lost its core to another process, the team loses that time slice at
+// most. A team may also leave out threads that keep losing their core (Oversubscription); these sleep meanwhile.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace ibid {
 
-// Time that the threads of a region waited for late ones, beyond the time in which a thread with a core arrives.
+// Time that the threads of a region waited for late threads, beyond the time in which a thread with a core arrives.
 struct WaitTime {
   int64_t ns = 0;
   int64_t thread_ns = 0;  // sum over the waits of duration times number of missing threads
@@ -130,13 +130,13 @@ class Worker {
 
 // Policy of a team for threads that lose their cores to other programs.
 enum class OversubscriptionPolicy {
-  kInsist,   // waits for those threads: every region has all threads
-  kGiveWay,  // runs regions without those threads for a while
+  kInsist,   // waits for the late threads: every region has all threads
+  kGiveWay,  // runs regions without the late threads for a while
 };
 
-// A fixed number of threads: the caller of run() and the team's own. Runs one region at a time. Calling run() from two
-// threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread that runs
-// passes).
+// A fixed number of threads: the caller of run(), and the team's own threads. Runs one region at a time. Calling run()
+// from two threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread that
+// runs passes).
 //
 // fork() copies none of the team's threads. So in a child process a region runs on the calling thread alone, and no
 // call waits for other threads.

@@ -15,7 +15,7 @@ class TextChanges {
     size_t raw_begin, raw_end, begin, end;
   };
 
-  // REQUIRES: `change` is after all earlier ones.
+  // REQUIRES: `change` is after all earlier changes.
   void add(const Change& change) { changes_.push_back(change); }
   bool empty() const { return changes_.empty(); }
 

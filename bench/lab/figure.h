@@ -101,10 +101,10 @@ struct Rival {
   std::optional<double> ratio_for(const Figure& figure) const;
 };
 
-// Parses such lines; engines are in the order of their first line. `path` is for messages. Errors, each with path and
-// line: kBadHeader and others (invalid JSON), kBadType (not an object, or a field of the wrong type), kMissingKey (a
-// field that the kind requires), kBadNumber (not positive, or a key that is not a count); kMissingKey without a line if
-// the file has no comparable figure.
+// Parses JSON lines with measurements of other engines; engines are in the order of their first line. `path` is for
+// messages. Errors, each with path and line: kBadHeader and others (invalid JSON), kBadType (not an object, or a field
+// of the wrong type), kMissingKey (a field that the kind requires), kBadNumber (not positive, or a key that is not a
+// count); kMissingKey without a line if the file has no comparable figure.
 Result<std::vector<Rival>> parse_rival_lines(std::string_view text, const std::string& path);
 
 // As parse_rival_lines(), for a file. Errors: also those of read_file().

@@ -29,9 +29,9 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Returns the seconds from the first thread's start of `work` to the last thread's end, best of `passes`. The time of a
-// single thread would not suffice: a thread that lost its core may leave the barrier late, after the others have
-// worked.
+// Returns the seconds from the first thread's start of `work` to the last thread's end, the best of `passes` passes.
+// The time of a single thread would not suffice: a thread that lost its core may leave the barrier late, after the
+// others have worked.
 template <typename Work>
 double best_seconds(ThreadTeam& team, int passes, Work work) {
   struct alignas(kCacheLine) Times {

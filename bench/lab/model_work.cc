@@ -25,7 +25,8 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
 
   ModelWork work;
   work.weights_bytes = plan.bytes - plan.lookup_bytes;
-  // The layout counts only layers with keys and values of their own; other layers read those of an earlier one.
+  // The layout counts only layers with keys and values of their own; other layers read the keys and values of an
+  // earlier layer.
   TRY_ASSIGN(const KvLayout layout, kv_layout_of(file, config, options));
   size_t products = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {

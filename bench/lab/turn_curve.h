@@ -46,7 +46,7 @@ struct TurnCurveFit {
 // Uses only the points with a history, because without one a turn also prefills the beginning of the template.
 TurnCurveFit fit_of(std::span<const TurnCurvePoint> points);
 
-// True if all points have the flag, or there are no points.
+// True if same_text (same_bits) is true for all points, or there are no points.
 bool all_same_text(std::span<const TurnCurvePoint> points);
 bool all_same_bits(std::span<const TurnCurvePoint> points);
 

@@ -112,7 +112,8 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
     n_pages_apart += KvLayout::pages_for(session.state().kv().length());
     sessions.push_back(std::move(session));
     if (i == 0) continue;
-    // Two prompts may be equal. The tokens after them are answers, which are decoded, not prefilled.
+    // Two prompts may be equal. The tokens after them are answers, which are decoded, not prefilled, and must not
+    // count.
     const size_t common = std::min(turn.usage.n_prompt, common_prefix_length(sessions[0].ids(), sessions[i].ids()));
     n_again += saturating_sub(common, turn.usage.n_cached);
     n_common = std::max(n_common, common);

@@ -71,8 +71,8 @@ void SequenceState::keep_only_here(size_t length) {
 
 bool SequenceState::drop_cheapest() noexcept {
   if (kept_.empty()) return false;
-  // After sorting, each snapshot follows the one from which it would be recomputed if it were dropped. Snapshots at one
-  // position are sorted by number of rows.
+  // After sorting, each snapshot follows the snapshot from which it would be recomputed if it were dropped. Snapshots
+  // at one position are sorted by number of rows.
   std::ranges::sort(kept_, [](const StateSnapshot& a, const StateSnapshot& b) {
     return a.position != b.position ? a.position < b.position : a.n_rows < b.n_rows;
   });

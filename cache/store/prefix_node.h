@@ -51,7 +51,7 @@ struct PrefixNode {
 };
 
 // Last-in, first-out list of nodes, linked through the nodes, so that it allocates nothing and cannot fail. Does not
-// own them. A node is in at most one list.
+// own the nodes. A node is in at most one list.
 class NodeList {
  public:
   bool empty() const { return first_ == nullptr; }

@@ -192,7 +192,8 @@ Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t
   }
 }
 
-// Tries numbers until one is free. Existing files are never overwritten, because they may be foreign.
+// Tries file names with increasing numbers until one is free. Existing files are never overwritten, because they may be
+// foreign.
 Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
   for (;;) {
     name = std::to_string(n_written_++) + std::string(kTemporary);

@@ -31,8 +31,8 @@ namespace ibid {
 // One message of a conversation, as the chat template sees it. A value. Most messages are a role and a text: {"user",
 // "Hello!"}. Other fields that the template uses are given as JSON:
 //   {.role = "assistant", .fields = R"({"tool_calls": [...]})"}
-// If `content` is empty and `fields` is not, the content is that in `fields`, if any: an array for text parts and
-// images. Messages that a session returns follow the same rules.
+// If `content` is empty and `fields` is not, the content is the member "content" of `fields`, if any: an array for text
+// parts and images. Messages that a session returns follow the same rules.
 struct Message {
   std::string role = {};     // "system", "user", "assistant", "tool" ...
   std::string content = {};  // text

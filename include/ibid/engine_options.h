@@ -28,7 +28,7 @@ struct SchedulerStats {
 // rows evict each other from the cache. Results have the same bits for any number of rows.
 IBID_EXPORT size_t default_max_chunk();
 
-// How the hidden states of a text become its embedding: by their mean, or by taking the last one.
+// How the hidden states of a text become its embedding: by their mean, or by taking the state of the last position.
 enum class Pooling : uint8_t { kMean, kLast };
 
 struct EngineOptions {

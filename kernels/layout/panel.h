@@ -17,7 +17,7 @@
 //   5 bit   as 4 bit, then the fifth bits: 16 x uint32 per block; bit 8 i + j of word r is the fifth bit of
 //           k = 4 j + i, so one shift by j moves it to bit 0 of byte i for all four i
 // vpdpbusd multiplies 4 consecutive k in one 32-bit lane. If the last chunk of a row has fewer blocks than a full
-// chunk, the others are zero.
+// chunk, the missing blocks are zero.
 //
 // | type | from                | scales       | value                       |
 // |------|---------------------|--------------|-----------------------------|

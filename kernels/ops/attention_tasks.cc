@@ -39,7 +39,7 @@ AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const Attent
   }
 }
 
-// The run also has the rows of the following sequences, as long as each shares `block` with the one before it.
+// The run also has the rows of the following sequences, as long as each shares `block` with the sequence before it.
 AttentionRun AttentionTask::run_from(size_t sequence, size_t first_token, size_t block) const {
   if (sequence == sequences.size()) return {sequence, first_token, 0, block, block};
   AttentionRun run{sequence, first_token, tokens_of(sequence), block, end_block_of(sequence)};

@@ -20,7 +20,7 @@ namespace ibid {
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
   size_t sequence = 0;     // index in the task of the first sequence with these blocks
-  size_t first_token = 0;  // index of its first row in the tile
+  size_t first_token = 0;  // index in the tile of that sequence's first row
   size_t n_tokens = 0;
   size_t first_block = 0;
   size_t end_block = 0;

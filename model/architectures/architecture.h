@@ -93,7 +93,7 @@ struct Architecture {
   bool gguf_by_layer = false;
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;             // rotated share of a head, if config.json has none
-  bool rotary_share_is_fixed = false;  // config.json cannot override it
+  bool rotary_share_is_fixed = false;  // config.json cannot override rotary_share
   bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no such key
   bool grows_without_rope = false;     // scales queries of layers without rope by position, if the file requests it
   double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta

@@ -65,7 +65,7 @@ Shape gguf_float_shape(const ModelConfig& config, TensorRole role, size_t n_rows
 // folded_factor() returns the factor for the weights of a role; without_factors() the configuration that remains,
 // without factors.
 float folded_factor(const ModelConfig& config, TensorRole role);
-// True if the role is a bias that is added before such a factor is applied.
+// True if the role is a bias that is added before the folded factor is applied.
 bool is_folded_bias(TensorRole role);
 ModelConfig without_factors(const ModelConfig& config);
 

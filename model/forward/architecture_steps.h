@@ -7,7 +7,8 @@ namespace ibid::forward {
 
 // latent_attention.cc: computes queries, keys and values from the two latents of each position.
 void project_latent(PassPart& p, size_t layer);
-// Attention over latent rows returns a sum of latents; multiplies it by W_v, which gives the input of wo.
+// Multiplies the output of attention over latent rows, which is a sum of latents, by W_v; the result is the input of
+// wo.
 void expand_values(const PassPart& p, size_t layer);
 
 // common_block.cc: h = norm(x + output of the shared block).

@@ -140,7 +140,7 @@ void for_parts(Range whole, size_t size, Body&& body) {
   }
 }
 
-// One worker's part of the block.
+// One worker's part of the mixture of experts.
 class Mixture {
  public:
   Mixture(const MoeStep& step, const MoeRule& rule, const MoeWeights& w, MoeBuffers& buffers)

@@ -100,7 +100,7 @@ bool iq1_m_is_finite(std::span<const std::byte> row) {
   return true;
 }
 
-// Checks the codes too: times the largest powers of two some of them become infinite.
+// Checks the codes too, because some of them times the largest powers of two are infinite.
 bool mxfp4_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 17;
   constexpr auto kLarge = std::byte{253};
@@ -171,7 +171,7 @@ Status not_finite(const ModelFile& file, const std::string& name) {
           file.path() + ": tensor " + name + " holds a " + what + " that is not finite" + first_bad_element(tensor)};
 }
 
-// Returns the divisor of a bias that is added before factors of h scale its matrix's outputs; 1 for others.
+// Returns the divisor of a bias that is added before factors of h scale its matrix's outputs; 1 for other tensors.
 float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   switch (role) {
     case TensorRole::kBq:

@@ -41,7 +41,8 @@ KvRowFormat format_of(KvDType dtype, const KvNoise& noise);
 // The layout of the model's keys and values for options.kv_dtype.
 KvLayout kv_layout_of(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
-// As above, but estimates the noise itself if the KV type needs that. Errors: those of estimate_kv_noise().
+// As kv_layout_of() with `noise`, but estimates the noise itself if the KV type needs it. Errors: those of
+// estimate_kv_noise().
 Result<KvLayout> kv_layout_of(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace ibid

@@ -1,8 +1,8 @@
 // Embeddings: vectors of many texts, one task for each (text_embedding.h). The texts share the engine's passes with
-// each other and with all its other work.
+// each other and with the engine's other work.
 //
 // Runs just enough texts at a time to fill passes, because each needs memory for keys and values meanwhile. A text that
-// finds no such memory waits until others are over.
+// finds no such memory waits until other texts are over.
 #pragma once
 
 #include <cstddef>

@@ -64,8 +64,8 @@ struct EngineParts {
 };
 
 // Makes an engine of its parts. Errors: kMismatch if the tokenizer has tokens for which the model has no logits;
-// kInvalidArgument as of Engine::load(), for a model with max_seq_len or max_chunk 0, and for a budget that is too
-// small to compute with; kOutOfMemory, also if the compute thread cannot be started.
+// kInvalidArgument as of Engine::load(), and for a model with max_seq_len or max_chunk 0 or a budget that is too small
+// to compute with; kOutOfMemory, also if the compute thread cannot be started.
 Result<std::shared_ptr<Engine>> make_engine(EngineParts parts);
 
 class EngineState {

@@ -74,7 +74,7 @@ Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
 
 TokenSpan Answer::unread() const { return TokenSpan(request_.prompt).subspan(entry_.length() - request_.prompt_begin); }
 
-// The prompt up to the next border, or to its end.
+// Returns the prompt's tokens up to the next checkpoint, or to the end.
 SequenceChunk Answer::next_part() const {
   const TokenSpan rest = unread();
   const size_t n = request_.checkpoints.next(entry_.length(), entry_.length() + rest.size()) - entry_.length();

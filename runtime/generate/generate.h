@@ -67,7 +67,7 @@ struct GenerateRequest {
   Priority priority = Priority::kNormal;
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
-  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt, takes the sampled ones
+  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt; takes the sampled tokens
   int64_t start_ns = 0;        // start time of the call; ttft_ms counts from it
   Delivery delivery = Delivery::kNone;
 };

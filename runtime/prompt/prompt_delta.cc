@@ -133,7 +133,7 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
   return {span.byte_begin, *span.mark};
 }
 
-// True if only white space was cut off the reply in which the prompt differs, and the template continues there.
+// True if only white space was cut off the reply in which the prompt first differs, and the template continues there.
 bool only_trimmed(const Transcript& transcript, const PromptDelta& delta) {
   const size_t end = transcript.spans()[transcript.span_at(delta.differs_at)].byte_end;
   const std::string_view cut_off = transcript.bytes().substr(delta.differs_at, end - delta.differs_at);

@@ -45,7 +45,7 @@ struct PromptDelta {
   size_t n_bytes = 0;              // bytes of the whole prompt
   size_t tail_begin = 0;           // differs_at, or the beginning of the reply that contains it
   MarkedText tail;                 // the prompt from tail_begin on
-  // Set if the prompt ends in the beginning of the answer: its last n bytes.
+  // Set if the prompt ends in the beginning of the answer: the number of its last bytes that are this beginning.
   std::optional<size_t> n_continued = {};
   bool keeps_reply = false;  // the n_continued bytes are sampled tokens of the transcript (continue_reply())
   TurnCost cost;             // cost of planning

@@ -51,7 +51,7 @@ class PromptPlanner {
   }
 
   // Adds the reply to a plan: message number `message`, with its text as the next render shows it.
-  // REQUIRES: delta.end is set; it is moved from.
+  // REQUIRES: delta.end is set; this function moves it away.
   void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
 
   // Returns how the template renders the answer to the planned prompt, up to the text that ends it. `messages`: those

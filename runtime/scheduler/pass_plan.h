@@ -36,7 +36,7 @@ struct PassRequest {
 struct PassLimits {
   size_t max_rows = 0;      // limit of the model
   size_t prefill_rows = 0;  // rows that fit the time limit; at least kPrefillRows are given if max_rows allows
-  size_t score_rows = 0;    // rows of all requests that give way, beside decoding requests
+  size_t score_rows = 0;    // rows of all requests that give way, while other requests decode
 
   // True if a request of n_rows decodes, so that all its rows are fed together.
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
@@ -50,10 +50,10 @@ struct PassLimits {
 // empty, limits.max_rows > 0.
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits);
 
-// Determines the rows of requests that give way beside decoding requests. A piece takes at most as long as a pass that
-// only decodes, so that no gap between tokens doubles. After a piece decoding requests get four times its duration for
-// themselves, so that pieces take at most a fifth of the time. The first piece has one row; later ones at most twice as
-// many as the one before.
+// Determines the rows of requests that give way beside decoding requests. A piece (their rows in one pass) takes at
+// most as long as a pass that only decodes, so that no gap between tokens doubles. After a piece, decoding requests get
+// four times its duration for themselves, so that pieces take at most a fifth of the time. The first piece has one row;
+// later ones at most twice as many as the one before.
 class ScoreShare {
  public:
   // Rows of the next pass; 0: none. decode_pass_ns: duration of a pass that only decodes; 0: unknown.

@@ -1,8 +1,9 @@
 // PendingPrefixes: the prompts that are being prefilled now. A prefix that several sessions need at the same time is
 // computed once: the first session prefills it, the others wait and then find it in the store.
 //
-// A reading waits only for earlier ones, so there are no cycles. Prompts are compared by tokens, and only within one
-// namespace. No call blocks: a reading that has to wait polls. Thread-safe; must outlive its readings.
+// A reading (the prefill of a prompt) waits only for earlier readings, so there are no cycles. Prompts are compared by
+// tokens, and only within one namespace. No call blocks: a reading that has to wait polls. Thread-safe; must outlive
+// its readings.
 #pragma once
 
 #include <atomic>

@@ -127,7 +127,8 @@ void Scheduler::run_next_pass() noexcept {
   run_pass();
 }
 
-// Removes tasks that are over. Returns how many have tokens to feed: sets their n_rows_ to 1, that of others to 0.
+// Removes tasks that are over. Returns how many tasks have tokens to feed; sets n_rows_ of these tasks to 1, of the
+// others to 0.
 size_t Scheduler::ask_tasks() noexcept {
   size_t n_candidates = 0;
   for (auto it = tasks_.begin(); it != tasks_.end();) {

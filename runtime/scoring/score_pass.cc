@@ -118,7 +118,7 @@ ScorePass::ScorePass(EngineState& engine, Tokens ids, std::shared_ptr<Waker> bel
 ScorePass::~ScorePass() {
   if (scoring_ == nullptr) return;
   if (!engine_.check_process().ok()) {
-    (void)scoring_.release();  // in a child of fork() no thread ends it
+    (void)scoring_.release();  // in a child of fork() no thread ends the task
     return;
   }
   scoring_->cancel();

@@ -105,7 +105,7 @@ size_t longest_text(const Json& messages) {
   return longest;
 }
 
-// The largest n in [0, most] that fits, by bisection; 0 if none does. REQUIRES: if n fits, smaller ones fit.
+// Returns the largest n in [0, most] that fits, by bisection; 0 if none fits. REQUIRES: if n fits, smaller numbers fit.
 template <typename Fits>
 Result<size_t> largest_that_fits(size_t most, Fits&& fits) {
   size_t low = 0;

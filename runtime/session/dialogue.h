@@ -105,7 +105,8 @@ class Dialogue {
   Result<PromptDelta> plan();
   // As plan(), for a turn; applies the policy if the context is full. Further error: kContextFull.
   Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
-  // Returns the change of a turn that continues the last message. kInvalidArgument: it is no answer, or has tool calls.
+  // Returns the change of a turn that continues the last message. kInvalidArgument: the message is no answer, or has
+  // tool calls.
   Result<PendingEdit> continue_last() const;
   // Returns the tokens of the prompt of the proposed messages. Errors: those of plan() and plan_continuing().
   Result<Tokens> prompt_ids(PendingEdit proposal);

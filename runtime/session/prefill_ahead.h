@@ -1,5 +1,5 @@
-// PrefillAhead: prefills the beginning of a session's next prompt while no answer runs. Its destructor cancels it
-// within a pass; its stop token within a layer.
+// PrefillAhead: prefills the beginning of a session's next prompt while no answer runs. The destructor cancels the
+// prefill within a pass, the stop token within a layer.
 #pragma once
 
 #include <cstddef>

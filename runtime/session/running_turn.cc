@@ -167,7 +167,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
   request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
   request.stop_ids = engine_.tokenizer().end_of_turn();
-  // A special token gives no text in which its stop string could be found.
+  // A special token gives no text in which a stop string could be found, so the token itself must end the turn.
   for (const std::string& text : options_.stop_strings) {
     const std::optional<TokenId> id = engine_.tokenizer().find_token(text);
     if (id && engine_.tokenizer().is_special(*id)) request.stop_ids.push_back(*id);

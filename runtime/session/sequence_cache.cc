@@ -217,7 +217,7 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   if (n_keep < prompt.size()) logits_.reset();
   n_read_again_ = saturating_sub(n_own, n_keep);
   if (n_read_again_ == 0) missing_.reset();
-  // The other states belong to the store again, which may evict them while the turn runs.
+  // The entry's other states belong to the store again, which may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
   if (before() != nullptr) before()->state().clear();
   if (n_keep == 0) foreign_.reset();

@@ -46,7 +46,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<Result<Turn>> result;
   };
   const auto bell = std::make_shared<Waker>();
-  bool has_text = false;  // an answer has text; a stop then keeps what the others have as well
+  bool has_text = false;  // an answer has text, so a stop keeps the beginning of every answer
   std::vector<Running> running(branches.size());
   const auto pass_on = [&](size_t i, const TurnEvent& event) {
     has_text |= event.kind == TurnEvent::Kind::kText;
@@ -62,7 +62,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     const Turn& turn = one.turn->beginning();
     if (turn.left_out.any()) pass_on(i, {.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
   }
-  // One event of each answer in a round.
+  // In each round take one event of each answer.
   for (size_t n_over = 0; n_over < running.size();) {
     bool is_idle = true;
     for (size_t i = 0; i < running.size(); ++i) {

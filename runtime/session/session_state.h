@@ -83,7 +83,7 @@ class SessionState {
   // `messages`: a JSON array of messages as for append().
   Status set_history(Json messages);
   // Keeps the first n_kept messages and appends `added`, for a caller that knows which messages are the same. Drops the
-  // transcript of the others. Errors: as set_history(); kInvalidArgument if there are fewer messages.
+  // transcript of the other messages. Errors: as set_history(); kInvalidArgument if there are fewer messages.
   Status replace_from(size_t n_kept, Json added);
   // Sets the template's variables from the next plan on, which keeps the text that renders the same. Equal variables
   // cost nothing. Errors: kBusy; kInvalidArgument: not an object, or not UTF-8.
@@ -169,7 +169,7 @@ Status save_session(const SessionState& session, const std::string& path, bool w
 Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engine, const std::string& path,
                                                    const LoadOptions& load_options);
 // Converts a session to and from what save_session() writes, without keys and values; the first turn of a resumed
-// session searches for these. REQUIRES: it has a template. to_saved() may throw std::bad_alloc.
+// session searches for these. REQUIRES: the session has a template. to_saved() may throw std::bad_alloc.
 SavedSession to_saved(const SessionState& session);
 Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSession& saved,
                                    const LoadOptions& load_options = {});
