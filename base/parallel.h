@@ -44,7 +44,7 @@ class Oversubscription {
  public:
   // Total waiting time after which regions get fewer threads; regions without waiting reduce the total.
   static constexpr int64_t kPatienceNs = 40'000'000;
-  // Duration of a period with fewer threads: the first one, and the maximum.
+  // Duration of a period with fewer threads: of the first period, and the maximum.
   static constexpr int64_t kShortestNs = 100'000'000;
   static constexpr int64_t kLongestNs = 1'000'000'000;
 

@@ -52,7 +52,7 @@ Status check_scheduling(const SchedulerOptions& options) {
 }
 
 Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPagePool& pool) {
-  CHECK(parts.fingerprint.has_value()) << "a cache directory without a fingerprint";
+  CHECK(parts.fingerprint.has_value()) << "a cache directory needs a fingerprint";
   FileTierOptions options;
   options.directory = parts.cache_directory;
   options.fingerprint = *parts.fingerprint;

@@ -29,7 +29,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Returns "U32", "ARRAY of STRING".
+// Returns the name of an entry's type: "U32", "ARRAY of STRING".
 std::string type_text(const GgufEntry& entry) {
   std::string text(gguf_type_name(entry.type));
   if (entry.type == GgufType::kArray) text += " of " + std::string(gguf_type_name(entry.element_type));

@@ -115,7 +115,7 @@ std::optional<double> non_finite(const Json& value) {
 
 namespace {
 
-// Where a value is, for messages.
+// Position of a value in a file, for messages.
 struct Place {
   std::string_view file, key;
 };
@@ -140,7 +140,7 @@ Result<int64_t> as_int(const Place& place, const Json& value) {
   }
   if (value.is_number_integer()) return value.get<int64_t>();
   const double number = value.get<double>();
-  // A double above 2^53 may stand for several integers.
+  // A double above 2^53 may be the rounded form of several integers.
   if (std::fabs(number) > 0x1p53 || number != std::trunc(number)) return bad_number(place, value);
   return static_cast<int64_t>(number);
 }

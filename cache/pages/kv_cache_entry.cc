@@ -55,7 +55,7 @@ void PageList::push_back(KvPage page) noexcept {
   push_found(std::move(page));
   if (!has_windows()) return;
   leases_.back() = pool_->lease_window(pages_.back());
-  CHECK(static_cast<bool>(leases_.back())) << "a new page without its window";
+  CHECK(static_cast<bool>(leases_.back())) << "a new page must have its window part";
   set_data(pages_.size() - 1);
 }
 
@@ -219,7 +219,7 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
   CHECK(is_reserved_) << "append without reserve";
   if (worker.index() == 0) {
     for (size_t page = begin / kPagePositions; page < KvLayout::pages_for(end); ++page) {
-      CHECK_EQ(pages_[page].use_count(), size_t{1}) << "append into a shared page, without reserve";
+      CHECK_EQ(pages_[page].use_count(), size_t{1}) << "append() must not write a shared page";
     }
     staged_[layer] = n_rows;
   }
@@ -274,7 +274,7 @@ size_t KvCacheEntry::resumable_length(size_t n) const {
 void KvCacheEntry::slice_to_length(size_t n) {
   CHECK_LE(n, length());
   const size_t kept = slice_to_at_most(n);
-  CHECK_EQ(kept, n) << "slice_to_length() to a position that cannot be resumed";
+  CHECK_EQ(kept, n) << "slice_to_length() needs a resumable position";
 }
 
 size_t KvCacheEntry::slice_to_at_most(size_t n) {
@@ -318,7 +318,7 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
 
 // Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens.
 Status KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
-  CHECK_EQ(pages_.size(), size_t{0}) << "adopt into an entry of length " << length();
+  CHECK_EQ(pages_.size(), size_t{0}) << "adopt() needs an empty entry, not one of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));
   try {
     pages_.use(pages_.make_room(pages.size()));

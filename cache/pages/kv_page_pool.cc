@@ -333,7 +333,7 @@ KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(std::move
   state_ = std::make_unique<State>(layout_, budget_bytes);
 }
 
-KvPagePool::~KvPagePool() { CHECK_EQ(state_->bytes_in_use(), size_t{0}) << "pages outlive their pool"; }
+KvPagePool::~KvPagePool() { CHECK_EQ(state_->bytes_in_use(), size_t{0}) << "no page may outlive its pool"; }
 
 Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) { return hand_out(Kind::kRows, n_pages); }
 

@@ -48,7 +48,7 @@ Status PageSlabs::provide(size_t n) {
 
 PageSlabs::Slot* PageSlabs::take() {
   Slot*& list = touched_ != nullptr ? touched_ : fresh_;
-  CHECK(list != nullptr) << "take without provide";
+  CHECK(list != nullptr) << "take() needs provide()";
   --(touched_ != nullptr ? n_touched_ : n_fresh_);
   Slot* slot = std::exchange(list, list->next_free);
   slot->next_free = nullptr;

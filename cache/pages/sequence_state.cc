@@ -42,7 +42,7 @@ void SequenceState::cut(size_t n, size_t length) noexcept {
   });
   StateSnapshot base;
   if (from != nullptr) base = *from;
-  CHECK(from != nullptr || n == 0) << "no state to resume from at " << n;
+  CHECK(from != nullptr || n == 0) << "a state must reach position " << n;
   base.n_rows = n - base.position;
   head_ = KvPage();
   base_ = std::move(base);

@@ -104,8 +104,8 @@ class SequenceState {
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
   // Drops all snapshots, and keeps one of the current position. May throw std::bad_alloc.
   void keep_only_here(size_t length);
-  // Drops the snapshot that is cheapest to recompute: the one with the fewest positions since the preceding snapshot.
-  // Returns false if there are no snapshots.
+  // Drops the snapshot that is cheapest to recompute: the snapshot with the fewest positions since the preceding
+  // snapshot. Returns false if there are no snapshots.
   bool drop_cheapest() noexcept;
   // Drops all snapshots and the logs, which only later slices or prompts use. Returns false if nothing was dropped.
   bool drop_spare() noexcept;

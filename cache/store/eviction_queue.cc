@@ -133,7 +133,7 @@ PrefixNode& EvictionQueue::first_idle() {
     erase(node);
     held.push(node);
   }
-  CHECK(!heap_.empty()) << "no idle leaf";
+  CHECK(!heap_.empty()) << "a leaf must be idle";
   PrefixNode& first = *heap_.front();
   while (!held.empty()) {
     PrefixNode& node = held.pop();

@@ -71,7 +71,7 @@ void PrefixHolds::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
   mark.node = node;
   mark.length = length;
   if (node != nullptr) {
-    CHECK(node->parent != nullptr) << "the root holds no ids";
+    CHECK(node->parent != nullptr) << "the root must not be marked";
     mark.next_ = std::exchange(node->holds.marks_, &mark);
     if (mark.next_ != nullptr) mark.next_->previous_ = &mark;
     ++n_marks_;

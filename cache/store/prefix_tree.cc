@@ -136,7 +136,7 @@ PrefixTree::NodeMap PrefixTree::prepare(PrefixNode& parent, std::span<const KvPa
   for (const KvPage& page : pages) {
     auto node = std::make_unique<PrefixNode>();
     node->children.reserve(1);
-    CHECK(prepared.emplace(page.data(), std::move(node)).second) << "a page is in one node";
+    CHECK(prepared.emplace(page.data(), std::move(node)).second) << "a page must be in one node only";
   }
   if (pages.empty()) return prepared;
   const size_t n = nodes_.size() + pages.size();
@@ -151,7 +151,7 @@ PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, Kv
   CHECK(parent.is_full() && !ids.empty() && ids.size() <= kPagePositions);
   CHECK(&parent == &root_ || parent.space == kSharedSpace || parent.space == space);
   const auto inserted = nodes_.insert(prepared.extract(page.data()));
-  CHECK(inserted.inserted) << "a page is in one node";
+  CHECK(inserted.inserted) << "a page must be in one node only";
   PrefixNode& node = *inserted.position->second;
   node.serial = ++last_serial_;
   node.parent = &parent;
@@ -169,7 +169,7 @@ PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, Kv
 KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
   auto owned = nodes_.extract(node.page.data());
   owned.key() = page.data();
-  CHECK(nodes_.insert(std::move(owned)).inserted) << "a page is in one node";
+  CHECK(nodes_.insert(std::move(owned)).inserted) << "a page must be in one node only";
   std::swap(node.page, page);
   holds_.replace_page(page, node);
   return page;

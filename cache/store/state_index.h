@@ -1,5 +1,5 @@
 // StateIndex: the recurrent states of LruKvCacheStore, by their tokens. A sequence with recurrent layers can resume
-// only at positions whose state is kept or can be recomputed from a kept one.
+// only at positions whose state is kept or can be recomputed from a kept state.
 //
 // A kept state is the state after its tokens. A state may have tails: tokens that one pass computed after the state,
 // with the rows that these tokens added, so that the state after any of them can be recomputed

@@ -329,7 +329,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
   PageNamer namer(options_.name_rule);
   PageName before = namer.first(identity);
   for (size_t begin = 0;; begin += kPagePositions) {
-    // Search two pages: a state is in this page, but its rows may extend into the next one.
+    // Search two pages: a state is in this page, but its rows may extend into the next page.
     const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
     for (PageIndex::StateMatch& match : index_.states_of(before, wanted)) {
       const size_t n_used = match.first_position + match.n_used;
@@ -339,7 +339,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
     if (ids.size() - begin < kPagePositions) break;
     before = namer.next(before, ids.subspan(begin, kPagePositions));
   }
-  // If two states reach equally far, the one with fewer rows to recompute comes first.
+  // If two states reach equally far, the state with fewer rows to recompute comes first.
   std::ranges::stable_sort(found, std::ranges::greater(),
                            [](const FoundState& state) { return std::pair(state.n_used, state.file.position); });
   return found;

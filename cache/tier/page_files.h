@@ -86,7 +86,7 @@ class TierDirectory {
                                    TokenSpan ids);
 
   // Writes the pieces of a record to a new file and renames it to file_name. durable: the content is on the device
-  // before the rename; the name is durable after sync(). After an error there is no such file, or the old one.
+  // before the rename; the name is durable after sync(). After an error there is no such file, or the old file.
   using Pieces = std::span<const std::span<const std::byte>>;
   Status write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable);
   Status remove(const std::string& file_name);
@@ -133,7 +133,7 @@ class PageFiles : public PageSink {
   struct Found {
     std::string file_name;
     size_t n_ids = 0;   // number of tokens in the file, from position 0
-    size_t n_used = 0;  // number of wanted tokens up to the last one that the page supplies
+    size_t n_used = 0;  // number of wanted tokens up to the last token that the page supplies
   };
   // A state to read.
   struct FoundState {
@@ -150,8 +150,8 @@ class PageFiles : public PageSink {
 
   // Returns the pages that continue the first `length` tokens of `ids`, in order. Opens no file.
   std::vector<Found> find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
-  // Returns the states after prefixes of `ids` that reach beyond the first `length` tokens, the one that reaches
-  // furthest first.
+  // Returns the states after prefixes of `ids` that reach beyond the first `length` tokens; the state that reaches
+  // furthest is first.
   std::vector<FoundState> find_states(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
   // Reads a file into `page` (both parts, not shared yet) and verifies it. Returns the parts that the file has. Errors:
   // those of TierDirectory::read(); the content of `page` is then unusable.
@@ -200,7 +200,7 @@ class PageFiles : public PageSink {
   Clock& clock_;
   PageIndex index_;
 
-  std::string other_versions_;  // KvTierStats::other_versions
+  std::string other_versions_;  // reported as KvTierStats::other_versions
 
   std::mutex pen_;                       // held by the thread that changes files
   std::vector<std::string> superseded_;  // guarded by the pen: files to delete once the new names are durable

@@ -94,8 +94,8 @@ struct KvPartOrder {
   unsigned group_bits;    // log2 of the positions of a group
   unsigned cell_bits;     // log2 of the dimensions of a position in a cell
   unsigned element_bits;  // log2 of the bytes of a number
-  // If not kNoPairs, a byte holds two dimensions whose indices differ only in this bit; the one without the bit is in
-  // the low four bits. Cells then consist of bytes, one for two dimensions.
+  // If not kNoPairs, a byte holds two dimensions whose indices differ only in this bit; the dimension without the bit
+  // is in the low four bits. Cells then consist of bytes, one for two dimensions.
   unsigned pair_bit = kNoPairs;
 
   static constexpr unsigned kNoPairs = 31;

@@ -171,7 +171,7 @@ IBID_INLINE void store_i8(int8_t* p, I16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 
-IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // 0..255
+IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // lanes: 0..255
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);

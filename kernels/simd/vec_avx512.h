@@ -130,7 +130,7 @@ IBID_INLINE V16 load_e4m3(const uint8_t* p) {
 IBID_INLINE I16 load_i8(const int8_t* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
-IBID_INLINE void store_i8(int8_t* p, I16 a) {  // -128..127
+IBID_INLINE void store_i8(int8_t* p, I16 a) {  // lanes: -128..127
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 

@@ -48,7 +48,7 @@ class Embeddings {
 
   // Submits as many texts as fit. Returns true when no work is left, also after an error. For one thread at a time.
   bool advance() noexcept;
-  // Call once, after advance() returned true. Returns a vector for each text, in order. Errors: the first one of a
+  // Call once, after advance() returned true. Returns a vector for each text, in order. Errors: the first error of a
   // TextEmbedding; kOutOfMemory of keys and values if no other text of this object was running.
   Result<std::vector<std::vector<float>>> finish();
 

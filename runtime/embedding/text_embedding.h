@@ -1,5 +1,5 @@
-// TextEmbedding: a task that embeds one text: the mean of the hidden states of all its positions, or that of the last
-// one, normalised to length 1.
+// TextEmbedding: a task that embeds one text: the mean of the hidden states of all its positions, or the state of the
+// last position, normalised to length 1.
 //
 // The states are summed in double in the order of positions, however they are split into passes. So the bits of the
 // vector depend only on what logits depend on: tokens, model and storage of keys and values. Nothing of the text is

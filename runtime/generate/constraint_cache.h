@@ -1,7 +1,7 @@
 // ConstraintCache: the grammar constraints of an engine's turns. Builds the vocabulary's trie for the first constraint,
 // and caches the last few constraints by their source: repeated requests with the same schema compile it once, and
 // their turns share the masks found so far. Thread-safe. Compiles without holding the lock; concurrent requests for the
-// same constraint wait for the one that compiles it.
+// same constraint wait for the request that compiles it.
 #pragma once
 
 #include <atomic>

@@ -42,7 +42,7 @@ struct SharedPrompt {
 enum class Delivery {
   kNone,       // no events are queued
   kAll,        // all events; a stopped answer ends at its current token
-  kUntilStop,  // the events before the stop; a stopped answer ends after the last one that was taken
+  kUntilStop,  // the events before the stop; a stopped answer ends after the last event that was taken
 };
 
 struct GenerateRequest {

@@ -129,7 +129,7 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
       return {byte, fresh_mark(tokenizer, transcript, span.id_begin + n_tokens), true};
     }
   }
-  CHECK(span.mark.has_value()) << "no mark at byte " << span.byte_begin;
+  CHECK(span.mark.has_value()) << "an encoded span must have a mark, at byte " << span.byte_begin;
   return {span.byte_begin, *span.mark};
 }
 

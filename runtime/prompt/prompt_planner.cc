@@ -113,7 +113,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, cons
 }
 
 void PromptPlanner::commit(PromptDelta delta, Transcript& transcript) {
-  CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
+  CHECK_EQ(delta.number, n_plans_) << "the plan must be the last one";
   transcript.apply(std::move(delta.patch));
   if (std::exchange(is_ahead_, false)) return;  // common_bytes_ and tail_ already describe the last render
   common_bytes_ = delta.n_bytes;
@@ -176,8 +176,8 @@ Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& mes
 
 std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messages, const PromptDelta& delta,
                                                        const Transcript& transcript, std::string_view end_of_turn) try {
-  CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
-  CHECK(!is_ahead_ || delta.n_continued) << "the plan's prompt is not the last render";
+  CHECK_EQ(delta.number, n_plans_) << "the plan must be the last one";
+  CHECK(!is_ahead_ || delta.n_continued) << "the plan's prompt must be the last render";
   if (!renderer_ || delta.n_continued) return std::nullopt;
   const size_t n_common = common_bytes_;
   const std::string prompt_tail = tail_.bytes();

@@ -56,8 +56,8 @@ class PromptPlanner {
 
   // Returns how the template renders the answer to the planned prompt, up to the text that ends it. `messages`: those
   // of the plan, which must be the last one, then the answer and any messages that must follow it. nullopt: the
-  // template rejects the messages, or does not render the prompt before the answer and `end_of_turn` after it. This
-  // plan remains the last one. std::bad_alloc drops the last render.
+  // template rejects the messages, or does not render the prompt before the answer and `end_of_turn` after it. `delta`
+  // remains the planner's last plan. std::bad_alloc drops the last render.
   std::optional<std::string> shown_answer(const MessageList& messages, const PromptDelta& delta,
                                           const Transcript& transcript, std::string_view end_of_turn);
 

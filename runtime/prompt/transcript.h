@@ -1,9 +1,9 @@
 // Transcript: the rendered bytes and tokens of a conversation, and which tokens belong to which bytes. The tokens are
-// authoritative: they are what was computed (or, for the last one, what is computed next).
+// authoritative: they are what was computed (or, for the last token, what is computed next).
 //
-// The text is a list of spans. Spans of template and input text are encoded. Between them are replies, whose tokens are
-// the sampled ones, even if encoding their text gives others. Each encoded span has a mark, the encoder's state before
-// it, so that text can be continued or replaced from there at the cost of the new text.
+// The text is a list of spans. Spans of template and input text are encoded. Between these spans are replies, whose
+// tokens are the sampled ones, even if encoding their text gives others. Each encoded span has a mark, the encoder's
+// state before it, so that text can be continued or replaced from there at the cost of the new text.
 //
 // It has neither the list of messages (Dialogue has) nor keys and values (KvCacheEntry). A value; a copy (fork) copies
 // text and tokens, everything else is O(new part). Not thread-safe.

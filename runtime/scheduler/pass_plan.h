@@ -53,7 +53,7 @@ std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassL
 // Determines the rows of requests that give way beside decoding requests. A piece (their rows in one pass) takes at
 // most as long as a pass that only decodes, so that no gap between tokens doubles. After a piece, decoding requests get
 // four times its duration for themselves, so that pieces take at most a fifth of the time. The first piece has one row;
-// later ones at most twice as many as the one before.
+// a later piece has at most twice as many as the piece before.
 class ScoreShare {
  public:
   // Rows of the next pass; 0: none. decode_pass_ns: duration of a pass that only decodes; 0: unknown.

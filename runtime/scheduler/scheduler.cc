@@ -114,13 +114,13 @@ void Scheduler::compute() noexcept {
 bool Scheduler::take_arrivals() {
   const std::lock_guard lock(mutex_);
   tasks_.splice(tasks_.end(), arrived_);
-  CHECK(!ending_ || tasks_.empty()) << "tasks outlive their scheduler";
+  CHECK(!ending_ || tasks_.empty()) << "no task may outlive its scheduler";
   return !ending_;
 }
 
 void Scheduler::run_next_pass() noexcept {
   if (ask_tasks() == 0) {
-    CHECK(tasks_.empty()) << "they all wait for each other";
+    CHECK(tasks_.empty()) << "tasks must not all wait for each other";
     return;
   }
   choose_members(clock_.steady_ns());

@@ -77,7 +77,7 @@ class ScorePass::Scoring final : public Task {
       entry_.release();
       return Wish::kOver;
     }
-    // The row of a token has the scores of the next one.
+    // The logits of a token's row score the next token.
     const bool scores = n_read + 1 >= first_;
     const size_t end = scores ? std::min(n_all, n_read + kScoreRows) : first_ - 1;
     chunk = {&entry_, ids_.subspan(n_read, end - n_read), scores ? WantLogits::kAll : WantLogits::kNone};

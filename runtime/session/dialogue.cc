@@ -72,7 +72,7 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
     if (shown() == said) places[n_places++] = span.id_begin;
   }
   if (n_places == 0) return 0;
-  size_t n_before = 0, n_equal = 0;  // messages with that text: before the user's, and all
+  size_t n_before = 0, n_equal = 0;  // messages with that text: number before the user's message, and total
   last = std::min({last, messages_.size() - 1, first + kMostOpeningSpans});
   for (size_t i = 0; i <= last; ++i) {
     if (text_of(i) != said) continue;

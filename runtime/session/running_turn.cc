@@ -334,7 +334,7 @@ Json RunningTurn::message_to_keep(std::string text) const {
   if (!continued_) return message;
   const Json& before = continued_->message;
   if (!has_parts) {
-    // Sampled tokens stay up to the last whole character; a given text stays as it is.
+    // Sampled tokens stay up to the last whole character; a text that the caller supplied stays as it is.
     const PromptDelta& delta = plan_->delta;
     const std::string* given = content_of(before);
     const std::string said = delta.keeps_reply || given == nullptr

@@ -21,9 +21,9 @@
 
 namespace ibid {
 
-// Writes the file atomically, readable by its owner only, and replaces an existing one. Of concurrent writers of one
-// file all succeed, and the last one's file stays. kv: nullptr, or keys and values to include, with `identity`; states:
-// the recurrent states to include (runtime/session/session_rows.h). Errors: kIo, kOutOfMemory, those of
+// Writes the file atomically, readable by its owner only, and replaces an existing one. Concurrent writers of one file
+// all succeed, and the file of the last writer stays. kv: nullptr, or keys and values to include, with `identity`;
+// states: the recurrent states to include (runtime/session/session_rows.h). Errors: kIo, kOutOfMemory, those of
 // session_to_text(); an existing file is then unchanged.
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session, const KvCacheEntry* kv,
                           const KvPageIdentity& identity, std::span<const StateSnapshot> states = {});

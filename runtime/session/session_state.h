@@ -104,7 +104,7 @@ class SessionState {
 
   // --- parts of these calls, for a caller that holds the session
 
-  // Returns the change of messages that `start` asks for. Errors: kInvalidArgument.
+  // Returns the change of messages that `start` describes. Errors: kInvalidArgument.
   Result<PendingEdit> proposal_of(const TurnStart& start) const;
 
   // Returns an independent copy of the conversation. May throw std::bad_alloc.
