@@ -115,7 +115,7 @@ Status check_positions(KvRecordKind kind, const Fixed& fixed) {
   const bool begins_well = !is_page || fixed.first_position % kPagePositions == 0;
   if (!begins_well || fixed.n_rows < (is_page ? 1 : 0) || fixed.n_rows > kPagePositions) {
     return bad_header(std::to_string(fixed.n_rows) + " rows at position " + std::to_string(fixed.first_position) +
-                      (is_page ? ", a page has 1 to 64 at a multiple of 64" : ", a state has at most 64"));
+                      (is_page ? ", a page has 1 to 64 from a multiple of 64 on" : ", a state has at most 64"));
   }
   if (!is_page && fixed.n_blocks == 0) return bad_header("no blocks");
   return {};

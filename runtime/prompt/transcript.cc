@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/growth.h"
 
 namespace ibid {
 namespace {
@@ -14,6 +13,12 @@ namespace {
 TextOrigin rendered_origin(SpanOrigin origin) {
   return origin == SpanOrigin::kTemplate || origin == SpanOrigin::kEndOfTurn ? TextOrigin::kTemplate
                                                                              : TextOrigin::kInput;
+}
+
+// Doubles, so that a growing conversation costs O(new part).
+template <typename T>
+void reserve_geometric(std::vector<T>& items, size_t n) {
+  if (n > items.capacity()) items.reserve(std::max(n, 2 * items.capacity()));
 }
 
 }  // namespace
@@ -162,12 +167,12 @@ void Transcript::append(TranscriptPatch patch) {
 }
 
 size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_ids) const {
-  // A textless reply, of special tokens only, is on the border and stays if its tokens do.
+  // A reply without text (only special tokens) at the border stays if its tokens stay.
   const auto stays = [&](const TranscriptSpan& span) {
     return span.byte_begin < n_bytes ||
            (span.byte_end == n_bytes && !span.token_ends.empty() && span.id_begin + span.token_ends.size() <= n_ids);
   };
-  // A reply without text (only special tokens) at the border stays if its tokens stay.
+  size_t n = spans_.size();
   while (n > 0 && !stays(spans_[n - 1])) --n;
   return n;
 }
