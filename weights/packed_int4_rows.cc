@@ -195,7 +195,7 @@ class Int4Checker {
     TRY(check_part(&scales, "scales", dtype_is_float(scales.dtype), wanted));
     if (layout_.n_groups == 0 || layout_.n_in % layout_.n_groups != 0) {
       return fail(ErrorCode::kBadShape, " has rows of " + std::to_string(layout_.n_in) + " in " +
-                                            std::to_string(layout_.n_groups) + " groups, expected groups of equal size");
+                                            std::to_string(layout_.n_groups) + " groups, expected equal sizes");
     }
     layout_.group = layout_.n_in / layout_.n_groups;
     return check_scale_values(scales);
