@@ -23,7 +23,7 @@ constexpr uint64_t kColumnsAtOnce = 32;
 
 class ExpandingRows : public RowSource {
  public:
-  // Shapes are [heads, kv_rank, nope_dim] and [heads, value_dim, kv_rank].
+  // Shapes: keys [heads, kv_rank, nope_dim], values [heads, value_dim, kv_rank].
   ExpandingRows(const TensorView& keys, const TensorView& values, DType dtype)
       : keys_(keys), values_(values), dtype_(dtype) {}
 

@@ -66,7 +66,8 @@ class RegexParser {
   CodePointSet bracket(size_t depth);
   void add_range(CodePointSet& set);
   void add_with_case(uint32_t first, uint32_t last, CodePointSet& set);
-  // After a backslash: the character of the escape; or nullopt after adding a class to `set`.
+  // Parses an escape after its backslash. Returns its character; if it is a class, adds it to `set` and returns
+  // nullopt.
   std::optional<uint32_t> escape(bool in_bracket, CodePointSet& set);
   CodePointSet class_of(char letter, bool in_bracket) const;
   uint32_t coded_character(size_t n_digits, bool may_have_braces);
@@ -127,7 +128,7 @@ RegexNode RegexParser::group(size_t depth) {
   return look;
 }
 
-// (?<name> and (?P<name> of ECMAScript; everything else after (? is an error.
+// Parses (?<name> and (?P<name>, which ECMAScript has; everything else after (? is an error.
 void RegexParser::group_name() {
   const bool looks_behind = peek(1) == '<' && (peek(2) == '=' || peek(2) == '!');
   if (oniguruma_ || looks_behind || !(take("?<") || take("?P<"))) {
@@ -188,7 +189,7 @@ bool RegexParser::take_bounds(RegexNode& repeat) {
   return peek() == '{' && take_counts(repeat);
 }
 
-// {m}, {m,}, {m,n}; for Oniguruma {,n} too. Otherwise the brace is a literal or an error.
+// Parses {m}, {m,}, {m,n}; for Oniguruma {,n} too. Otherwise the brace is a literal or an error.
 bool RegexParser::take_counts(RegexNode& repeat) {
   size_t end = at_ + 1;
   const auto next = [&] { return end < pattern_.size() ? pattern_[end] : '\0'; };
@@ -222,7 +223,7 @@ bool RegexParser::take_counts(RegexNode& repeat) {
   return true;
 }
 
-// A character, an escape, a class, a bracket or a dot.
+// Parses a character, an escape, a class, a bracket or a dot.
 CodePointSet RegexParser::one_character(size_t depth) {
   CodePointSet set;
   if (take("[")) return bracket(depth);

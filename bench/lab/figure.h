@@ -24,10 +24,10 @@ namespace ibid {
 inline constexpr size_t kMaxFigureKeys = 2;
 
 struct FigureKind {
-  const char* what;                              // the field "what"
+  const char* what;                              // value of the JSON field "what"
   std::array<const char*, kMaxFigureKeys> keys;  // names of the parameters' fields; nullptr: not used
   const char* label;                             // for display; # and @ are replaced by the keys' values
-  const char* value;                             // the field of the number
+  const char* value;                             // name of the JSON field of the number
   const char* unit;
   bool less_is_better;
 };

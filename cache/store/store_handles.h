@@ -18,7 +18,7 @@ namespace ibid {
 
 class LruKvCacheStore;
 
-// Prevents the eviction of a prefix while this exists. Movable. Has no effect once the prefix was cleared.
+// Prevents the eviction of a prefix while the object exists. Movable. Has no effect once the prefix was cleared.
 class PrefixPin {
  public:
   PrefixPin() = default;

@@ -42,7 +42,7 @@ void PageIndex::insert(Prepared prepared) noexcept {
   bytes_ += added.bytes;
   if (added.kind == KvRecordKind::kState) state_bytes_ += added.bytes;
   newest_ns_ = std::max(newest_ns_, added.last_use_ns);
-  by_ids(added).merge(prepared.by_ids_);  // moves the nodes
+  by_ids(added).merge(prepared.by_ids_);  // moves the nodes, so nothing is allocated
   by_age_.merge(prepared.by_age_);
   states_by_age_.merge(prepared.states_by_age_);
   by_file_.merge(prepared.by_file_);
@@ -126,7 +126,7 @@ int64_t PageIndex::touch(const std::string& file_name, int64_t now_ns) {
   return use_ns;
 }
 
-// Visits the states after `before` of exactly these tokens. REQUIRES: mutex_.
+// Visits the states after `before` of exactly these tokens. REQUIRES: mutex_ is locked.
 template <typename Visit>
 void PageIndex::visit_states(const PageName& before, TokenSpan front, Visit&& visit) const {
   const Place place{&before, front};

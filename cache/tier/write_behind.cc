@@ -379,7 +379,7 @@ void WriteBehind::settle() {
   if (!status.ok()) give_up(std::move(status));
 }
 
-// Handles a failed write; after an I/O error nothing is written until the back-off ends. REQUIRES: mutex_.
+// Handles a failed write; after an I/O error nothing is written until the back-off ends. REQUIRES: mutex_ is locked.
 void WriteBehind::give_up(Status status) noexcept {
   if (status.code() == ErrorCode::kIo) {
     ++n_failures_;
@@ -395,7 +395,7 @@ void WriteBehind::give_up(Status status) noexcept {
   count_loss(1, std::move(status));
 }
 
-// REQUIRES: mutex_.
+// REQUIRES: mutex_ is locked.
 void WriteBehind::count_loss(size_t n, Status why) noexcept {
   n_dropped_ += n;
   if (first_loss_.ok()) first_loss_ = std::move(why);

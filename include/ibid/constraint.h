@@ -57,7 +57,7 @@ class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
 
-  // Adds the tokens that may come next to `mask`, which is empty before. Tokens that end a turn are ignored.
+  // Adds to `mask`, which is empty before the call, the tokens that may come next. Tokens that end a turn are ignored.
   virtual void allowed(TokenMask& mask) const = 0;
   // True if the answer may end before the next token. If no token is allowed, the answer must end there.
   virtual bool may_end() const = 0;

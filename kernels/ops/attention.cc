@@ -53,7 +53,7 @@ struct Scratch {
   float* q;           // [rows, q_dim] queries
   size_t* row_begin;  // [rows] positions visible to the row
   size_t* row_end;    // [rows]
-  size_t* offset;     // [rows] offset of the row's head in q and out of the pass
+  size_t* offset;     // [rows] offset of the row's head in q and out of the whole pass
   AttendSums total;   // [rows] merged blocks of the current task
   AttendSums part;    // [rows] result of one read
   AttendSums tail;    // [tail_rows] results of consecutive reads of a task whose first reads are done by another thread

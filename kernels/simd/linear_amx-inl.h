@@ -106,7 +106,7 @@ struct AmxTile {
     V16 acc[kRows];
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
-    const size_t groups = blocks * F::kGroups;  // even: rows are padded to whole chunks
+    const size_t groups = blocks * F::kGroups;  // even, because rows are padded to whole chunks
     load_group<0>(0);
     load_group<1>(1);
     multiply<0>();

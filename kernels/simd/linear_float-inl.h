@@ -56,12 +56,12 @@ constexpr size_t column_offset(size_t k) {
 
 // Operands of a tile.
 struct FloatTile {
-  const std::byte* w;  // first panel, first column of the block
+  const std::byte* w;  // the block's first column in the first panel
   size_t panel_size;   // bytes to the next panel
-  const float* x;      // first row, first column of the block
+  const float* x;      // the block's first column in the first row
   size_t x_stride;
   Range columns;
-  float* y;  // first row, first panel's outputs
+  float* y;  // outputs of the first panel in the first row
   size_t y_stride;
 };
 

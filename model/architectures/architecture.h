@@ -44,7 +44,7 @@ inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In
 struct RecurrentFamily {
   RecurrentRule rule = RecurrentRule::kNone;  // kNone: no recurrent layers
   OutputGate gate = OutputGate::kGateThenNorm;
-  FusedInputs fused = FusedInputs::kQkv;  // order in checkpoints (Hugging Face)
+  FusedInputs fused = FusedInputs::kQkv;  // order of the fused inputs in checkpoints (Hugging Face)
   FusedInputs gguf_fused = FusedInputs::kQkv;
   bool tiled_in_gguf = false;              // value heads are ordered as with RecurrentMixer::tiled_heads
   bool beside_attention = false;           // every layer has attention and a recurrent mixer

@@ -87,7 +87,7 @@ const float* history_of(const RecurrentMixer& mixer, const Part& of, Range chann
   return to;
 }
 
-// Convolves channels of one sequence, numbered from the first convolved one.
+// Convolves channels of one sequence, numbered from the first convolved channel.
 void convolve_part(const PassModel& m, size_t layer, const Part& of, Range channels) {
   const RecurrentMixer& mixer = m.config.recurrent;
   const RecurrentBuffers& b = m.acts.recurrent;

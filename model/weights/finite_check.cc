@@ -22,7 +22,8 @@ namespace ibid {
 
 namespace {
 
-// True if a number of the row has all bits of `mask` set, the exponent of infinity and NaN. Branchless, to vectorise.
+// True if a number of the row has all bits of `mask` set: the exponent of infinity and NaN. Branchless, so that it
+// vectorises.
 template <typename Bits>
 bool any_has(std::span<const std::byte> row, Bits mask) {
   const std::byte* at = row.data();

@@ -113,7 +113,7 @@ class LayerTensors {
     }
   }
 
-  // For a float matrix stored as [in, out].
+  // As add_rows(), for a float matrix stored as [in, out].
   static void add_columns(const TensorSource& source, std::span<const float> deviation, std::span<const float> mean,
                           Moments& y) {
     const TensorView& tensor = source.tensor;

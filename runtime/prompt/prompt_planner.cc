@@ -189,7 +189,7 @@ std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messag
   const std::string_view text = tail_.view();
   if (!text.starts_with(prompt)) return std::nullopt;
   for (size_t end = text.find(end_of_turn, prompt.size()); end != text.npos; end = text.find(end_of_turn, end + 1)) {
-    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // part of a message
+    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // the tag is part of a message
     return std::string(text.substr(prompt.size(), end - prompt.size()));
   }
   return std::nullopt;

@@ -55,7 +55,7 @@ class TurnMeter {
  public:
   explicit TurnMeter(Clock& clock) : clock_(clock), start_ns_(clock.steady_ns()) {}
 
-  // Adds the lifetime of the result to a stage.
+  // Returns an object whose lifetime is added to the time of a stage.
   [[nodiscard]] Stopwatch time(double Timings::*stage) { return {clock_, cost_.timings.*stage}; }
 
   void add(const TurnCost& cost) { cost_ += cost; }

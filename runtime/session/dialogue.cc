@@ -63,7 +63,7 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
     if (span.first_message > first) break;
     if (span.origin != SpanOrigin::kInput) continue;
     last = std::max(last, span.last_message);
-    // A long text is encoded in several spans.
+    // A long text is encoded in several spans, which are joined here.
     size_t end = i + 1;
     const auto shown = [&] {
       return trimmed(bytes.substr(span.byte_begin, spans[end - 1].byte_end - span.byte_begin));

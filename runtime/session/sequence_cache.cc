@@ -172,7 +172,7 @@ SequenceCache::Lease::Lease(SequenceCache& cache)
 }
 
 SequenceCache::Lease::~Lease() {
-  // In a child of fork() the store belongs to the parent.
+  // In a child of fork() the store belongs to the parent, so do not use it.
   if (std::holds_alternative<Committed>(undo_) || !cache_.rows_.engine().state().check_process().ok()) return;
   if (!std::holds_alternative<Unchanged>(undo_)) {
     cache_.rows_.leave(entry_, foreign_);

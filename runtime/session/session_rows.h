@@ -21,7 +21,7 @@ namespace ibid {
 // Limit of states in a file; more are an error.
 inline constexpr size_t kMostSavedStates = 64;
 
-// The data to write of a sequence.
+// The data of a sequence that write_rows() writes.
 struct SavedRows {
   const KvCacheEntry& entry;
   std::span<const StateSnapshot> states;
