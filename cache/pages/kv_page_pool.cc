@@ -290,8 +290,8 @@ KvPage& KvPage::operator=(KvPage other) noexcept {
 }
 
 KvPage::~KvPage() {
-  // Release: this holder's reads happen before the next writer's writes. Acquire: the reads of the other holders happen
-  // before those writes too.
+  // Release: this holder's reads happen before the next writer's writes. Acquire: the reads of the other holders also
+  // happen before the next writer's writes.
   if (slot_ != nullptr && slot_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     slot_->pool->release(slot_);
   }

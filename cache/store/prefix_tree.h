@@ -4,7 +4,7 @@
 // 64 tokens are leaves. Children are sorted by namespace and tokens, and within one namespace no child is a prefix of
 // another. So the child with the longest common prefix is next to the insertion point of the wanted tokens, and one
 // binary search finds it, exact to the token, without hashes that could collide. If several children begin with all
-// wanted tokens, the search returns the first of these; logits after the wanted tokens are kept at it too.
+// wanted tokens, the search returns the first of these; logits after the wanted tokens are kept there too.
 //
 // The children of a shared node are shared or private; those of a private node belong to its namespace. A page is in at
 // most one node. Leaves are queued for eviction (cache/store/eviction_queue.h); a parent that loses its last child

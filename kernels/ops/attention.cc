@@ -318,7 +318,7 @@ size_t full_blocks(const AttentionSequence& sequence) {
   return sequence.n_rows == 0 ? 0 : sequence.first_position / kAttentionBlock;
 }
 
-// Number of leading blocks with the same pages. REQUIRES: the first `known` blocks are the same.
+// Number of leading blocks whose pages a and b share. REQUIRES: they share the first `known` blocks.
 size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b, size_t known) {
   const size_t limit = std::min(full_blocks(a), full_blocks(b));
   size_t n = known;

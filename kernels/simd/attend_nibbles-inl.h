@@ -129,7 +129,7 @@ void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 // --- values
 
-// Number of digits summed in one pass over the values. With two, both halves of the bytes are summed in that pass too.
+// Number of digits summed in one pass over the values. If 2, the pass also sums both halves of the bytes.
 constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
 
 // Sums kDigits digits of the weights' codes, from `digit` on, times a group's values over all positions visible to

@@ -152,8 +152,8 @@ void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScrat
   }
 }
 
-// As above, for any format (`type`) of the values in the stream. INT4 values are summed for a whole block instead
-// (add_nibble_values).
+// Calls value_rows() or code_rows() for the format `type` of the values in the stream. INT4 values are summed for a
+// whole block instead (add_nibble_values).
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvNumberFormat type, size_t page) {
   switch (type) {

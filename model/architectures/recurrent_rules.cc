@@ -212,8 +212,8 @@ Status read_normed_residual(const Hyperparameters& file, const char* block, Resi
   return read_factor(file, beta.c_str(), residual.factor);
 }
 
-// Error: kUnsupported if the configuration's activation is not SiLU, which convolutions and gates use. In most families
-// that activation applies to them too.
+// Error: kUnsupported if the configuration's activation is not SiLU. In most families this activation also applies to
+// convolutions and gates, for which the runtime has only SiLU.
 Status refuse_other_activation(const Hyperparameters& file, const RecurrentFamily& family) {
   constexpr Key kKey{"activation of recurrent layers", "", "mamba_hidden_act|hidden_act"};
   if (family.common_blocks || family.rule == RecurrentRule::kShortConv) return {};

@@ -4,9 +4,8 @@
 // A request of few rows (a sampled token and its drafts) is *decoding*: each of its passes has a visible result. A
 // request of more rows is *prefill*: only its last pass has a visible result. Decoding always comes first; prefill gets
 // the rows that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes). A request
-// that
-// *gives way* scores given tokens: without decoding requests it is treated like prefill; beside decoding requests it
-// gets the rows that ScoreShare allows.
+// that *gives way* scores given tokens: without decoding requests it is treated like prefill; beside decoding requests
+// it gets the rows that ScoreShare allows.
 #pragma once
 
 #include <cstddef>

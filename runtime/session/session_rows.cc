@@ -106,7 +106,7 @@ class RowsReader {
   }
 
  private:
-  // After an unusable page, later ones are unusable too.
+  // After an unusable page, all later pages are unusable too.
   Status add_page(std::span<const std::byte> record, const KvRecordHeader& header) {
     if (is_broken_) return {};
     is_broken_ = true;

@@ -161,7 +161,7 @@ Status SessionState::replace_from(size_t n_kept, Json added) {
   });
 }
 
-// Idle work continues if the variables are the same.
+// Idle work continues if `given` equals the current variables.
 Status SessionState::set_variables(Json given) {
   return exclusively(
       [&]() -> Status {
