@@ -70,8 +70,8 @@ std::optional<std::string> find_group(const std::string& root, std::string_view 
   return std::nullopt;
 }
 
-// The directories of the process's group and of those above it. In a container the files may name a group that is not
-// mounted: the directory of the mount is then the process's own group.
+// The directories of the process's group and of the groups above it. In a container the files may name a group that is
+// not mounted: the directory of the mount is then the process's own group.
 std::vector<std::string> group_directories(const std::string& root, std::string_view controller) {
   const std::optional<Mount> mount = find_mount(root, controller);
   const std::optional<std::string> group = find_group(root, controller);

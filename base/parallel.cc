@@ -63,7 +63,7 @@ bool spin_until(const Condition& is_so, int64_t spin_ns) {
 
 namespace {
 
-// Whole CPUs of the control groups' quota: threads beyond them would be stopped for a part of each period.
+// Whole CPUs of the control groups' quota: threads beyond this number would be stopped for a part of each period.
 int quota_cpus() {
   const std::optional<double> quota = control_group_limits().n_cpus;
   return quota ? static_cast<int>(std::clamp(std::floor(*quota), 1.0, double{kMaxThreads})) : kMaxThreads;
@@ -247,7 +247,7 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   // loss is the difference, in time of a region without them. The loss is negative if the missing threads are slow but
   // do more work than they cost.
   const int64_t lost_ns = late_ns * n / n_missing - wall_ns;
-  // A region with fewer threads does not show how the threads that were left out would perform.
+  // Ignore gains of a region with fewer threads: they do not show how the threads that were left out would perform.
   if (lost_ns < 0 && n < n_threads_) return;
   // The loss of one region is capped, so that one region alone cannot reach the limit, however long it waited.
   lost_ns_ = std::max<int64_t>(0, lost_ns_ + std::min(lost_ns, kPatienceNs / 2));

@@ -46,7 +46,7 @@ inline bool gguf_type_is_integer(GgufType type) {
   return type <= GgufType::kI32 || type == GgufType::kU64 || type == GgufType::kI64;
 }
 
-// A number of a tensor type: whether the reader supports it, and its name.
+// The tensor type with a given number: whether the reader supports it, and its name.
 struct GgufTensorType {
   enum Support { kReadable, kKnown, kRemoved, kUnknown } support;
   std::string_view name;      // "Q4_1", "IQ4_NL"; for removed types their former name

@@ -113,10 +113,8 @@ class KvLayout {
   size_t state_offset(size_t i) const { return state_offsets_[i]; }
   size_t row_offset(size_t i) const { return row_offsets_[i]; }
   size_t state_bytes() const { return state_floats_ * sizeof(float); }  // bytes of all states; 0: no recurrent layer
-  size_t state_row_floats() const {
-    return row_floats_;
-  }  // row size: what one position adds to all
-     // states
+  // Size of a row: what one position adds to all states.
+  size_t state_row_floats() const { return row_floats_; }
 
   // Number of pages for `positions` positions. Does not overflow.
   static size_t pages_for(size_t positions) {

@@ -32,7 +32,7 @@ size_t deepest(std::span<const StateSnapshot> states);
 
 class StateIndex {
  public:
-  static constexpr size_t kMaxTails = 4;  // of one state; the least recently used tail is replaced
+  static constexpr size_t kMaxTails = 4;  // maximum number of tails of a state; a new tail replaces the LRU one
 
   struct Tail {
     Tokens ids;

@@ -151,8 +151,8 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
     if (i == depth_ && grown_leaf_ != nullptr) {
       node = grown_leaf_;
       if (ids.size() > node->n_ids) replaced_.push_back(tree_.extend(*node, ids, entry_.pages()[i]));
-      // Share the leaf only after it has grown: share() does not allow a shared page that begins with all tokens of the
-      // leaf. Such a page may exist before, but none begins with the new tokens.
+      // Share the leaf only after it has grown. share() does not allow another shared page that begins with all tokens
+      // of the leaf; such a page may exist before the leaf grows, but no page begins with the leaf's new tokens.
       if (space_ == kSharedSpace) tree_.share(*node, removed);
     } else {
       node = &tree_.add(*node, space_, ids, entry_.pages()[i], prepared_);

@@ -131,7 +131,7 @@ class PageIndex {
   using ByIdsSet = std::set<StoredRecord*, ByIds>;
   using ByAgeSet = std::set<StoredRecord*, ByAge>;
 
-  // REQUIRES, for all of these: mutex_ is locked.
+  // REQUIRES, for all functions below: mutex_ is locked.
   std::pair<const StoredRecord*, size_t> best(const PageName& before, TokenSpan ids) const;
   ByIdsSet& by_ids(const StoredRecord& record) { return record.kind == KvRecordKind::kPage ? by_ids_ : states_by_ids_; }
   template <typename Visit>

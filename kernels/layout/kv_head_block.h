@@ -17,7 +17,7 @@ namespace ibid {
 //             V [64 / 4][head_dim / 32][16][4 positions], dimensions d and d + 16 of 32 in a byte. A position has a
 //             scale and a minimum for every 32 dimensions, in half precision: [head_dim / 32][scale, minimum][64].
 //             x ~ minimum + scale * q, scale = (max - minimum) / 15, q = round of (x - minimum) / scale, in 0..15,
-//             computed with the stored (rounded) scale and minimum; max and minimum saturate at +-65504 before
+//             computed with the stored (rounded) scale and minimum; max and minimum saturate at +-65504 first
 // k_dim = head_dim rounded up to 4 (INT4: 32); v_dim = head_dim rounded up to 16, stored rounded up to 32 in INT4; the
 // padding is zero. F16 rounds to nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below
 // kMinBlockMagnitude are stored as zeros. INT8 keys are stored as q + 128, like 8-bit weights; values as q.

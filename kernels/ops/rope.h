@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// For each pair i < rotary_dim / 2 its angle per position; and a factor of all cosines and sines.
+// The angle per position of each pair i < rotary_dim / 2, and the factor of all cosines and sines.
 struct RopeTable {
   std::vector<double> inv_freq;
   double magnitude = 1.0;

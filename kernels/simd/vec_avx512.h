@@ -60,11 +60,8 @@ IBID_INLINE V16 min(V16 a, V16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 IBID_INLINE V16 fma(V16 a, V16 b, V16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a b + c
 IBID_INLINE V16 abs(V16 a) { return {_mm512_abs_ps(a.v)}; }
 IBID_INLINE V16 neg(V16 a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
-// Clamps a to +-limit. REQUIRES: limit > 0.
-IBID_INLINE V16 clip(V16 a, V16 limit) {
-  return {_mm512_range_ps(a.v, limit.v, 2)};
-}  // the smaller magnitude, a's
-   // sign
+// Clamps a to +-limit: the smaller magnitude, with a's sign. REQUIRES: limit > 0.
+IBID_INLINE V16 clip(V16 a, V16 limit) { return {_mm512_range_ps(a.v, limit.v, 2)}; }
 // Swaps lanes at kDistance (1, 2, 4 or 8): lane i gets lane i ^ kDistance.
 template <int kDistance>
 IBID_INLINE V16 swap_lanes(V16 a) {

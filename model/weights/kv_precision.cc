@@ -22,7 +22,7 @@ namespace {
 using enum TensorRole;
 
 // Standard deviation of the rounding error of INT8, in standard deviations of the row. The largest number of a rotated
-// row is about 3 standard deviations, for d from 64 to 256; rounding to steps of largest / 127 has a uniform error.
+// row of 64 to 256 numbers is about 3 standard deviations; rounding to steps of largest / 127 has a uniform error.
 const double kInt8Step = 3.0 / (127.0 * std::sqrt(12.0));
 
 // Maximum KvNoise for which a part may be INT8, or INT4 (docs/numerics.md).

@@ -54,15 +54,15 @@ class PromptPlanner {
   // REQUIRES: delta.end is set; this function moves it away.
   void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
 
-  // Returns how the template renders the answer to the planned prompt, up to the text that ends it. `messages`: those
-  // of the plan, which must be the last one, then the answer and any messages that must follow it. nullopt: the
-  // template rejects the messages, or does not render the prompt before the answer and `end_of_turn` after it. `delta`
-  // remains the planner's last plan. std::bad_alloc drops the last render.
+  // Returns how the template renders the answer to the planned prompt, up to the text that ends the answer. `messages`:
+  // the messages of the plan, then the answer and any messages that must follow it. nullopt: the template rejects the
+  // messages, or does not render the prompt before the answer and `end_of_turn` after it. `delta` is, and remains, the
+  // planner's last plan. std::bad_alloc drops the last render.
   std::optional<std::string> shown_answer(const MessageList& messages, const PromptDelta& delta,
                                           const Transcript& transcript, std::string_view end_of_turn);
 
   // Applies the plan to its transcript. Does not throw after transcript.prepare(delta.patch).
-  // REQUIRES: it is the planner's last plan, and the transcript has not changed since.
+  // REQUIRES: `delta` is the planner's last plan, and the transcript has not changed since.
   void commit(PromptDelta delta, Transcript& transcript);
 
  private:

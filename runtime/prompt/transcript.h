@@ -37,8 +37,8 @@ struct EncoderMark {
   size_t n_stable = 0;
   Tokens tail;
 
-  // Call before the tokens from position n_ids on change: copies those of the mark to tail. ids[i] is at position
-  // ids_begin + i. REQUIRES: ids_begin <= n_ids.
+  // Call before the tokens from position n_ids on change: copies the mark's tokens from there on to `tail`. ids[i] is
+  // at position ids_begin + i. REQUIRES: ids_begin <= n_ids.
   void forget_from(size_t n_ids, const Tokens& ids, size_t ids_begin);
 };
 
