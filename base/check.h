@@ -20,7 +20,7 @@ class CheckFailure {
   std::ostringstream stream_;
 };
 
-// Turns the stream expression into void, so that both arms of CHECK's ?: agree.
+// Turns the stream expression into void, so that both arms of CHECK's ?: have the same type.
 struct CheckVoidify {
   void operator&(std::ostream&) const {}
 };

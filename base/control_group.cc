@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMaxGroups = 64;  // groups above each other that are looked at
+constexpr size_t kMaxGroups = 64;  // maximum number of nested groups that are examined
 constexpr size_t kMaxLines = 10'000;
 
 // A hierarchy of groups: where it is mounted, and the group that is mounted there.
@@ -56,7 +56,8 @@ std::optional<Mount> find_mount(const std::string& root, std::string_view contro
   return std::nullopt;
 }
 
-// The group of the process. Lines: "0::/path" in version 2, "4:cpu,cpuacct:/path" in version 1.
+// Returns the group of the process. Lines of /proc/self/cgroup: "0::/path" in version 2, "4:cpu,cpuacct:/path" in
+// version 1.
 std::optional<std::string> find_group(const std::string& root, std::string_view controller) {
   for (const std::string& line : lines_of(root + "/proc/self/cgroup")) {
     const size_t first = line.find(':');
@@ -69,8 +70,8 @@ std::optional<std::string> find_group(const std::string& root, std::string_view 
   return std::nullopt;
 }
 
-// The directories of the process's group and of those above it. In a container the files may name a group that is not
-// mounted: the directory of the mount is then the own group.
+// The directories of the process's group and of the groups above it. In a container the files may name a group that is
+// not mounted: the directory of the mount is then the process's own group.
 std::vector<std::string> group_directories(const std::string& root, std::string_view controller) {
   const std::optional<Mount> mount = find_mount(root, controller);
   const std::optional<std::string> group = find_group(root, controller);
@@ -95,7 +96,7 @@ std::vector<std::string> words_of(const std::string& path) {
   return words;
 }
 
-// nullopt: another word, such as "max".
+// Returns word number i as a number; nullopt if it is missing or another word, such as "max".
 std::optional<uint64_t> number_in(const std::vector<std::string>& words, size_t i) {
   if (i >= words.size()) return std::nullopt;
   uint64_t value = 0;
@@ -104,7 +105,7 @@ std::optional<uint64_t> number_in(const std::vector<std::string>& words, size_t 
   return error == std::errc() && behind == end ? std::optional(value) : std::nullopt;
 }
 
-// "NAME NUMBER" lines of memory.stat.
+// Returns the number NAME of memory.stat, whose lines are "NAME NUMBER".
 uint64_t stat_number(const std::string& path, std::string_view name) {
   const std::vector<std::string> words = words_of(path);
   const auto at = std::ranges::find(words, name);

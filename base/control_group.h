@@ -1,5 +1,5 @@
-// The limits that the control groups of the process set (cgroups of Linux, versions 1 and 2): those of its own groups
-// and of all groups above, as far as they can be seen.
+// The limits that control groups (cgroups of Linux, versions 1 and 2) set for the process: those of its own groups and
+// of all visible groups above them.
 #pragma once
 
 #include <cstdint>

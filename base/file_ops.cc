@@ -153,7 +153,7 @@ Status write_file_atomically(FileOps& files, const std::string& path, std::span<
   Status status = write_and_sync(*temporary.file, bytes);
   if (status.ok()) status = files.rename(temporary.path, path);
   if (!status.ok()) {
-    // Best effort: if remove() fails as well, the first error is still the one returned.
+    // Best effort: if remove() fails as well, the caller still gets the first error.
     static_cast<void>(files.remove(temporary.path));
     return status;
   }

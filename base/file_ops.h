@@ -71,7 +71,7 @@ class Directory {
   // Moves a file to a name in `to`, which may be this directory; replaces an existing file atomically. REQUIRES: `to`
   // was opened by the same FileOps.
   virtual Status rename(const std::string& name, Directory& to, const std::string& new_name) = 0;
-  // Ok if the file does not exist; kIo if the name is a directory.
+  // Removes a file. Ok if the file does not exist; kIo if the name is a directory.
   virtual Status remove(const std::string& name) = 0;
   // Makes renames, creations and removals durable.
   virtual Status sync() = 0;
@@ -96,7 +96,7 @@ class FileOps {
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path) = 0;
   // Moves the file `from` to the path `to`, replacing an existing file atomically.
   virtual Status rename(const std::string& from, const std::string& to) = 0;
-  // Ok if the file does not exist.
+  // Removes a file. Ok if it does not exist.
   virtual Status remove(const std::string& path) = 0;
   // Creates the directory, accessible only by its owner, and its parents. Ok if it exists.
   virtual Status make_directory(const std::string& path) = 0;

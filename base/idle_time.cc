@@ -13,7 +13,7 @@ namespace ibid {
 namespace {
 
 // State shared with the SCHED_IDLE thread. There is no mutex, because that thread may lose its core for a long time
-// while it holds one.
+// while it holds a mutex.
 struct Questions {
   std::counting_semaphore<> asked{0}, answered{0};
   std::atomic<bool> over{false};

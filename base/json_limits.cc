@@ -25,10 +25,10 @@ namespace {
 // nlohmann-json's out_of_range error for a number that overflows double.
 constexpr int kNumberOverflowId = 406;
 
-// The parser's message may quote the offending text, which can be megabytes of arbitrary bytes; truncate it to this.
+// Maximum length of a parser message, which may quote megabytes of arbitrary bytes from the offending text.
 constexpr size_t kMaxQuotedBytes = 160;
 
-// nlohmann's message without its prefix "[json.exception.parse_error.101] parse error at line 1, column 2: ".
+// Returns nlohmann's message without its prefix "[json.exception.parse_error.101] parse error at line 1, column 2: ".
 std::string plain_words(std::string words) {
   if (const size_t at = words.find("] "); at != std::string::npos) words.erase(0, at + 2);
   if (words.starts_with("parse error")) {

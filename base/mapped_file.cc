@@ -184,7 +184,7 @@ struct MappingGuard::Registry {
 
   static void handle(int signal, siginfo_t* info, void* context) {
     const int saved_errno = errno;
-    const bool from_kernel = info->si_code > 0;  // si_addr is valid only then
+    const bool from_kernel = info->si_code > 0;  // otherwise si_addr is not valid
     if (!from_kernel || !replace_pages(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(signal, info, context);
     errno = saved_errno;
   }

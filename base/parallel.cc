@@ -19,12 +19,12 @@ namespace ibid {
 
 namespace {
 
-// Longest spin at a barrier. A thread that has a core arrives within this time. One that lost its core does not, and
-// may need the very core on which this thread spins.
+// Longest spin at a barrier. A thread that has a core arrives within this time. A thread that lost its core does not,
+// and may need the core on which this thread spins.
 constexpr int64_t kSpinNs = 50'000;
 
-// Longest spin between regions. While tokens are decoded, the next region starts within this time, after the sampling
-// of a token; if it has not started by then, it will not start soon.
+// Longest spin between regions. While tokens are decoded, the next region starts within this time, after a token is
+// sampled; a region that has not started by then will not start soon.
 constexpr int64_t kSpinBetweenRegionsNs = 200'000;
 
 // Number of pause instructions between two reads of the clock (one read costs as much as one pause).
@@ -63,7 +63,7 @@ bool spin_until(const Condition& is_so, int64_t spin_ns) {
 
 namespace {
 
-// Whole CPUs of the control groups' quota: threads beyond them would be stopped for a part of each period.
+// Whole CPUs of the control groups' quota: threads beyond this number would be stopped for a part of each period.
 int quota_cpus() {
   const std::optional<double> quota = control_group_limits().n_cpus;
   return quota ? static_cast<int>(std::clamp(std::floor(*quota), 1.0, double{kMaxThreads})) : kMaxThreads;
@@ -99,8 +99,8 @@ void Barrier::wait_for(int count) {
   if (spin_until([&] { return generation_.load(std::memory_order_acquire) != generation; }, spin_ns_)) return;
   const int n_missing = count - arrived_.load(std::memory_order_relaxed);
   const int64_t start_ns = now_ns();
-  // Both sides are sequentially consistent: either the last thread to arrive sees that this one sleeps, or this one
-  // sees the new generation and does not sleep.
+  // Both sides are sequentially consistent: either the last thread to arrive sees that this thread sleeps, or this
+  // thread sees the new generation and does not sleep.
   sleepers_.fetch_add(1);
   while (generation_.load() == generation) generation_.wait(generation);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
@@ -244,10 +244,10 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   // Mean number of missing threads, weighted by waiting time.
   const int64_t n_missing = late.ns == 0 ? 1 : std::clamp<int64_t>((late.thread_ns + late.ns / 2) / late.ns, 1, n - 1);
   // The missing threads do n_missing / n of the region's work and cost the time that the others waited for them. The
-  // loss is the difference, in time of a region without them. It is negative if they are slow but do more than they
-  // cost.
+  // loss is the difference, in time of a region without them. The loss is negative if the missing threads are slow but
+  // do more work than they cost.
   const int64_t lost_ns = late_ns * n / n_missing - wall_ns;
-  // A region with fewer threads does not show how the threads that were left out would perform.
+  // Ignore gains of a region with fewer threads: they do not show how the threads that were left out would perform.
   if (lost_ns < 0 && n < n_threads_) return;
   // The loss of one region is capped, so that one region alone cannot reach the limit, however long it waited.
   lost_ns_ = std::max<int64_t>(0, lost_ns_ + std::min(lost_ns, kPatienceNs / 2));
@@ -259,7 +259,7 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   period_ns_ = again ? std::min(4 * period_ns_, kLongestNs) : kShortestNs;
   until_ns_ = end_ns + period_ns_;
   n_fewer_ = n - static_cast<int>(n_missing);
-  lost_ns_ = kPatienceNs / 2;  // half of the limit, so that the next trial reaches it sooner and loses less time
+  lost_ns_ = kPatienceNs / 2;  // half of the limit, so that the next trial reaches the limit sooner and loses less time
 }
 
 }  // namespace ibid

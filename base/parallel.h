@@ -2,10 +2,10 @@
 // own share, and the threads meet at a barrier between steps. Threads split outputs, heads or rows, never a sum, so
 // results do not depend on the number of threads.
 //
-// create() starts the threads, so a failure to start is a Status; they live as long as the team (docs/decisions/0014).
-// A waiting thread (for a region, at a barrier, at the end of a region) spins for a bounded time and then sleeps on a
-// futex. So if another thread lost its core to another process, the team loses that time slice at most. A team may also
-// leave out threads that keep losing their core (Oversubscription); these sleep meanwhile.
+// create() starts the threads, so a failure to start is a Status; the threads live as long as the team
+// (docs/decisions/0014). A waiting thread (for a region, at a barrier, at the end of a region) spins for a bounded time
+// and then sleeps on a futex. So if another thread lost its core to another process, the team loses that time slice at
+// most. A team may also leave out threads that keep losing their core (Oversubscription); these sleep meanwhile.
 #pragma once
 
 #include <atomic>
@@ -23,7 +23,7 @@
 
 namespace ibid {
 
-// Time that the threads of a region waited for late ones, beyond the time in which a thread with a core arrives.
+// Time that the threads of a region waited for late threads, beyond the time in which a thread with a core arrives.
 struct WaitTime {
   int64_t ns = 0;
   int64_t thread_ns = 0;  // sum over the waits of duration times number of missing threads
@@ -37,14 +37,14 @@ struct WaitTime {
 // Oversubscription: chooses the number of threads for a region while other programs use the cores too. A thread that
 // loses its core gets it back after 4 to 30 ms, and all others wait for it at the next barrier. Steps take
 // microseconds, so one competing program on one core costs most of the throughput of all cores; with fewer threads,
-// each on a core of its own, only one core is lost. If some threads keep being late, regions run without as many
-// threads, and from time to time again with all of them. A single wait, however long, changes nothing, because virtual
+// each on a core of its own, only one core is lost. If some threads keep being late, regions run with that many fewer
+// threads, and from time to time with all threads again. A single wait, however long, changes nothing, because virtual
 // machines have many. Pure arithmetic: no clock and no threads; not thread-safe.
 class Oversubscription {
  public:
   // Total waiting time after which regions get fewer threads; regions without waiting reduce the total.
   static constexpr int64_t kPatienceNs = 40'000'000;
-  // Duration of a period with fewer threads: the first one, and the maximum.
+  // Duration of a period with fewer threads: of the first period, and the maximum.
   static constexpr int64_t kShortestNs = 100'000'000;
   static constexpr int64_t kLongestNs = 1'000'000'000;
 
@@ -61,7 +61,7 @@ class Oversubscription {
   const int n_threads_;
   int n_fewer_;
   int64_t lost_ns_ = 0;    // recent waiting time, reduced by regions without waiting; >= 0
-  int64_t until_ns_ = 0;   // regions that start earlier get n_fewer_ threads
+  int64_t until_ns_ = 0;   // regions that start before this time get n_fewer_ threads
   int64_t period_ns_ = 0;  // length of the period that ends at until_ns_
 };
 
@@ -130,13 +130,13 @@ class Worker {
 
 // Policy of a team for threads that lose their cores to other programs.
 enum class OversubscriptionPolicy {
-  kInsist,   // waits for those threads: every region has all threads
-  kGiveWay,  // runs regions without those threads for a while
+  kInsist,   // waits for the late threads: every region has all threads
+  kGiveWay,  // runs regions without the late threads for a while
 };
 
-// A fixed number of threads: the caller of run() and the team's own. Runs one region at a time. Calling run() from two
-// threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread that runs
-// passes).
+// A fixed number of threads: the caller of run(), and the team's own threads. Runs one region at a time. Calling run()
+// from two threads at once, or inside a region of the same team, is a bug of the caller (an Engine has one thread that
+// runs passes).
 //
 // fork() copies none of the team's threads. So in a child process a region runs on the calling thread alone, and no
 // call waits for other threads.

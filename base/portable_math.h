@@ -11,8 +11,8 @@ namespace ibid {
 // Constants of exp, shared with the vector form: n = x log2 e + kRoundShift - kRoundShift, which rounds to even,
 //   f = x - n ln 2 in two parts,  e^x = 2^n (1 + f + f^2 (c2 + c3 f + ...))
 // c2..c6 interpolate (e^f - 1 - f) / f^2 at Chebyshev nodes of |f| <= 1.02 ln(2) / 2; relative error 8e-9.
-inline constexpr float kExpLowest = -87.3f;  // below it the result is 0; above it 2^n (1 + f + ...) is normal
-inline constexpr float kExpHighest = 88.0f;  // above it the result is e^88, so that nothing becomes infinite
+inline constexpr float kExpLowest = -87.3f;  // for smaller x the result is 0; for larger x 2^n (1 + f + ...) is normal
+inline constexpr float kExpHighest = 88.0f;  // for larger x the result is e^88, so that nothing becomes infinite
 inline constexpr float kLog2E = 1.44269504f;
 // 1.5 * 2^23: floats near it have a spacing of 1, so adding a number rounds it to an integer, held in the lowest bits.
 inline constexpr float kRoundShift = 0x1.8p23f;
@@ -40,8 +40,8 @@ inline constexpr float kErfF6 = 3.38300852e-05f, kErfF7 = -1.01191722e-06f;
 inline constexpr float kSoftplusP0 = 0.333333343f, kSoftplusP1 = 0.199998528f, kSoftplusP2 = 0.14296183f;
 inline constexpr float kSoftplusP3 = 0.108532302f, kSoftplusP4 = 0.116124608f;
 
-inline constexpr float kHalfSqrt2 = 0.707106781f;    // for GELU
-inline constexpr float kSqrt2OverPi = 0.797884561f;  // for the tanh form of GELU
+inline constexpr float kHalfSqrt2 = 0.707106781f;    // sqrt(1 / 2), for GELU
+inline constexpr float kSqrt2OverPi = 0.797884561f;  // sqrt(2 / pi), for the tanh form of GELU
 inline constexpr float kGeluCubic = 0.044715f;
 
 // e^x, with an error of 2 units in the last place, between the limits above; exp(0) is 1, exp(-infinity) 0, NaN stays

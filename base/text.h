@@ -12,7 +12,7 @@ namespace ibid {
 
 inline constexpr std::string_view kBlanks = " \t\r\n";
 
-// `text` without leading and trailing characters of `blanks`.
+// Returns `text` without leading and trailing characters of `blanks`.
 constexpr std::string_view trimmed(std::string_view text, std::string_view blanks = kBlanks) {
   const size_t begin = text.find_first_not_of(blanks);
   if (begin == std::string_view::npos) return {};
@@ -36,7 +36,7 @@ constexpr bool starts_ignoring_case(std::string_view text, std::string_view star
 // --- Numbers.
 
 constexpr bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
-// True for an empty text.
+// Also true for an empty text.
 constexpr bool has_only_digits(std::string_view text) {
   return std::all_of(text.begin(), text.end(), is_decimal_digit);
 }
@@ -54,7 +54,7 @@ void append_hex(std::string& out, uint64_t value, size_t n_digits);
 std::string padded_number(uint64_t value, size_t n_digits);
 // The shortest text that reads back as the same double.
 std::string number_text(double value);
-// "1 turn", "2 turns".
+// A number with its noun: "1 turn", "2 turns".
 std::string counted(uint64_t n, std::string_view what);
 
 // --- Lists.

@@ -38,7 +38,7 @@ struct Activation {
     kXielu,        // x > 0: alpha_p x^2 + beta x, else alpha_n (expm1(min(x, eps)) - x) + beta x  (Huang & Schlag 2024)
   };
   Kind kind = Kind::kSilu;
-  float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;  // kXielu
+  float alpha_p = 0, alpha_n = 0, beta = 0, eps = 0;  // parameters of kXielu
 };
 
 // An INT8 block whose largest magnitude is below this counts as zeros: 127 / max would overflow.
@@ -48,20 +48,20 @@ inline constexpr float kMinBlockMagnitude = 1e-35f;
 // (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
 inline constexpr int kWeightDigitBits = 8;
 inline constexpr float kLargestWeightCode = 65535.0f;
-inline constexpr float kTinyWeight = 1e-33f;  // for smaller largest weights 65535 / top would overflow
+inline constexpr float kTinyWeight = 1e-33f;  // below this largest weight 65535 / top would overflow
 
 // Squares of numbers above 1.8e19 overflow a float. A row with such numbers is multiplied by this power of two before
 // its norm, which does not change the result, because eps is negligible beside such squares.
 inline constexpr float kHugeRow = 0x1p-96f;
-// True for infinity and for NaN, which results if infinite sums of both signs meet.
+// True for infinity and for NaN (the sum of infinities of both signs).
 [[gnu::always_inline]] constexpr bool exceeds_float(float mean) { return !(mean <= 0x1.fffffep127f); }
 
-// Partial softmax-weighted sums of values for some rows: sum of exp(s - max), and of exp(s - max) * v, over the
-// positions that were visible so far (before the first: max = -inf, sum = 0, out = 0). Any alignment.
+// Partial softmax-weighted sums of values for some rows: sum of exp(s - max), and of exp(s - max) * v, over the visible
+// positions so far (initially max = -inf, sum = 0, out = 0). Any alignment.
 struct AttendSums {
   float* max;  // [n_rows] the largest score
   float* sum;  // [n_rows]
-  float* out;  // [n_rows, out_stride] not divided by sum; whole vectors up to v_dim are written
+  float* out;  // [n_rows, out_stride] not yet divided by `sum`; whole vectors up to v_dim are written
   size_t out_stride;
 };
 
@@ -72,21 +72,21 @@ struct AttendTile {
   const std::byte* const* heads;   // the head's block of each page of the tile, in order; the first holds `begin`
   const std::byte* const* values;  // for latent rows only: the output of latent_values() for each page
   size_t begin;                    // first absolute position of the block, a multiple of 256
-  const float* q;                  // [n_rows, q_stride], not scaled; after rope and, as the keys, Hadamard
+  const float* q;                  // [n_rows, q_stride], not scaled; after rope and any Hadamard transform of keys
   size_t q_stride;
   size_t n_rows;                       // query rows: tokens x heads of the group
   const size_t* row_begin;             // [n_rows]
   const size_t* row_end;               // [n_rows]
   float scale;                         // factor of the scores (usually head_dim^-1/2)
   float softcap;                       // 0: no cap; else s = softcap * tanh(s / softcap)
-  bool same_rows;                      // the rows and queries are those of the previous call with this scratch
+  bool same_rows;                      // rows and queries are those of the previous call with this scratch
   const std::byte* const* next_heads;  // [n_next] blocks that the caller will read next (prefetch hint)
   size_t n_next;
   AttendSums result;  // output
 };
 
 struct Kernels {
-  const char* name;  // "ref", "avx2", "avxvnni", "avx512", "amx", "reference"
+  const char* name;  // name of the table: "ref", "avx2", "avxvnni", "avx512", "amx", "reference"
 
   // --- Linear layers: y[i, r] = sum over k of W[r, k] x[i, k] for the rows r of panels [panels.begin, panels.end).
   // Computed for each group of 32 or 16 columns that share a scale (kernels/layout/panel.h), in increasing order:
@@ -153,19 +153,18 @@ struct Kernels {
   //   F32, F16:  s = scale * (sum over d of q[d] k[d], increasing d, one fma each)
   //   INT8:      q is quantised as a stored row is; s = scale * (float(integer dot) * (q_scale * k_scale))
   //   INT4 keys: q is quantised as for INT8; t = 0, then for every 32 dimensions, increasing,
-  //              t = fma(float(integer dot), k_scale, t), t = fma(float(sum of q), k_minimum, t);  s = scale * (t *
-  //              q_scale)
+  //              t = fma(float(integer dot), k_scale, t), t = fma(float(sum of q), k_minimum, t);
+  //              s = scale * (t * q_scale)
   //   Latent rows: both parts of q are quantised separately, each with its own scale.
-  //   INT8:      t = float(first dot) * (q_scale * k_scale), t = fma(float(second dot), second q_scale * second
-  //              k_scale, t);  s = scale * t
-  //   INT4:      t as for INT4 keys, but k_scale * q_scale in place of k_scale and float(sum of q) * q_scale in place
-  //   of
+  //     INT8:    t = float(first dot) * (q_scale * k_scale),
+  //              t = fma(float(second dot), second q_scale * second k_scale, t);  s = scale * t
+  //     INT4:    t as for INT4 keys, but k_scale * q_scale replaces k_scale, and float(sum of q) * q_scale replaces
   //              float(sum of q), each with the q_scale of its part;  s = scale * t
   //   max = largest s, with -0 replaced by +0; p = exp(s - max); sum of p in 16 lanes, lane = position mod 16
   //   F32, F16:  out[d] = fma(p, v[d], out[d]) in increasing position
   //   INT8:      w = p * v_scale, top = largest w; code = round to nearest even of w * (65535 / top), or 0 if
   //              top < kTinyWeight;  out[d] = float(integer sum of code * v[d]) * (top / 65535)
-  //   INT4 values: the same for every 32 dimensions, with their scales, and
+  //   INT4 values: as INT8, for every 32 dimensions with their scales, and
   //              out[d] = fma(float(integer sum), top / 65535, floor), floor = the sum of p * v_minimum in 16 lanes,
   //              lane = fma(p, v_minimum, lane)
   void (*attend_tile)(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch);
@@ -187,6 +186,6 @@ inline constexpr size_t kMaxAttendRows = 4;
 
 // Scratch bytes that one thread needs.
 size_t linear_scratch_bytes(size_t max_n_cols);
-size_t attend_scratch_bytes(size_t max_rows, size_t head_dim);  // max_rows: largest n_rows of a tile
+size_t attend_scratch_bytes(size_t max_rows, size_t head_dim);  // max_rows: the largest n_rows of a tile
 
 }  // namespace ibid

@@ -43,7 +43,7 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
     return load(file, std::move(config), options, plan, 0);
   };
   Result<std::unique_ptr<LanguageModel>> model = read();
-  TRY(file.check_unchanged());  // checked first, as above
+  TRY(file.check_unchanged());  // a change may be the cause of the error
   return model;
 }
 

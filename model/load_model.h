@@ -23,8 +23,8 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
                                                            const ModelOptions& options, const MemoryPlan& plan,
                                                            size_t kv_budget_bytes);
 
-// As above, but first reads the configuration and plans the memory; kv_budget_bytes is 0. Errors: also those of
-// read_config() and plan_memory().
+// As load_language_model() with a configuration, but first reads the configuration and plans the memory;
+// kv_budget_bytes is 0. Errors: also those of read_config() and plan_memory().
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 
 // Compiles the model's own chat template, with the file's special tokens as default variables. Errors: kNotFound if

@@ -24,9 +24,9 @@
 namespace ibid {
 namespace {
 
-// A petabyte: sums of budgets cannot overflow.
+// A petabyte, so that sums of budgets cannot overflow.
 constexpr uint64_t kMaxBudgetBytes = 1'000'000'000'000'000;
-// An hour: its nanoseconds cannot overflow.
+// An hour, so that its nanoseconds cannot overflow.
 constexpr double kMaxLatencyTargetMs = 3'600'000;
 
 Status out_of_range(const std::string& name, const std::string& value, const std::string& range) {
@@ -52,7 +52,7 @@ Status check_scheduling(const SchedulerOptions& options) {
 }
 
 Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPagePool& pool) {
-  CHECK(parts.fingerprint.has_value()) << "a cache directory without a fingerprint";
+  CHECK(parts.fingerprint.has_value()) << "a cache directory needs a fingerprint";
   FileTierOptions options;
   options.directory = parts.cache_directory;
   options.fingerprint = *parts.fingerprint;
@@ -135,7 +135,7 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   return make_engine(std::move(parts));
 }
 
-// guarded(), for a body that starts threads.
+// As guarded(), for a body that starts threads.
 template <typename Body>
 auto guarded_threads(Body&& body) -> decltype(body()) try {
   return guarded(std::forward<Body>(body));
@@ -176,7 +176,7 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) {
 
 EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
     : parts_(std::move(parts)),
-      // Rows are shared by whole pages, recurrent states at any position.
+      // Keys and values are shared in whole pages, recurrent states at any position.
       pending_(parts_.model->kv_layout().n_states() > 0 ? 1 : kPagePositions),
       constraints_(*parts_.tokenizer),
       scheduler_(std::move(scheduler)) {
@@ -201,7 +201,7 @@ void EngineState::open_tier() {
 
 EngineState::~EngineState() {
   if (!check_process().ok()) {
-    // A child of fork() has neither the threads nor possibly the locks, so these are leaked.
+    // A child of fork() has neither the threads nor possibly free locks, so the objects that need them are leaked.
     (void)scheduler_.release();
     (void)tier_.release();
     (void)store_.release();

@@ -44,7 +44,7 @@ class Fp8Rows : public RowSource {
   std::vector<std::span<const std::byte>> parts() const override { return {codes_.data, scale_bytes_}; }
 
  private:
-  // Writes n values of a row, from column `col` on, given their bytes `codes`; returns the end of the output.
+  // Writes n values of a row, from column `col` on, whose bytes are `codes`; returns the end of the output.
   std::byte* read_group(uint64_t row, uint64_t col, const std::byte* codes, size_t n, std::byte* out) const {
     if (presented_ == DType::kF8E4M3Scaled || presented_ == DType::kF8E5M2Scaled) {
       const float scale = scales_.at(row, col);
@@ -80,7 +80,7 @@ std::string shapes(const TensorView& scale, const Shape& wanted) {
   return " has scales " + scale.shape.to_string() + ", expected " + wanted.to_string();
 }
 
-// Derives the size of the tiles from the shape of the scales.
+// Derives the size of the tiles from the shape of `scale`.
 Result<Scales> tile(const TensorView& codes, const TensorView& scale, const QuantizationConfig& config,
                     const std::string& field) {
   const uint64_t rows = codes.shape[0], cols = codes.shape[1];
@@ -117,7 +117,7 @@ Result<Scales> read_scales(const TensorView& codes, const TensorView& scale, con
   return scales;
 }
 
-// codes: a matrix. scale: its scales, or null. Errors: kBadShape, kBadType, kNonFinite.
+// Assembles a matrix `codes` with its scales (null: no scales). Errors: kBadShape, kBadType, kNonFinite.
 Result<AssembledTensor> make_fp8(const std::string& name, const TensorView& codes, const TensorView* scale,
                                  const QuantizationConfig& config, std::string_view path) {
   const std::string field = std::string(path) + ": tensor " + in_quotes(name);

@@ -7,8 +7,8 @@
 //   NAME F8 [out, in], NAME_scale_inv or NAME_scale               NAME F8 with scales: one per tensor, per row, or
 //                                                                 per block of config's weight_block_size
 //   NAME F8 without a scale                                       NAME F16
-//   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 if all zero points are 8, else
-//   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        Q5_0, because q - z is -16..15
+//   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 if all zero points are 8, else Q5_0
+//   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        NAME.weight likewise: code - zero point is -16..15
 //   NAME.weight_packed, .weight_scale, .weight_zero_point         NAME.weight likewise (compressed-tensors)
 // Values that no format represents exactly are F32, rounded as the product of the stored format is. This happens if
 // scales are not FP16 numbers, rows or groups are not multiples of 32, or groups of columns are out of order (g_idx).
@@ -66,12 +66,12 @@ Result<std::vector<AssembledTensor>> make_expanding_tensors(const StoredTensors&
 //   kCompressed  [out, in / 8]   [out / 8, groups]   [out, groups]
 enum class Int4Packing { kGptq, kAwq, kCompressed };
 
-// The parts of one matrix; absent ones are null.
+// The parts of one matrix; absent parts are null.
 struct Int4Parts {
   const TensorView* words = nullptr;
   const TensorView* zeros = nullptr;
   const TensorView* scales = nullptr;
-  const TensorView* group_of_column = nullptr;  // g_idx
+  const TensorView* group_of_column = nullptr;  // g_idx: the group of each column
 };
 
 // Makes the tensor called `name` from the parts. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.

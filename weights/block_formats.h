@@ -58,8 +58,8 @@ inline constexpr size_t kMaxValuesPerBlock = 256;
 //   value[i] = scales[i / group_size] * codes[i]                          without mins
 //   value[i] = scales[i / group_size] * codes[i] + mins[i / group_size]   with mins
 // gives ggml's value bit for bit. Scales come from the file and may be negative, subnormal, infinite or NaN. REQUIRES:
-// dtype_is_quantized(dtype); codes.size() is a whole number of blocks and `blocks` exactly their bytes; scales, and
-// mins if the type has them (else empty), have codes.size() / group_size elements.
+// dtype_is_quantized(dtype); codes.size() is a whole number of blocks, and `blocks` has exactly the bytes of these
+// blocks; scales, and mins if the type has them (else empty), have codes.size() / group_size elements.
 void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, std::span<float> scales,
                 std::span<float> mins);
 
@@ -86,7 +86,7 @@ inline bool can_dequantize(DType dtype) {
 // infinities; E5M2 is the upper byte of an FP16 number.
 inline float e4m3_to_float(uint8_t byte) {
   if ((byte & 0x7f) == 0x7f) return std::numeric_limits<float>::quiet_NaN();
-  // An FP16 number with the same fields has a bias of 15 instead of 7.
+  // In an FP16 number with the same fields the exponent's bias is 15 instead of 7, so multiply by 2^8.
   return fp16_to_float(static_cast<uint16_t>((byte & 0x80) << 8 | (byte & 0x7f) << 7)) * 256.0f;
 }
 inline float e5m2_to_float(uint8_t byte) { return fp16_to_float(static_cast<uint16_t>(byte << 8)); }

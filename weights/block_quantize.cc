@@ -64,7 +64,7 @@ struct Moments {
     if (!(determinant > 0)) return false;
     out.scale = (w * xl - x * l) / determinant;
     out.min = -(ll * x - l * xl) / determinant;
-    if (out.min < 0) {  // mins must not be negative: use the best scale without a min
+    if (out.min < 0) {  // mins must not be negative, so use the best scale without a min
       out.min = 0;
       out.scale = ll > 0 ? xl / ll : 0;
     }
@@ -150,7 +150,7 @@ float stored_error(std::span<const float> x, float scale, float min, int max_cod
   return error;
 }
 
-// After rounding to six bits, scale and min no longer fit each other, so this takes the best pair among their
+// After rounding to six bits, scale and min no longer fit each other, so this function takes the best pair among their
 // neighbours. ggml does not do this.
 void take_best_neighbours(std::span<const float> x, int max_code, size_t group, SixBits& six) {
   const int scale = six.scales[group], min = six.mins[group];
@@ -220,7 +220,7 @@ float search_scale(std::span<const float> x) {
       best = product * product / square;
     }
   };
-  look_at(0);  // this step first: others replace it only if they are better
+  look_at(0);  // tries this step first, because other steps replace it only if they are better
   for (int s = -9; s <= 9; ++s) {
     if (s != 0) look_at(s);
   }

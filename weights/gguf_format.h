@@ -38,7 +38,7 @@ enum class GgufType : uint32_t {
 };
 inline constexpr uint32_t kGgufTypeCount = 13;
 
-// "U32", "STRING".
+// Name of the type in messages: "U32", "STRING".
 std::string_view gguf_type_name(GgufType type);
 // Bytes of a value of this type; 0 for strings and arrays, whose size varies.
 size_t gguf_type_bytes(GgufType type);
@@ -46,7 +46,7 @@ inline bool gguf_type_is_integer(GgufType type) {
   return type <= GgufType::kI32 || type == GgufType::kU64 || type == GgufType::kI64;
 }
 
-// Whether the reader supports a number of a tensor type.
+// The tensor type with a given number: whether the reader supports it, and its name.
 struct GgufTensorType {
   enum Support { kReadable, kKnown, kRemoved, kUnknown } support;
   std::string_view name;      // "Q4_1", "IQ4_NL"; for removed types their former name

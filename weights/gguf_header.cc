@@ -19,7 +19,7 @@ struct GgufExtent {
   uint64_t bytes;
 };
 
-// Checks that each tensor begins at the padded end of the previous one in `order`. Returns the end of the last one.
+// Checks that each tensor begins at the padded end of the previous one in `order`. Returns the end of the last tensor.
 Result<uint64_t> check_layout(std::span<const size_t> order, std::span<const GgufExtent> extents, uint64_t data_bytes,
                               std::string_view what, const GgufHeader& header) {
   uint64_t wanted = 0;

@@ -29,7 +29,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// Returns "U32", "ARRAY of STRING".
+// Returns the name of an entry's type: "U32", "ARRAY of STRING".
 std::string type_text(const GgufEntry& entry) {
   std::string text(gguf_type_name(entry.type));
   if (entry.type == GgufType::kArray) text += " of " + std::string(gguf_type_name(entry.element_type));
@@ -324,7 +324,7 @@ const std::vector<GgufEntry>& gguf_entries(const ModelFile& file) {
 
 namespace {
 
-// Returns the number that the key has, or nullopt if the key is absent.
+// Returns the number stored under the key, or nullopt if the key is absent.
 Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_view key, std::string_view what) {
   const GgufEntry* entry = header.find(key);
   if (entry == nullptr) return std::optional<uint64_t>();

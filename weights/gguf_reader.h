@@ -36,7 +36,7 @@ struct GgufSplit {
 Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view what);
 
 // Returns the file name of part `number`, given that `path` is part split.number. Error: kMissingShard if the name of
-// `path` does not end as the name of that part.
+// `path` does not end like the name of part split.number.
 Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split, uint64_t number);
 
 class GgufFile : public ModelFile {

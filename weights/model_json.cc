@@ -26,7 +26,7 @@ constexpr std::array<Word, 3> kWords = {{{"Infinity", std::numeric_limits<double
                                          {"-Infinity", -std::numeric_limits<double>::infinity()},
                                          {"NaN", std::numeric_limits<double>::quiet_NaN()}}};
 
-// Where one of the words is in a text.
+// Position in a text of one of the words Infinity, -Infinity and NaN.
 struct Found {
   size_t at;
   std::string_view word;
@@ -39,7 +39,7 @@ bool ends_word(std::string_view rest) {
   return rest.empty() || is_blank(rest[0]) || rest[0] == ',' || rest[0] == ']' || rest[0] == '}';
 }
 
-// Finds the words in value position, that is after '[', ',' or ':' outside strings. The text around them may be
+// Finds these words where JSON may have a value: after '[', ',' or ':' outside strings. The rest of the text may be
 // anything.
 std::vector<Found> find_words(std::string_view text, size_t at_most) {
   std::vector<Found> all;
@@ -68,7 +68,8 @@ std::vector<Found> find_words(std::string_view text, size_t at_most) {
   return all;
 }
 
-// Replaces each word by a number of the same length. The result is JSON if the text is otherwise, with equal offsets.
+// Replaces each word by a number of the same length. The result is JSON if the text is JSON except for the words;
+// offsets stay the same.
 std::string with_numbers(std::string text, const std::vector<Found>& words) {
   for (const Found& found : words) {
     text.replace(found.at, found.word.size(), std::string(found.word.size() - 1, ' ') + "0");
@@ -114,7 +115,7 @@ std::optional<double> non_finite(const Json& value) {
 
 namespace {
 
-// Where a value is, for messages.
+// Position of a value in a file, for messages.
 struct Place {
   std::string_view file, key;
 };
@@ -139,7 +140,7 @@ Result<int64_t> as_int(const Place& place, const Json& value) {
   }
   if (value.is_number_integer()) return value.get<int64_t>();
   const double number = value.get<double>();
-  // A double above 2^53 may stand for several integers.
+  // A double above 2^53 may be the rounded form of several integers.
   if (std::fabs(number) > 0x1p53 || number != std::trunc(number)) return bad_number(place, value);
   return static_cast<int64_t>(number);
 }

@@ -19,7 +19,8 @@
 
 namespace ibid {
 
-// Maximum number of such words in a file: each becomes an object, which needs more memory. A configuration has a few.
+// Maximum number of the words Infinity, -Infinity and NaN in a file: each becomes an object, which needs more memory. A
+// configuration has a few.
 inline constexpr size_t kMaxNonFiniteWords = 1000;
 
 // Parses `text`. A word is recognised, with its sign, only as a whole value in an array or object. Errors: those of

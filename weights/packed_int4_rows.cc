@@ -22,7 +22,8 @@ uint32_t word_at(const TensorView& tensor, uint64_t index) {
   return word;
 }
 
-// Returns element `index` of a row of packed words. AWQ has even elements in the lower half of a word, odd ones above.
+// Returns element `index` of a row of packed words. AWQ stores elements of even index in the lower half of a word,
+// elements of odd index in the upper half.
 int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
   const uint64_t i = index % kPerWord;
   const uint64_t place = packing == Int4Packing::kAwq ? i / 2 + i % 2 * 4 : i;
@@ -194,7 +195,7 @@ class Int4Checker {
     TRY(check_part(&scales, "scales", dtype_is_float(scales.dtype), wanted));
     if (layout_.n_groups == 0 || layout_.n_in % layout_.n_groups != 0) {
       return fail(ErrorCode::kBadShape, " has rows of " + std::to_string(layout_.n_in) + " in " +
-                                            std::to_string(layout_.n_groups) + " groups, expected equal groups");
+                                            std::to_string(layout_.n_groups) + " groups, expected equal sizes");
     }
     layout_.group = layout_.n_in / layout_.n_groups;
     return check_scale_values(scales);

@@ -125,7 +125,7 @@ Status SafetensorsModel::open_shards(const std::string& index_text, bool follow_
 }
 
 Status SafetensorsModel::take(MappedFile file, const std::vector<std::string>* wanted) {
-  // A file of a known other type is reported by that type; for any other file the parser reports the violated rule.
+  // If the file is of another known type, the error names that type; otherwise the parser reports the violated rule.
   const Sniffed sniffed = sniff(file.bytes());
   if (sniffed.content != Content::kSafetensors && !sniffed.looks_like.empty()) {
     return wrong_content_error(file.bytes(), file.path(), "a safetensors file");

@@ -23,7 +23,7 @@ constexpr uint64_t kColumnsAtOnce = 32;
 
 class ExpandingRows : public RowSource {
  public:
-  // Shapes are [heads, kv_rank, nope_dim] and [heads, value_dim, kv_rank].
+  // Shapes: keys [heads, kv_rank, nope_dim], values [heads, value_dim, kv_rank].
   ExpandingRows(const TensorView& keys, const TensorView& values, DType dtype)
       : keys_(keys), values_(values), dtype_(dtype) {}
 
@@ -37,7 +37,7 @@ class ExpandingRows : public RowSource {
         read_value(head * values_.shape[1] + row - nope_dim, out + i++ * row_bytes);
         continue;
       }
-      // Take all following rows that are in the same columns of the file.
+      // Take all following rows that come from the same columns of the file.
       const uint64_t first = row / at_once * at_once, n = std::min(at_once, nope_dim - first);
       const size_t begin = i;
       const auto is_near = [&](uint64_t other) {

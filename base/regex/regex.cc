@@ -66,7 +66,8 @@ class RegexParser {
   CodePointSet bracket(size_t depth);
   void add_range(CodePointSet& set);
   void add_with_case(uint32_t first, uint32_t last, CodePointSet& set);
-  // After a backslash: the character of the escape; or nullopt after adding a class to `set`.
+  // Parses an escape after its backslash. Returns its character; if it is a class, adds it to `set` and returns
+  // nullopt.
   std::optional<uint32_t> escape(bool in_bracket, CodePointSet& set);
   CodePointSet class_of(char letter, bool in_bracket) const;
   uint32_t coded_character(size_t n_digits, bool may_have_braces);
@@ -79,7 +80,7 @@ class RegexParser {
   size_t at_ = 0;
   Status status_;
   bool ignores_case_ = false;
-  uint32_t literal_ = 0;  // the character that the last atom is; 0: it is something else
+  uint32_t literal_ = 0;  // the last atom, if it is a single character; else 0
   size_t n_ranges_ = 0;
 };
 
@@ -127,7 +128,7 @@ RegexNode RegexParser::group(size_t depth) {
   return look;
 }
 
-// (?<name> and (?P<name> of ECMAScript; everything else after (? is an error.
+// Parses (?<name> and (?P<name>, which ECMAScript has; everything else after (? is an error.
 void RegexParser::group_name() {
   const bool looks_behind = peek(1) == '<' && (peek(2) == '=' || peek(2) == '!');
   if (oniguruma_ || looks_behind || !(take("?<") || take("?P<"))) {
@@ -188,7 +189,7 @@ bool RegexParser::take_bounds(RegexNode& repeat) {
   return peek() == '{' && take_counts(repeat);
 }
 
-// {m}, {m,}, {m,n}; for Oniguruma {,n} too. Otherwise the brace is a literal or an error.
+// Parses {m}, {m,}, {m,n}; for Oniguruma {,n} too. Otherwise the brace is a literal or an error.
 bool RegexParser::take_counts(RegexNode& repeat) {
   size_t end = at_ + 1;
   const auto next = [&] { return end < pattern_.size() ? pattern_[end] : '\0'; };
@@ -222,7 +223,7 @@ bool RegexParser::take_counts(RegexNode& repeat) {
   return true;
 }
 
-// A character, an escape, a class, a bracket or a dot.
+// Parses a character, an escape, a class, a bracket or a dot.
 CodePointSet RegexParser::one_character(size_t depth) {
   CodePointSet set;
   if (take("[")) return bracket(depth);
@@ -246,7 +247,7 @@ CodePointSet RegexParser::one_character(size_t depth) {
   return set;
 }
 
-// After [, up to the end of the set.
+// Parses a set, from after its [ to its end.
 CodePointSet RegexParser::bracket(size_t depth) {
   if (depth >= kMaxRegexDepth)
     return fail("sets that are nested too deeply", ErrorCode::kLimitExceeded), CodePointSet();
@@ -293,7 +294,7 @@ void RegexParser::add_range(CodePointSet& set) {
   add_with_case(*first, *last, set);
 }
 
-// After (?i: a letter has the other case too, and as Unicode folds case.
+// Adds [first, last]; after (?i: also the other case of its letters, and the characters that Unicode folds to them.
 void RegexParser::add_with_case(uint32_t first, uint32_t last, CodePointSet& set) {
   set.add(first, last);
   if (!ignores_case_ || !status_.ok()) return;
@@ -305,7 +306,7 @@ void RegexParser::add_with_case(uint32_t first, uint32_t last, CodePointSet& set
   }
 }
 
-// Some pairs of letters equal one character in another case, as ss does.
+// Refuses two letters that equal one character if case is ignored, as ss does.
 void RegexParser::refuse_pair(uint32_t first, uint32_t second) {
   for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
     const bool is_pair =
@@ -346,7 +347,7 @@ std::optional<uint32_t> RegexParser::escape(bool in_bracket, CodePointSet& set) 
   return take_char();
 }
 
-// \d, \w, \s and \D, \W, \S by their letter.
+// Returns the class of an escape: d, w, s or D, W, S.
 CodePointSet RegexParser::class_of(char letter, bool in_bracket) const {
   CodePointSet set;
   switch (lower_ascii(letter)) {
@@ -354,7 +355,7 @@ CodePointSet RegexParser::class_of(char letter, bool in_bracket) const {
     case 'w':
       if (oniguruma_) {
         set = *unicode_class("Word");
-        // Outside of brackets Oniguruma counts a few numbers of Latin-1 as word characters.
+        // Outside of brackets Oniguruma counts superscripts and fractions of Latin-1 as word characters.
         if (!in_bracket) set.add(0xB2, 0xB3), set.add(0xB9), set.add(0xBC, 0xBE);
       } else {
         set.add('0', '9'), set.add('A', 'Z'), set.add('_'), set.add('a', 'z');
@@ -371,7 +372,7 @@ CodePointSet RegexParser::class_of(char letter, bool in_bracket) const {
   return letter >= 'A' && letter <= 'Z' ? set.complement() : set;
 }
 
-// After \u or \x: hexadecimal digits, in braces or as many as `n_digits`; \uD83D\uDE00 is one character.
+// After \u or \x: parses hexadecimal digits, either in braces or n_digits of them; \uD83D\uDE00 is one character.
 uint32_t RegexParser::coded_character(size_t n_digits, bool may_have_braces) {
   const size_t begin = at_;
   const bool braces = may_have_braces && take("{");
@@ -387,7 +388,7 @@ uint32_t RegexParser::coded_character(size_t n_digits, bool may_have_braces) {
   return fail("an escape that is not a character"), 0u;
 }
 
-// 1 to 8 digits.
+// Parses n_digits hexadecimal digits, 1 to 8; else returns nullopt.
 std::optional<uint32_t> RegexParser::hexadecimal(size_t n_digits) {
   if (n_digits == 0 || n_digits > 8) return std::nullopt;
   uint32_t value = 0;
@@ -400,7 +401,7 @@ std::optional<uint32_t> RegexParser::hexadecimal(size_t n_digits) {
   return value;
 }
 
-// After \p or \P.
+// Parses the property after \p or \P.
 CodePointSet RegexParser::property(bool negated) {
   if (ignores_case_) return refuse("\\p after (?i:"), CodePointSet();
   const size_t end = pattern_.find('}', at_);

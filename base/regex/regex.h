@@ -30,7 +30,7 @@ struct RegexNode {
     kSequence,      // two or more parts
     kChoice,        // two or more parts, the first that matches
     kRepeat,        // parts[0], min to max times; max > 0
-    kLook,          // parts[0] matches what follows (wanted) or does not
+    kLook,          // lookahead: parts[0] must match the text that follows, or must not
     kBegin,         // ^
     kEnd,           // $
     kWordBoundary,  // \b
@@ -50,14 +50,15 @@ struct RegexNode {
 // Limits for hostile patterns. A tree is at most five times as deep as groups are nested, so recursion over it is safe.
 inline constexpr size_t kMaxRegexBytes = 100'000;
 inline constexpr size_t kMaxRegexDepth = 100;          // nesting depth of groups and sets
-inline constexpr size_t kMaxRegexRanges = 2'000'000;   // total of all sets
-inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // limit of ECMAScript; an automaton counts without copies
-inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // lower: a matcher takes this number of steps at each position
+inline constexpr size_t kMaxRegexRanges = 2'000'000;   // ranges of all sets together
+inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // for ECMAScript: an automaton counts without copies
+inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // lower: at each position a matcher takes this number of steps
 
 // O(pattern). Errors: kInvalidArgument, kUnsupported, kLimitExceeded, as regex_error() words them.
 Result<RegexNode> parse_regex(std::string_view pattern, RegexDialect dialect);
 
-// "`what`[, which is not supported,] at byte `at` of the pattern": with the insertion if `code` is kUnsupported.
+// Makes the error "`what`[, which is not supported,] at byte `at` of the pattern"; the part in brackets only if `code`
+// is kUnsupported.
 Status regex_error(ErrorCode code, std::string_view what, size_t at);
 
 }  // namespace ibid

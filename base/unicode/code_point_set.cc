@@ -38,7 +38,7 @@ void add_sequences(uint32_t first, uint32_t last, std::vector<ByteSequence>& out
   out.push_back(std::move(sequence));
 }
 
-// A character is in a class if its category is one of `categories`, and it has the property `bit` unless that is 0.
+// A character is in a class if its category is one of `categories` and, unless `bit` is 0, it has the property `bit`.
 struct UnicodeClass {
   std::string_view names;
   CategorySet categories;

@@ -15,11 +15,11 @@ class TextChanges {
     size_t raw_begin, raw_end, begin, end;
   };
 
-  // REQUIRES: `change` is after all earlier ones.
+  // REQUIRES: `change` is after all earlier changes.
   void add(const Change& change) { changes_.push_back(change); }
   bool empty() const { return changes_.empty(); }
 
-  // The position in the raw text that corresponds to a position in the new one; nullopt inside a changed part.
+  // The position in the raw text that corresponds to a position in the new text; nullopt inside a changed part.
   std::optional<size_t> raw_position(size_t position) const {
     const auto next = std::upper_bound(changes_.begin(), changes_.end(), position,
                                        [](size_t p, const Change& change) { return p < change.begin; });

@@ -86,7 +86,7 @@ struct CaseSpecial {
   uint32_t code_point;
   const char* text;
 };
-// Both are sorted.
+// Mappings of single characters and to several characters, both sorted by code point.
 struct CaseTable {
   std::span<const CaseRange> ranges;
   std::span<const CaseSpecial> specials;
@@ -176,7 +176,7 @@ inline bool is_han(uint32_t code_point) { return (unicode_property(code_point) &
 // Appends the mapping of the code point, as UTF-8. If it maps to itself, returns false and appends nothing.
 bool append_case_mapping(std::string& out, const CaseTable& table, uint32_t code_point);
 
-// Returns where the white space that ends at text[end - 1] starts, `floor` at the lowest. Invalid bytes are not white
+// Returns where the white space that ends at text[end - 1] starts, but at least `floor`. Invalid bytes are not white
 // space. REQUIRES: floor <= end.
 size_t spaces_begin(std::string_view text, size_t end, size_t floor = 0);
 // Returns where the white space that starts at text[begin] ends.

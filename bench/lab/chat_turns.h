@@ -31,7 +31,7 @@ Result<Tokens> prompt_of(const Engine& engine, const Json& messages);
 // system message.
 Result<size_t> tokens_around_first_message(const Engine& engine);
 
-// Errors of both: those of ChatSession. Turns that do not fit into the engine's context are left out.
+// Errors of both functions: those of ChatSession. Turns that do not fit into the engine's context are left out.
 Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tokens, const FigureSink& sink);
 // Reports medians over n_conversations (0: measures nothing) with different words; prompts and counters are those of
 // the first conversation.

@@ -24,10 +24,10 @@ namespace ibid {
 inline constexpr size_t kMaxFigureKeys = 2;
 
 struct FigureKind {
-  const char* what;                              // the field "what"
+  const char* what;                              // value of the JSON field "what"
   std::array<const char*, kMaxFigureKeys> keys;  // names of the parameters' fields; nullptr: not used
   const char* label;                             // for display; # and @ are replaced by the keys' values
-  const char* value;                             // the field of the number
+  const char* value;                             // name of the JSON field of the number
   const char* unit;
   bool less_is_better;
 };
@@ -86,7 +86,7 @@ PrefillStep worst_prefill_step(std::span<const Figure> figures);
 // print them.
 //
 // A line is an object with "what" and, if there are several engines, "engine"; unknown fields and figures of unknown
-// kinds are ignored. If a file has several lines for one figure of one engine (settings, repetitions), the best is
+// kinds are ignored. If a file has several lines for one figure of one engine (settings, repetitions), the best line is
 // used.
 struct Rival {
   using Key = std::pair<const FigureKind*, std::array<size_t, kMaxFigureKeys>>;
@@ -101,10 +101,10 @@ struct Rival {
   std::optional<double> ratio_for(const Figure& figure) const;
 };
 
-// Parses such lines; engines are in the order of their first line. `path` is for messages. Errors, each with path and
-// line: kBadHeader and others (invalid JSON), kBadType (not an object, or a field of the wrong type), kMissingKey (a
-// field that the kind requires), kBadNumber (not positive, or a key that is not a count); kMissingKey without a line if
-// the file has no comparable figure.
+// Parses JSON lines with measurements of other engines; engines are in the order of their first line. `path` is for
+// messages. Errors, each with path and line: kBadHeader and others (invalid JSON), kBadType (not an object, or a field
+// of the wrong type), kMissingKey (a field that the kind requires), kBadNumber (not positive, or a key that is not a
+// count); kMissingKey without a line if the file has no comparable figure.
 Result<std::vector<Rival>> parse_rival_lines(std::string_view text, const std::string& path);
 
 // As parse_rival_lines(), for a file. Errors: also those of read_file().

@@ -29,9 +29,9 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Returns the seconds from the first thread's start of `work` to the last thread's end, best of `passes`. The time of a
-// single thread would not suffice: a thread that lost its core may leave the barrier late, after the others have
-// worked.
+// Returns the seconds from the first thread's start of `work` to the last thread's end, the best of `passes` passes.
+// The time of a single thread would not suffice: a thread that lost its core may leave the barrier late, after the
+// others have worked.
 template <typename Work>
 double best_seconds(ThreadTeam& team, int passes, Work work) {
   struct alignas(kCacheLine) Times {
@@ -149,8 +149,9 @@ uint64_t read_streams(std::span<const std::byte> bytes) {
   return sum[0][0] ^ sum[0][1];
 }
 
-// Which method is the fastest depends on the machine: hardware prefetchers follow one stream or several. Lines that are
-// prefetched too early are evicted before use; for lines that are prefetched too late the reader waits.
+// All methods are tried, because the fastest one depends on the machine: hardware prefetchers follow one stream or
+// several. Lines that are prefetched too early are evicted before use; for lines that are prefetched too late the
+// reader waits.
 constexpr ReadWay kReadWays[] = {
     {1, 0, read_streams<1, 0>},         {1, 2048, read_streams<1, 2048>}, {1, 6144, read_streams<1, 6144>},
     {1, 12288, read_streams<1, 12288>}, {2, 0, read_streams<2, 0>},       {2, 2048, read_streams<2, 2048>},

@@ -35,8 +35,9 @@ double int8_peak_gops(ThreadTeam& team, Isa isa);
 
 // PeakMeter: current peaks of the machine, for as many bytes as a pass reads.
 //
-// Bandwidth depends on the size of the memory that is read (caches), and both peaks on clock rates and other processes.
-// So a figure is compared with a peak that is measured right after it, reading as many bytes. Not thread-safe.
+// Bandwidth depends on the size of the memory that is read (caches), and both peaks depend on clock rates and other
+// processes. So a figure is compared with a peak that is measured right after it, reading as many bytes. Not
+// thread-safe.
 class PeakMeter {
  public:
   // Measures over at most `largest_bytes`, and at most 1 GB: above that all reads come from memory. Errors: those of

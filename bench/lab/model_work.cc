@@ -25,7 +25,8 @@ Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, c
 
   ModelWork work;
   work.weights_bytes = plan.bytes - plan.lookup_bytes;
-  // The layout counts only layers with keys and values of their own; other layers read those of an earlier one.
+  // The layout counts only layers with keys and values of their own; other layers read the keys and values of an
+  // earlier layer.
   TRY_ASSIGN(const KvLayout layout, kv_layout_of(file, config, options));
   size_t products = 0, kv_page_bytes = 0, n_attending = 0;
   for (size_t l = 0; l < config.n_layers; ++l) {
@@ -86,7 +87,7 @@ double conversation_s(const PlannedRun& run, const ModelPace& pace) {
   return sum;
 }
 
-// A history is prefilled twice at first, and once more in every round; a round also has four turns after it.
+// A history is prefilled twice at first, and once more in every round; a round also has four turns after the history.
 double history_s(const PlannedRun& run, const ModelPace& pace, size_t history) {
   const double turn = pace.prefill_s(kConversationMessage, history) + pace.decode_s(kCurveAnswer, history);
   const double read = pace.prefill_s(history, 0);

@@ -78,7 +78,7 @@ struct ModelPace {
   double decode_s(size_t n, size_t behind) const;
 };
 
-// Times passes of 64 tokens and of one. Errors: those of LanguageModel::forward().
+// Times passes of 64 tokens and of one token. Errors: those of LanguageModel::forward().
 Result<ModelPace> measure_pace(LanguageModel& model, const ModelWork& work);
 
 double estimated_seconds(const PlannedRun& run, const ModelPace& pace);

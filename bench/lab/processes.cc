@@ -23,7 +23,7 @@ OtherProcesses::Seconds OtherProcesses::now() {
       seconds.own += static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
     }
   }
-  // cpu  user nice system idle iowait irq softirq steal ...
+  // Columns of the line "cpu" in /proc/stat: user nice system idle iowait irq softirq steal ...
   constexpr int kColumns = 8, kIdle = 3, kWaiting = 4;
   std::ifstream stat("/proc/stat");
   std::string label;

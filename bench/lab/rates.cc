@@ -54,7 +54,8 @@ Status RateBench::feed(TokenSpan ids) {
 }
 
 Status RateBench::stand_at(size_t n) {
-  // If there is no checkpoint at n, slicing leaves fewer positions. keep_only_here() makes one for the next call.
+  // If there is no checkpoint at n, slicing leaves fewer positions. keep_only_here() makes a checkpoint at n for the
+  // next call.
   const size_t n_left = entry_.slice_to_at_most(n);
   TRY(feed(TokenSpan(spread_ids(n)).subspan(n_left)));
   entry_.state().keep_only_here(n);

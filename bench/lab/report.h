@@ -44,7 +44,7 @@ std::string json_line(const BenchSetup& setup, const Figure& figure, std::span<c
 std::string csv_header();
 std::string csv_line(const BenchSetup& setup, const Figure& figure);
 
-// Quotes text as one field of such a file.
+// Quotes text as one field of a CSV file.
 std::string csv_field(const std::string& text);
 
 // Appends the figures to the results file at `path`. Creates the file if it is missing, and replaces it atomically.

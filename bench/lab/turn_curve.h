@@ -46,7 +46,7 @@ struct TurnCurveFit {
 // Uses only the points with a history, because without one a turn also prefills the beginning of the template.
 TurnCurveFit fit_of(std::span<const TurnCurvePoint> points);
 
-// True if all points have the flag, or there are no points.
+// True if same_text (same_bits) is true for all points, or there are no points.
 bool all_same_text(std::span<const TurnCurvePoint> points);
 bool all_same_bits(std::span<const TurnCurvePoint> points);
 
@@ -61,7 +61,7 @@ std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& 
 
 // True if `path` ends in .jsonl.
 bool is_report_path(const std::string& path);
-// Writes these lines (bench/lab/report.h), of which bench/draw.py makes pictures, pages and rows. Error: kIo.
+// Writes the JSON lines of the points, of which bench/draw.py makes pictures, pages and rows. Error: kIo.
 Status write_turn_curve(const std::string& path, const BenchSetup& setup, std::span<const TurnCurvePoint> points);
 
 }  // namespace ibid

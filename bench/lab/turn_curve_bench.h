@@ -36,7 +36,7 @@ class ScratchDirectory {
   // Returns the path of `name` in this directory.
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
 
-  // Removes its contents.
+  // Removes the contents of the directory.
   void empty() const;
 
   // Asks the OS to drop all files below this directory from the page cache, so that the next read is from the device.
@@ -49,7 +49,7 @@ class ScratchDirectory {
 };
 
 // SharedModel: lets several engines use one loaded model, so that a restart can be measured without loading the model
-// again. An engine owns its model; this model is only a shared pointer to the loaded one.
+// again. An engine owns its model, so this model is only a shared pointer to the loaded model.
 //
 // Not thread-safe: only one of the engines on a model may run passes at a time, because each has its own scheduler.
 class SharedModel : public LanguageModel {

@@ -2,8 +2,8 @@
 //   bench_memory MODEL [--positions 32768] [--ways least,engine] [--kv f16] [--threads N]
 // Stores keys, values and states for every position, in passes as long as the model's, with constant
 // numbers instead of computed ones. Two ways, with a JSON line for each:
-//   least   the pool has the minimum budget: all positions of layers that read all of them, windows, and
-//           the states of the passes; all other data is evicted
+//   least   the pool has the minimum budget: all positions of full-attention layers, the windows of the others,
+//           and the states of the passes; all other data is evicted
 //   engine  the pool has the budget of an engine with that context, and the store keeps the states that the
 //           engine keeps of a prompt (runtime/generate/checkpoint_positions.h)
 // `all_bytes` is computed: all positions in all layers, as if no layer had a window or a state.

@@ -110,7 +110,7 @@ void branching(const std::function<void(const Request&)>& serve_one) {
   };
   std::array<User, 24> users;
   for (size_t i = 0; i < 6000; ++i) {
-    // Eight users at a time are active; which ones changes gradually.
+    // Eight users at a time are active; the set of active users changes gradually.
     User& user = users[(i / 60 + dice.below(8)) % users.size()];
     if (dice.chance(0.08)) {
       Request document{dice.tokens(dice.length(12000, 0.5)), dice.tokens(200)};
@@ -141,7 +141,7 @@ void branching(const std::function<void(const Request&)>& serve_one) {
 }
 
 // Workload of conversations that begin at random, most of them with only one, long request. The statistics are those of
-// the trace, where a request counts as a continuation of the one whose second last block it contains: 2.24
+// the trace, where a request counts as a continuation of the request whose second last block it contains: 2.24
 // conversations begin per second; after 1, 2, ... requests a share kGoesOn of them continues, half within two minutes;
 // most messages are short, a quarter are documents.
 constexpr std::array<double, 7> kGoesOn = {0.275, 0.405, 0.547, 0.603, 0.669, 0.716, 0.766};

@@ -60,8 +60,8 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   return {};
 }
 
-// Replies differ in bytes, and turns in the position of page ends. So the counters are compared by their means over a
-// hundred turns each; a counter that grows with the history would be three times as large in the second hundred.
+// Replies differ in bytes, and turns in the position of page ends. So the claim compares the means of the counters over
+// a hundred turns each; a counter that grows with the history would be three times as large in the second hundred.
 Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, load(""));
   TRY_ASSIGN(ChatSession session, quiet_session(engine));
@@ -112,7 +112,8 @@ Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink) {
     n_pages_apart += KvLayout::pages_for(session.state().kv().length());
     sessions.push_back(std::move(session));
     if (i == 0) continue;
-    // Two prompts may be equal. The tokens after them are answers, which are decoded, not prefilled.
+    // Two prompts may be equal. The tokens after them are answers, which are decoded, not prefilled, and must not
+    // count.
     const size_t common = std::min(turn.usage.n_prompt, common_prefix_length(sessions[0].ids(), sessions[i].ids()));
     n_again += saturating_sub(common, turn.usage.n_cached);
     n_common = std::max(n_common, common);

@@ -55,7 +55,7 @@ void PageList::push_back(KvPage page) noexcept {
   push_found(std::move(page));
   if (!has_windows()) return;
   leases_.back() = pool_->lease_window(pages_.back());
-  CHECK(static_cast<bool>(leases_.back())) << "a new page without its window";
+  CHECK(static_cast<bool>(leases_.back())) << "a new page must have its window part";
   set_data(pages_.size() - 1);
 }
 
@@ -139,8 +139,6 @@ void PageList::return_before(size_t first) noexcept {
 
 namespace {
 
-// short enough for the string to allocate nothing
-
 // May throw std::bad_alloc.
 Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
   const std::optional<size_t> rows = checked_add(length, n_rows);
@@ -156,7 +154,7 @@ Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
 Status KvCacheEntry::reserve(size_t n_rows) {
   try {
     TRY(check_budget(*pool_, length(), n_rows));
-    // Free snapshots of states: they only serve later prompts, and this pass is worth more.
+    // Drop snapshots of states to get memory: they only serve later prompts, and this pass is worth more.
     Status status = reserve_or_throw(n_rows);
     while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
     return status;
@@ -170,7 +168,8 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const bool copies_last = n_rows > 0 && shares_last_page();
   const size_t n_new = saturating_sub(n_pages, pages_.size());
 
-  // Allocate the lists first: allocating pages may evict others, in vain if a list failed later.
+  // Allocate the lists first: allocating pages may evict others, which would be in vain if the allocation of a list
+  // then failed.
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, length() + n_rows);
   PageList::Room room = pages_.make_room(n_pages);
@@ -220,7 +219,7 @@ void KvCacheEntry::store_rows(const Worker& worker, const Kernels& kernels, size
   CHECK(is_reserved_) << "append without reserve";
   if (worker.index() == 0) {
     for (size_t page = begin / kPagePositions; page < KvLayout::pages_for(end); ++page) {
-      CHECK_EQ(pages_[page].use_count(), size_t{1}) << "append into a shared page, without reserve";
+      CHECK_EQ(pages_[page].use_count(), size_t{1}) << "append() must not write a shared page";
     }
     staged_[layer] = n_rows;
   }
@@ -275,7 +274,7 @@ size_t KvCacheEntry::resumable_length(size_t n) const {
 void KvCacheEntry::slice_to_length(size_t n) {
   CHECK_LE(n, length());
   const size_t kept = slice_to_at_most(n);
-  CHECK_EQ(kept, n) << "slice_to_length() to a position that cannot be resumed";
+  CHECK_EQ(kept, n) << "slice_to_length() needs a resumable position";
 }
 
 size_t KvCacheEntry::slice_to_at_most(size_t n) {
@@ -284,7 +283,7 @@ size_t KvCacheEntry::slice_to_at_most(size_t n) {
   do {
     n = resumable_length(n);
     first = layout().first_window_page(n);
-  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // a part was evicted meanwhile: try an earlier position
+  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // a part was evicted meanwhile, so try an earlier position
   state_.cut(n, length());
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
@@ -319,7 +318,7 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
 
 // Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens.
 Status KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
-  CHECK_EQ(pages_.size(), size_t{0}) << "adopt into an entry of length " << length();
+  CHECK_EQ(pages_.size(), size_t{0}) << "adopt() needs an empty entry, not one of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));
   try {
     pages_.use(pages_.make_room(pages.size()));

@@ -34,7 +34,7 @@ class PageList {
  public:
   explicit PageList(KvPagePool& pool) noexcept : pool_(&pool) {}
   PageList(PageList&&) noexcept = default;
-  PageList& operator=(PageList&& other) noexcept;  // frees the old content as clear() does: leases before pages
+  PageList& operator=(PageList&& other) noexcept;  // frees the old content like clear(): leases before pages
 
   std::span<const KvPage> pages() const { return pages_; }
   size_t size() const { return pages_.size(); }
@@ -64,11 +64,12 @@ class PageList {
   void move_tail(size_t n, PageList& to) noexcept;
   void take_back(PageList& tail) noexcept;
   void clear() noexcept { resize(0); }
-  PageList fork(size_t n) const;  // the first n pages; may throw std::bad_alloc
+  PageList fork(size_t n) const;  // copies the first n pages; may throw std::bad_alloc
 
   // --- Window parts. Without sliding-window layers these calls do nothing and return true.
 
-  // Returns true if all pages of [first, end) have their window parts; else `missing` is the last page without.
+  // Returns true if all pages of [first, end) have their window parts; else sets `missing` to the last page without
+  // one.
   bool have_windows(size_t first, size_t end, size_t& missing) const;
   // Leases the window parts of pages [first, end), and ends the leases before `first`. Returns false, changing nothing,
   // if one of the parts was evicted.
@@ -84,7 +85,7 @@ class PageList {
   std::vector<KvPage> pages_;
   std::array<std::vector<const std::byte*>, kPageParts> data_;
   size_t first_leased_ = 0;
-  std::vector<KvWindowLease> leases_;  // one per page; empty without windows. After pages_, so that leases end first
+  std::vector<KvWindowLease> leases_;  // one per page; empty without windows; declared after pages_ to end first
 };
 
 class KvCacheEntry {
@@ -103,7 +104,7 @@ class KvCacheEntry {
 
   // Makes room for n_rows positions after length(): allocates pages, and copies a partial last page that is shared.
   // Drops staged positions. No other call of a pass can run out of memory. Error: kOutOfMemory; the entry is unchanged
-  // and page_data() stays valid, but if the pool was short, states that were kept for later prompts have been freed.
+  // and page_data() stays valid, but states that were kept for later prompts may have been freed.
   Status reserve(size_t n_rows);
 
   // Copies a partial last page that is shared, as reserve() does. Error: kOutOfMemory, nothing changed.
@@ -111,8 +112,8 @@ class KvCacheEntry {
 
   // Stages n_rows positions of one layer, from length() on. Every worker of a region calls append() with the same
   // arguments and stores its share: heads and groups of 16 positions, so that no two workers write one cache line of K.
-  // The caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites
-  // them.
+  // The caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites the
+  // staged positions.
   //   k, v: [n_rows, stride], a row has n_kv_heads * head_dim floats; k is rotated. v is not read for latent rows.
   //   finish(row, head): each worker calls it for each row and head that it stores, just before storing; it may change
   //   k and v.
@@ -173,17 +174,17 @@ class KvCacheEntry {
   // REQUIRES: those of adopt() for n_tokens; n_tokens <= tokens.size().
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 
-  // Appends stored positions, those of `tokens`, after tokens(). If the entry's last page is partial, pages[0] replaces
-  // it and holds its positions too. Frees reserved pages, drops staged positions, and keeps the entry's own states.
-  // Slices the result to the last position at which it can resume; if that is not beyond length(), the entry stays as
-  // it is. O(given tokens and pages).
+  // Appends stored positions, whose tokens are `tokens`, after tokens(). If the entry's last page is partial, pages[0]
+  // replaces that page and also holds its positions. Frees reserved pages, drops staged positions, and keeps the
+  // entry's own states. Slices the result to the last position at which it can resume; if that position is not beyond
+  // length(), the entry does not change. O(given tokens and pages).
   // Error: kOutOfMemory (heap), nothing changed.
   // REQUIRES: the pages are those that length() + tokens.size() positions need after the full pages of length(); one of
-  // the states reaches that length; window parts of new pages were never leased.
+  // the states reaches length() + tokens.size(); window parts of new pages were never leased.
   Status adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
-  // Replaces page `index` by `page`, so that equal pages are stored once. Returns the replaced page; or `page` itself,
-  // changing nothing, if `page` lacks a window part that the entry needs.
+  // Replaces page `index` by `page`, so that equal pages are stored once. Returns the replaced page; if `page` lacks a
+  // window part that the entry needs, changes nothing and returns `page`.
   // REQUIRES: all 64 positions are committed, and both pages hold the KV of the same tokens.
   KvPage share_page(size_t index, KvPage page);
 

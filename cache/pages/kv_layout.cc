@@ -19,11 +19,11 @@ size_t whole_lines(size_t floats) { return (floats + kLineFloats - 1) / kLineFlo
 }  // namespace
 
 KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype, std::span<const StateShape> states) {
-  CHECK(!rows.empty() || !states.empty()) << "a layout without layers";
+  CHECK(!rows.empty() || !states.empty()) << "a layout needs a layer";
   KvLayout layout;
   layout.dtype_ = dtype;
   for (const KvRowShape& row : rows) {
-    CHECK(row.n_kv_heads > 0 && row.head_dim > 0) << "a layer that keeps nothing";
+    CHECK(row.n_kv_heads > 0 && row.head_dim > 0) << "a layer must keep keys and values";
     const PagePart part = row.window == 0 ? PagePart::kAll : PagePart::kWindow;
     size_t& bytes = layout.part_bytes_[static_cast<size_t>(part)];
     const KvHeadBlock block = KvHeadBlock::make(row.format.value_or(dtype), row.head_dim, row.latent_dim);
@@ -35,7 +35,7 @@ KvLayout KvLayout::make(std::span<const KvRowShape> rows, KvDType dtype, std::sp
   all = std::max(all, kLineFloats * sizeof(float));
   for (KvLayer& layer : layout.layers_) layer.record_offset = layer.offset + (layer.part == PagePart::kAll ? 0 : all);
   for (const StateShape& state : states) {
-    CHECK(state.floats > 0 && state.row_floats > 0) << "a recurrent layer that keeps nothing";
+    CHECK(state.floats > 0 && state.row_floats > 0) << "a recurrent layer must keep a state";
     layout.states_.push_back(state);
     layout.state_offsets_.push_back(layout.state_floats_);
     layout.row_offsets_.push_back(layout.row_floats_);
@@ -90,7 +90,7 @@ size_t KvLayout::copy_rows(const PageMemory& from, const PageMemory& to, size_t 
 
 namespace {
 
-// True if every word has a zero in its exponent bits (all ones: NaN or infinity). Branchless, so that it vectorises.
+// True if every word has a zero among its exponent bits (all ones: NaN or infinity). Branchless, so that it vectorises.
 template <typename Word>
 bool are_finite(const std::byte* bytes, size_t n_bytes, Word exponent) {
   Word bad = 0;
@@ -107,7 +107,8 @@ bool floats_are_finite(const std::byte* bytes, size_t n_bytes) {
 }
 bool halves_are_finite(const std::byte* bytes, size_t n_bytes) { return are_finite<uint16_t>(bytes, n_bytes, 0x7c00); }
 
-// numbers, scales: where each begins. In quantised parts only the scales can be non-finite.
+// Checks the part that begins at `numbers`, with its scales at `scales`. In quantised parts only the scales can be
+// non-finite.
 bool part_is_finite(KvNumberFormat part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
                     size_t scale_bytes) {
   switch (part) {

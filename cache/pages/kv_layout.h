@@ -34,7 +34,7 @@ struct KvRowShape {
   size_t head_dim = 0;
   size_t window = 0;  // number of positions that attention reads, including the current one; 0: all
   size_t latent_dim = 0;
-  std::optional<KvRowFormat> format;  // set if it differs from the format of the KV type (model/weights/kv_precision.h)
+  std::optional<KvRowFormat> format;  // set if not the format of the KV type (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 
@@ -54,7 +54,7 @@ struct KvLayer {
   KvHeadBlock block;  // layout of each head
   PagePart part = PagePart::kAll;
   size_t offset = 0;         // offset of the first head from the start of the part
-  size_t record_offset = 0;  // offset of the first head from the start of the page in a file
+  size_t record_offset = 0;  // offset of the first head from the start of the page as stored in a file
   size_t kv_dim() const { return row.n_kv_heads * row.head_dim; }
   size_t bytes() const { return row.n_kv_heads * block.bytes; }
 };
@@ -92,14 +92,15 @@ class KvLayout {
   size_t window() const { return window_; }
   // First page whose window part attention reads when position n is computed.
   size_t first_window_page(size_t n) const {
-    // Round down to an attention block, because attention reads whole blocks.
+    // Round down to a whole attention block, because attention reads whole blocks.
     return n <= window_ ? 0 : (n - window_) / kAttentionBlock * (kAttentionBlock / kPagePositions);
   }
-  // Minimum bytes of a sequence of that length, without states. Does not overflow.
+  // Minimum bytes of a sequence of `positions` positions, without states. Does not overflow.
   size_t bytes_for(size_t positions) const;
   // Maximum number of states that a sequence uses during a pass: before the pass, after it, and after rejected drafts.
   static constexpr size_t kStatesAtWork = 3;
-  // Maximum bytes that a sequence of that length uses while it is computed: all window parts and kStatesAtWork states.
+  // Maximum bytes that a sequence of `positions` positions uses while it is computed: all window parts and
+  // kStatesAtWork states.
   size_t work_bytes(size_t positions) const {
     return pages_for(positions) * page_bytes() + kStatesAtWork * state_bytes();
   }
@@ -112,12 +113,10 @@ class KvLayout {
   size_t state_offset(size_t i) const { return state_offsets_[i]; }
   size_t row_offset(size_t i) const { return row_offsets_[i]; }
   size_t state_bytes() const { return state_floats_ * sizeof(float); }  // bytes of all states; 0: no recurrent layer
-  size_t state_row_floats() const {
-    return row_floats_;
-  }  // row size: what one position adds to all
-     // states
+  // Size of a row: what one position adds to all states.
+  size_t state_row_floats() const { return row_floats_; }
 
-  // Number of pages for that many positions. Does not overflow.
+  // Number of pages for `positions` positions. Does not overflow.
   static size_t pages_for(size_t positions) {
     return positions / kPagePositions + (positions % kPagePositions != 0 ? 1 : 0);
   }

@@ -34,7 +34,7 @@ class PageWindow {
   PageSlabs::Slot* memory_ = nullptr;  // null: evicted, or not allocated
   uint32_t n_leases_ = 0;
   uint32_t n_readers_ = 0;
-  WindowClass ended_as_ = WindowClass::kPassed;  // class with which its last lease ended
+  WindowClass ended_as_ = WindowClass::kPassed;  // class that the part got when its last lease ended
   bool is_resume_point_ = false;                 // marked by the store
 
   bool is_idle_ = false;  // true if the part is in the list of class listed_as_
@@ -43,12 +43,12 @@ class PageWindow {
   PageWindow* younger_ = nullptr;
 };
 
-// Changes the states of window parts, and lists the idle ones in eviction order: one list per class, the part that
-// entered the class first at its beginning. A part with readers keeps its place, but first() skips it. Never allocates.
-// Called under the pool's lock.
+// Changes the states of window parts, and lists the idle parts in eviction order: one list per class, which begins with
+// the part that entered the class first. A part with readers keeps its place in the list, but first() skips it. Never
+// allocates. Called under the pool's lock.
 class PageWindows {
  public:
-  // Gives a new page its window part, which becomes evictable after its first lease, or by offer().
+  // Gives a new page its window part, which becomes evictable when its first lease ends, or by offer().
   void allocate(PageWindow& window, PageSlabs::Slot* memory) { window.memory_ = memory; }
   // Takes the memory away from a part; the caller zeroes and frees it. REQUIRES: no lease and no reader.
   PageSlabs::Slot* take_memory(PageWindow& window) {
@@ -73,7 +73,7 @@ class PageWindows {
   void offer(PageWindow& window) {
     if (!window.is_evicted() && window.n_leases_ == 0 && !window.is_idle_) push(window);
   }
-  // An idle part whose class changes becomes the youngest of its new class.
+  // If an idle part changes its class, it is appended to the list of the new class.
   void mark_resume_point(PageWindow& window, bool is_resume_point) {
     window.is_resume_point_ = is_resume_point;
     if (!window.is_idle_ || window.listed_as_ == window.window_class()) return;
@@ -180,7 +180,7 @@ struct KvPagePool::State {
     if (memory != nullptr) std::memset(memory->data, 0, slabs[kWindows].page_bytes());
   }
   // Evicts idle window parts of a class until `missing` bytes are free or the class is empty. Evicts parts of kEnd only
-  // if evicting them yields enough. Returns true if it evicted any.
+  // if evicting them yields enough. Returns true if a part was evicted.
   bool reclaim_windows(std::unique_lock<std::mutex>& lock, WindowClass window_class, size_t missing) {
     const size_t bytes = slabs[kWindows].page_bytes();
     if (window_class == WindowClass::kEnd && windows.n_idle(window_class) * bytes < missing) return false;
@@ -216,7 +216,8 @@ struct KvPagePool::State {
     slot->next_free = std::exchange(free_slots, slot);
   }
 
-  // Creates slots until n are free. May throw std::bad_alloc; the slots created by then are kept for the next call.
+  // Creates slots until n are free. May throw std::bad_alloc; slots created before the exception are kept for the next
+  // call.
   void provide_slots(size_t n) {
     for (const Slot* slot = free_slots; n > 0 && slot != nullptr; slot = slot->next_free) --n;
     for (; n > 0; --n) {
@@ -226,7 +227,7 @@ struct KvPagePool::State {
   }
 
   // Appends n pages to `taken`, or none. Returns the number of missing bytes.
-  // REQUIRES: the mutex is held, and `taken` has capacity for them.
+  // REQUIRES: the mutex is held, and `taken` has capacity for n more.
   size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
     PageSlabs& of = slabs[kind == Kind::kState ? kStates : kAllRows];
     const bool has_windows = kind == Kind::kRows && slabs[kWindows].page_bytes() > 0;
@@ -253,8 +254,8 @@ struct KvPagePool::State {
     return 0;
   }
 
-  // Freed pages that were used before still occupy memory. If new memory for pages of other sizes would exceed the
-  // budget together with that memory, returns it to the system.
+  // Freed pages that were used before still occupy memory. If that memory and new memory for pages of other sizes would
+  // together exceed the budget, returns the unused memory to the system.
   void return_unused(size_t n, std::initializer_list<size_t> wanted) {
     size_t fresh = 0, touched = 0;
     for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
@@ -289,7 +290,8 @@ KvPage& KvPage::operator=(KvPage other) noexcept {
 }
 
 KvPage::~KvPage() {
-  // Release: this holder's reads happen before the next writer's writes. Acquire: so do the reads of the other holders.
+  // Release: this holder's reads happen before the next writer's writes. Acquire: the reads of the other holders also
+  // happen before the next writer's writes.
   if (slot_ != nullptr && slot_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     slot_->pool->release(slot_);
   }
@@ -331,7 +333,7 @@ KvPagePool::KvPagePool(KvLayout layout, size_t budget_bytes) : layout_(std::move
   state_ = std::make_unique<State>(layout_, budget_bytes);
 }
 
-KvPagePool::~KvPagePool() { CHECK_EQ(state_->bytes_in_use(), size_t{0}) << "pages outlive their pool"; }
+KvPagePool::~KvPagePool() { CHECK_EQ(state_->bytes_in_use(), size_t{0}) << "no page may outlive its pool"; }
 
 Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) { return hand_out(Kind::kRows, n_pages); }
 
@@ -369,7 +371,7 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
     }
     return pages;
   } catch (const std::bad_alloc&) {
-    // short enough for the string to allocate nothing
+    // the message is so short that the string allocates nothing
     return out_of_heap();
   }
 }
@@ -397,7 +399,7 @@ KvPagePool::Registration& KvPagePool::Registration::operator=(Registration other
 
 KvPagePool::Registration::~Registration() {
   if (pool_ == nullptr) return;
-  std::shared_ptr<const Reclaimer> gone;  // declared before the lock: destroyed after unlocking
+  std::shared_ptr<const Reclaimer> gone;  // declared before the lock, so that it is destroyed after unlocking
   const std::lock_guard lock(pool_->mutex);
   const auto place = std::find_if(pool_->reclaimers.begin(), pool_->reclaimers.end(),
                                   [this](const auto& reclaimer) { return reclaimer.get() == reclaimer_; });

@@ -48,7 +48,7 @@ Status PageSlabs::provide(size_t n) {
 
 PageSlabs::Slot* PageSlabs::take() {
   Slot*& list = touched_ != nullptr ? touched_ : fresh_;
-  CHECK(list != nullptr) << "take without provide";
+  CHECK(list != nullptr) << "take() needs provide()";
   --(touched_ != nullptr ? n_touched_ : n_fresh_);
   Slot* slot = std::exchange(list, list->next_free);
   slot->next_free = nullptr;
@@ -62,7 +62,7 @@ void PageSlabs::give_back(Slot* slot) { push_free(slot); }
 void PageSlabs::return_memory() {
   while (touched_ != nullptr) {
     Slot* slot = std::exchange(touched_, touched_->next_free);
-    // Return whole system pages only. The bytes around them stay resident, and are zero.
+    // Return whole system pages only. The bytes before and after these pages stay resident, and are zero.
     const auto begin = reinterpret_cast<uintptr_t>(slot->data), end = begin + page_bytes_;
     const uintptr_t first = (begin + kSystemPage - 1) / kSystemPage * kSystemPage;
     const uintptr_t last = end / kSystemPage * kSystemPage;

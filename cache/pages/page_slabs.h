@@ -21,7 +21,7 @@ class PageSlabs {
     bool was_used = false;
   };
 
-  // Creates slabs for at most max_pages pages. page_bytes 0: for no pages.
+  // Creates slabs for at most max_pages pages. page_bytes 0: there are no pages.
   PageSlabs(size_t page_bytes, size_t max_pages) : page_bytes_(page_bytes), max_pages_(max_pages) {}
 
   size_t page_bytes() const { return page_bytes_; }

@@ -42,7 +42,7 @@ void SequenceState::cut(size_t n, size_t length) noexcept {
   });
   StateSnapshot base;
   if (from != nullptr) base = *from;
-  CHECK(from != nullptr || n == 0) << "no state to resume from at " << n;
+  CHECK(from != nullptr || n == 0) << "a state must reach position " << n;
   base.n_rows = n - base.position;
   head_ = KvPage();
   base_ = std::move(base);
@@ -71,12 +71,12 @@ void SequenceState::keep_only_here(size_t length) {
 
 bool SequenceState::drop_cheapest() noexcept {
   if (kept_.empty()) return false;
-  // After sorting, each snapshot follows the one from which it would be recomputed if it were dropped. Snapshots at one
-  // position are sorted by number of rows.
+  // After sorting, each snapshot follows the snapshot from which it would be recomputed if it were dropped. Snapshots
+  // at one position are sorted by number of rows.
   std::ranges::sort(kept_, [](const StateSnapshot& a, const StateSnapshot& b) {
     return a.position != b.position ? a.position < b.position : a.n_rows < b.n_rows;
   });
-  // If two snapshots are at one position, the one with more rows makes the other useless.
+  // If two snapshots are at one position, the snapshot with more rows makes the other useless.
   size_t cheapest = 0, least = kept_.front().position + 1;
   for (size_t i = 0; i < kept_.size(); ++i) {
     const bool covered = i + 1 < kept_.size() && kept_[i + 1].position == kept_[i].position;
@@ -124,7 +124,7 @@ void SequenceState::clear() noexcept {
 
 // --- the log
 
-// Allocates storage for the rows of a pass, in the current log or for a new one. May throw std::bad_alloc.
+// Allocates storage for the rows of a pass, in the current log or in a new log. May throw std::bad_alloc.
 void SequenceState::prepare_log(size_t n_rows, size_t length) {
   next_log_rows_.reset();
   log_continues_ = log_rows_ != nullptr && log_.end() == length && log_.n_rows + n_rows <= kMostKeptRows;
@@ -156,7 +156,8 @@ void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
   if (log_.n_rows >= kLogOverlap) full_log_ = {};
 }
 
-// Slices the log to n. If the sequence resumes at n from the log's rows, these become immutable, and a new log begins.
+// Slices the log to n. If the sequence resumes at n from the rows of the log, these rows become immutable, and a new
+// log begins.
 void SequenceState::cut_log(size_t n) noexcept {
   next_log_rows_.reset();
   log_continues_ = false;
@@ -168,7 +169,7 @@ void SequenceState::cut_log(size_t n) noexcept {
   if (log_.n_rows == 0) log_rows_.reset();
 }
 
-// Returns which pages only the logs hold, so that a pass may write to these.
+// Returns the pages that only the logs hold, so that a pass may overwrite them.
 SequenceState::LogPages SequenceState::pages_of_logs() const {
   return {.of_base = head_ && base_.state == log_.state && base_.state.use_count() == 2,
           .of_log = log_.state && log_.state.use_count() == 1,
@@ -183,7 +184,7 @@ void SequenceState::take_logs() noexcept {
     staged_.push_back(std::move(log_.state));
     if (pages.of_base) base_ = {};
   }
-  if (next_log_rows_ == nullptr) next_log_rows_ = std::move(log_rows_);  // it has room for the rows of the pass
+  if (next_log_rows_ == nullptr) next_log_rows_ = std::move(log_rows_);  // the log has room for the rows of the pass
   log_ = full_log_ = {};
   log_rows_.reset();
   log_continues_ = false;
@@ -201,8 +202,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     const bool reuses = new_rows_ != nullptr && new_rows_.use_count() == 1 && new_rows_->capacity() >= n_rows;
     new_rows = reuses ? new_rows_ : std::make_shared<StateRows>(n_rows, layout().state_row_floats());
   }
-  // If the head exists, this pass does not need the state before the last pass. If it is not shared, its page is
-  // overwritten.
+  // If the head exists, this pass does not need the state before the last pass. If that state is not shared, its page
+  // is overwritten.
   const bool takes_base = head_ && base_.state.use_count() == 1;
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);
@@ -216,7 +217,7 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
       fresh = *std::move(pages);
     } else {
       // If the pool is short, use the pages that only the logs hold, and drop the references to shared pages, so that
-      // the store can evict these.
+      // the store can evict the shared pages.
       if (!log_.state && !full_log_.state) return pages.status();
       const LogPages own = pages_of_logs();
       if (!own.of_base && !own.of_log) log_ = {};

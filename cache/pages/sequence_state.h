@@ -1,19 +1,19 @@
 // SequenceState: states of the recurrent layers of one sequence.
 //
-// A recurrent state depends on all positions before it and cannot be sliced. So a sequence keeps more than the state
-// after its last position (the head): also the state before its last pass (the base) and, if the pass was short, its
-// rows: what each of its positions added. From base and rows the state after any of these positions is recomputed by
-// the same steps in the same order, so with the same bits. Rejecting a part of a draft therefore costs no extra pass.
-// Snapshots that a caller asked to keep have the same form: a state, and rows after it.
+// A recurrent state depends on all positions before it and cannot be sliced. So a sequence keeps not only the state
+// after its last position (the head), but also the state before its last pass (the base) and, if the pass was short,
+// its rows: what each of its positions added to the state. From base and rows the state after any of these positions is
+// recomputed by the same steps in the same order, so the bits are the same. Rejecting a part of a draft therefore costs
+// no extra pass. Snapshots that a caller asked to keep have the same form: a state, and rows after it.
 //   position:   0        p                  L = length of the sequence
 //               |--------|======rows========|
 //                        base               head
 // The head is missing after the sequence was sliced within the rows.
 //
 // Decoding passes have one row or a few. So that more than the last pass can be rolled back (a stop string of several
-// tokens), there is also a log: an earlier state, and the rows of all passes since, up to kMostKeptRows. When a log is
-// full, a new one starts, and the full one is kept until the new one has kLogOverlap rows. Logs are optional: they are
-// freed if the pool is short of pages, and when the sequence becomes idle.
+// tokens), there is also a log: an earlier state, and the rows of all passes since that state, up to kMostKeptRows.
+// When a log is full, a new log starts, and the full log is kept until the new log has kLogOverlap rows. Logs are
+// optional: they are freed if the pool is short of pages, and when the sequence becomes idle.
 //
 // States are pages of the pool, shared by reference among forks, snapshots and the store. A pass reads its first state
 // and overwrites the others completely, so shared states never change.
@@ -35,14 +35,14 @@
 
 namespace ibid {
 
-// Maximum rows of a pass that keeps its rows. User messages and drafts are this short. A longer pass prefills a part of
-// a prompt, which is never sliced.
+// Maximum rows of a pass that keeps its rows. Most user messages and drafts are that short. A longer pass prefills a
+// part of a prompt, which is never sliced.
 inline constexpr size_t kMostKeptRows = 64;
 // Number of decoded rows that can always be rolled back.
 inline constexpr size_t kLogOverlap = 16;
 
 // The contributions of positions to all recurrent layers: [capacity, KvLayout::state_row_floats()], each row aligned to
-// a cache line. Immutable once shared. Zeroed on destruction, because the rows reveal the text.
+// a cache line. Immutable once the rows are shared. Zeroed on destruction, because the rows reveal the text.
 class StateRows {
  public:
   // May throw std::bad_alloc.
@@ -93,19 +93,19 @@ class SequenceState {
   size_t resumable_length(size_t n, size_t length) const;
   // Slices to n. REQUIRES: n == resumable_length(n, length).
   void cut(size_t n, size_t length) noexcept;
-  // Resumes a stored sequence at n. `kept`: its snapshots, one of which must reach n; cut() may use the others later.
-  // REQUIRES: one of them reaches n, or n is 0.
+  // Resumes a stored sequence at n. `kept`: snapshots of the sequence; cut() may use those not needed now. REQUIRES: a
+  // snapshot reaches n, or n is 0.
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
-  // Both keep a snapshot for later: keep_here() of the current position; keep_last_pass() of the state before the last
-  // pass with the rows of that pass or, if the pass was too long for rows, of the state after it. May throw
+  // Both keep a snapshot for later. keep_here() keeps the current position; keep_last_pass() keeps the state before the
+  // last pass with the rows of that pass or, if the pass was too long for rows, the state after it. May throw
   // std::bad_alloc.
   void keep_here(size_t length) { keep(now(length)); }
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
-  // Drops all snapshots but one of the current position. May throw std::bad_alloc.
+  // Drops all snapshots, and keeps one of the current position. May throw std::bad_alloc.
   void keep_only_here(size_t length);
-  // Drops the snapshot that is cheapest to recompute: the one with the fewest positions since the preceding snapshot.
-  // Returns false if there are no snapshots.
+  // Drops the snapshot that is cheapest to recompute: the snapshot with the fewest positions since the preceding
+  // snapshot. Returns false if there are no snapshots.
   bool drop_cheapest() noexcept;
   // Drops all snapshots and the logs, which only later slices or prompts use. Returns false if nothing was dropped.
   bool drop_spare() noexcept;
@@ -120,13 +120,14 @@ class SequenceState {
   // --- during a pass
 
   // Allocates pages for the states of a pass of n_rows rows, and drops everything staged since the last commit. Error:
-  // kOutOfMemory. May throw std::bad_alloc. After either only the logs may have changed: they may have been freed.
+  // kOutOfMemory. May throw std::bad_alloc. After an error or exception nothing has changed, except that the logs may
+  // have been freed.
   Status reserve(size_t n_rows, size_t length);
 
   // The arrays below are valid from reserve() to commit() or cut(), aligned to cache lines, and do not overlap.
   // [floats of the layer] The state before the pass; null: zeros.
   const float* before(size_t layer) const;
-  // Number of rows to replay before the pass, because the state after them was not kept. Usually 0.
+  // Number of rows to replay before the pass, because the state after these rows was not kept. Usually 0.
   size_t n_replayed() const { return staged_.empty() || head_ ? 0 : base_.n_rows; }
   const float* replayed_row(size_t layer, size_t i) const {  // [row_floats]
     return base_.rows->row(i) + layout().row_offset(layer);
@@ -170,8 +171,8 @@ class SequenceState {
   KvPage head_;  // empty: the sequence resumes at base_ and its rows
   std::vector<StateSnapshot> kept_;
 
-  // The log, which is empty or ends at the end of the sequence; the full log before it; and the storage of the log's
-  // rows, which only this object writes.
+  // The log, which is empty or ends at the end of the sequence; the full log before that log; and the storage of the
+  // log's rows, which only this object writes.
   StateSnapshot log_, full_log_;
   std::shared_ptr<StateRows> log_rows_;
 

@@ -58,7 +58,7 @@ std::unique_ptr<CachedLogits> CachedLogitsIndex::take(CachedLogits& ending) {
   for (std::unique_ptr<CachedLogits>& slot : ending.node_->endings.endings_) {
     if (slot.get() == &ending) return std::move(slot);
   }
-  CHECK(false) << "an ending that its node does not have";
+  CHECK(false) << "logits must be in the list of their node";
   return nullptr;
 }
 

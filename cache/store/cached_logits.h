@@ -2,8 +2,8 @@
 //
 // A CachedLogits ("ending") belongs to the first n_ids tokens of a node, and so to one token sequence. A node has at
 // most kMaxCachedLogits; when there are more, the least recently used one is dropped. Their bytes are charged to the
-// node's namespace. If several siblings begin with the same tokens, PrefixTree keeps the logits at the first of them,
-// which is the one that a lookup of exactly these tokens returns. Not thread-safe: called under the store's lock.
+// node's namespace. If several siblings begin with the same tokens, PrefixTree keeps the logits at the first sibling,
+// which a lookup of exactly these tokens returns. Not thread-safe: called under the store's lock.
 #pragma once
 
 #include <array>
@@ -21,13 +21,13 @@ struct PrefixNode;
 
 using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
 
-// The caller sets n_ids and logits; CachedLogitsIndex sets the rest.
+// The caller sets n_ids and logits; CachedLogitsIndex sets the other members.
 struct CachedLogits {
   size_t n_ids = 0;  // these are the logits after the first n_ids tokens of the node
   LogitsRow logits;
 
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(CachedLogits); }
-  const CachedLogits* younger() const { return younger_; }  // next one in LRU order, over all nodes
+  const CachedLogits* younger() const { return younger_; }  // next CachedLogits in LRU order, over all nodes
 
  private:
   friend class CachedLogitsIndex;
@@ -37,12 +37,12 @@ struct CachedLogits {
   CachedLogits* younger_ = nullptr;
 };
 
-inline constexpr size_t kMaxCachedLogits = 4;  // maximum for one node
+inline constexpr size_t kMaxCachedLogits = 4;  // maximum number of CachedLogits of a node
 
 // Member of PrefixNode that is written by CachedLogitsIndex.
 class NodeEndings {
  public:
-  // In no particular order; empty slots are null.
+  // All CachedLogits of the node, in no particular order; empty slots are null.
   std::span<const std::unique_ptr<CachedLogits>> all() const { return endings_; }
 
  private:
@@ -63,7 +63,8 @@ class CachedLogitsIndex {
   void drop(CachedLogits& ending);
   void drop_all(PrefixNode& node);
 
-  // Moves one CachedLogits, or all after at most n_ids tokens, to another node that begins with the same tokens.
+  // The first function moves all CachedLogits after at most n_ids tokens, the second moves one, to another node that
+  // begins with the same tokens.
   void move(PrefixNode& from, PrefixNode& to, size_t n_ids);
   void move(CachedLogits& ending, PrefixNode& to);
   // Moves the charge for the node's logits to another namespace. Call it before node.space changes.

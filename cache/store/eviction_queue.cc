@@ -10,7 +10,7 @@
 namespace ibid {
 
 void EvictionScan::reserve(size_t n) {
-  const size_t wanted = 2 * (n + 1);  // the root may be a parent too
+  const size_t wanted = 2 * (n + 1);  // n + 1, because the root may be a parent too
   if (wanted > slots_.size()) slots_ = std::vector<Slot>(std::bit_ceil(wanted));
 }
 
@@ -106,7 +106,7 @@ void EvictionQueue::inherit(PrefixNode& parent, const PrefixNode& child) {
     to.rank_ = from.rank_;
     to.last_used_ = from.last_used_;
   }
-  // Live nodes are ordered by last use only.
+  // Live nodes are ordered by last use only, so the last use of a live parent must not be earlier than that of `child`.
   if (parent.is_live()) to.last_used_ = std::max(to.last_used_, from.last_used_);
 }
 
@@ -133,7 +133,7 @@ PrefixNode& EvictionQueue::first_idle() {
     erase(node);
     held.push(node);
   }
-  CHECK(!heap_.empty()) << "no idle leaf";
+  CHECK(!heap_.empty()) << "a leaf must be idle";
   PrefixNode& first = *heap_.front();
   while (!held.empty()) {
     PrefixNode& node = held.pop();
@@ -144,7 +144,7 @@ PrefixNode& EvictionQueue::first_idle() {
 }
 
 void EvictionQueue::evicted(const PrefixNode& node) {
-  // The order of live nodes does not depend on ranks, so their eviction does not raise the rank of later uses.
+  // Live nodes are not ordered by rank, so evicting one does not raise the rank of later uses.
   if (!node.is_live()) last_rank_ = std::max(last_rank_, node.rank.rank_);
 }
 

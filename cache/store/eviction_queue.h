@@ -2,12 +2,12 @@
 //
 // GreedyDual-Size-Frequency (Cherkasova 1998) for pages, which all have one size: when a node is used, it gets rank L +
 // value, where L is the rank of the last evicted node; the node with the lowest rank is evicted first. So an unused
-// page of value v stays while the cache is replaced v times. Nodes of equal rank are evicted in LRU order, so one value
-// for all pages gives LRU. docs/decisions/0012-reused-pages-stay-longer.md has the values, and explains why the
-// position of a page has no influence.
+// page of value v stays while the cache is replaced v times. Nodes of equal rank are evicted in LRU order, so giving
+// all pages the same value results in LRU. docs/decisions/0012-reused-pages-stay-longer.md has the values, and explains
+// why the position of a page has no influence.
 //
-// Live nodes, those at which idle sequences end, are evicted after all others, in LRU order: their owners will resume,
-// in an order that is unknown (docs/decisions/0015-a-session-at-rest-keeps-its-ids.md).
+// Live nodes (at which idle sequences end) are evicted after all others, in LRU order: their owners will resume, in an
+// unknown order (docs/decisions/0015-a-session-at-rest-keeps-its-ids.md).
 //
 // A binary heap; each node stores its index in the heap. O(log n). Only reserve() allocates. Not thread-safe.
 #pragma once
@@ -21,14 +21,15 @@ namespace ibid {
 
 struct PrefixNode;
 
-// Counts the nodes of the prefix tree that could be evicted. A node can be if only the tree holds its page and all its
-// children can be. The scan starts at the leaves and counts, for each parent, the children that can be evicted, in a
-// table that is allocated beforehand, so that counting cannot fail. Not thread-safe: called under the store's lock.
+// Counts the nodes of the prefix tree that could be evicted: nodes whose page only the tree holds, and whose children
+// could all be evicted. The scan starts at the leaves and counts, for each parent, the children that can be evicted, in
+// a table that is allocated beforehand, so that counting cannot fail. Not thread-safe: called under the store's lock.
 class EvictionScan {
  public:
-  // Makes room for the parents in a tree of n nodes. May throw std::bad_alloc.
+  // Makes room for all parents in a tree of n nodes. May throw std::bad_alloc.
   void reserve(size_t n);
-  // Counts from these leaves towards the root, and stops at n. REQUIRES: reserve() for the tree.
+  // Returns the number of evictable nodes, at most n: counts from the leaves towards the root. REQUIRES: reserve() was
+  // called for the tree.
   size_t count(std::span<PrefixNode* const> leaves, size_t n);
 
  private:
@@ -46,7 +47,7 @@ class EvictionScan {
 
 enum class Eviction {
   kLru,    // least recently used
-  kReuse,  // a reused page stays twice as long as others, a declared prefix eight times
+  kReuse,  // a reused page stays twice as long as other pages, a declared prefix eight times as long
 };
 
 // How long inserted pages stay when memory is short.
@@ -59,7 +60,7 @@ enum class Retention {
 class NodeRank {
  public:
   uint64_t rank() const { return rank_; }            // nodes of the lowest rank are evicted first
-  uint64_t last_used() const { return last_used_; }  // of equal ranks, the least recently used node comes first
+  uint64_t last_used() const { return last_used_; }  // among equal ranks, the least recently used node is first
   bool is_declared() const { return retention_ == Retention::kPrefix; }
 
  private:
@@ -81,7 +82,8 @@ class EvictionQueue {
   // Makes room for n nodes. The only call that can throw std::bad_alloc.
   void reserve(size_t n);
 
-  // Marks a node, queued or not, as used now. reused: by another sequence or in another turn than its creation.
+  // Marks a node, queued or not, as used now. reused: the use is by another sequence or in another turn than the node's
+  // creation.
   void touch(PrefixNode& node, bool reused = false);
   // Makes the node part of a declared prefix (Retention::kPrefix), and marks it as used now.
   void declare(PrefixNode& node);
@@ -92,17 +94,17 @@ class EvictionQueue {
   // Raises rank and last use of the parent to those of `child`, because each use of a child also uses its parent.
   static void inherit(PrefixNode& parent, const PrefixNode& child);
 
-  // REQUIRES: room for one more; not queued.
+  // REQUIRES: reserve() made room for one more node; the node is not queued.
   void push(PrefixNode& node);
   // Does nothing if the node is not queued.
   void erase(PrefixNode& node);
 
   // Number of nodes that could be evicted from the tree whose leaves are queued; at most n.
   size_t count_evictable(size_t n) { return scan_.count(heap_, n); }
-  // Returns the idle leaf (see PrefixNode::is_idle()) that is evicted first. Leaves before it, which are in use, are
-  // marked as used now. REQUIRES: one leaf is idle.
+  // Returns the idle leaf (see PrefixNode::is_idle()) that is evicted first. Leaves before that leaf are in use, and
+  // are marked as used now. REQUIRES: at least one leaf is idle.
   PrefixNode& first_idle();
-  // Call when `node` is evicted: from now on every used node ranks above it.
+  // Call when `node` is evicted: from now on, every use gives a node a higher rank than `node` has.
   void evicted(const PrefixNode& node);
 
   const std::vector<PrefixNode*>& heap() const { return heap_; }

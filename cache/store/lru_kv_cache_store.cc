@@ -81,7 +81,7 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budge
 
 LruKvCacheStore::~LruKvCacheStore() = default;
 
-// Returns the shared namespace if `name` is unknown, because every namespace can read that one.
+// Returns the shared namespace if `name` is unknown, because every namespace can read the shared one.
 SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
   const SpaceId space = spaces_.find(name);
   return space == kNoSpace ? kSharedSpace : space;
@@ -234,12 +234,12 @@ bool LruKvCacheStore::reclaim(size_t bytes) {
   Removed removed(*this);
   std::unique_lock lock(mutex_);
   if (reclaim_pages(bytes, removed)) return true;
-  // Evict states of just `bytes`. If that does not suffice, the pool calls reclaim() again.
+  // Evict states of only `bytes` in total. If they do not suffice, the pool calls reclaim() again.
   const size_t state_bytes = std::max<size_t>(pool_.layout().state_bytes(), 1);
   size_t n_states = 0;
   while (n_states * state_bytes < bytes && states_.evict(removed.states)) ++n_states;
   if (n_states > 0) return true;
-  // Nothing was evicted, but if another call is about to free pages, wait for those before giving up.
+  // Nothing was evicted, but if another call is about to free pages, wait for these pages before giving up.
   if (n_freeing_ == 0) return false;
   pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
   return true;

@@ -35,8 +35,8 @@ void PrefixHolds::unlink(PrefixMark& mark) {
   --n_marks_;
 }
 
-// Adds `more` (1 or -1) to n_ends of all pages whose window part a sequence needs to resume at `length`; the last is
-// `node`.
+// Adds `more` (1 or -1) to n_ends of all pages whose window part a sequence needs to resume at `length`; the last of
+// these pages is `node`.
 void PrefixHolds::count_end(PrefixNode* node, size_t length, size_t more) {
   const KvLayout& layout = pool_.layout();
   if (layout.window() == 0) return;
@@ -64,14 +64,14 @@ void PrefixHolds::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
   CHECK((node == nullptr) == (length == 0));
   PrefixNode* was = mark.node;
   if (was == node && mark.length == length) return;
-  // Count the new end first, so that the pages of both ends stay marked and keep their place in the pool's order.
+  // Count the new end first, so that pages that both ends need stay marked and keep their place in the pool's order.
   if (node != nullptr) count_end(node, length, 1);
   if (was != nullptr) count_end(was, mark.length, size_t{0} - 1);
   if (was != nullptr) unlink(mark);
   mark.node = node;
   mark.length = length;
   if (node != nullptr) {
-    CHECK(node->parent != nullptr) << "the root holds no ids";
+    CHECK(node->parent != nullptr) << "the root must not be marked";
     mark.next_ = std::exchange(node->holds.marks_, &mark);
     if (mark.next_ != nullptr) mark.next_->previous_ = &mark;
     ++n_marks_;

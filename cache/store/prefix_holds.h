@@ -29,7 +29,7 @@ struct PrefixMark {
  private:
   friend class PrefixHolds;
   friend class NodeHolds;
-  PrefixMark* previous_ = nullptr;  // list of the marks of a node, in no order
+  PrefixMark* previous_ = nullptr;  // linked list of the marks of a node, in no particular order
   PrefixMark* next_ = nullptr;
 };
 
@@ -38,7 +38,7 @@ class NodeHolds {
  public:
   size_t n_pins() const { return n_pins_; }
   bool has_marks() const { return marks_ != nullptr; }
-  std::vector<size_t> mark_lengths() const;  // for the snapshot; in no particular order
+  std::vector<size_t> mark_lengths() const;  // Lengths of the node's marks, for the snapshot; in no particular order.
   // Position at which a declared prefix ends in this node; 0: no prefix ends here.
   size_t prefix_end() const { return prefix_end_; }
   // Number of marks and declared prefixes whose sequences need the window part of this page to resume.
@@ -57,15 +57,16 @@ class PrefixHolds {
   // Calls queue.update() when a node gets its first mark or loses its last.
   PrefixHolds(EvictionQueue& queue, KvPagePool& pool) : queue_(queue), pool_(pool) {}
 
-  // pin() may throw std::bad_alloc. unpin() does nothing if the node was removed.
+  // pin() returns a number for unpin(), and may throw std::bad_alloc. unpin() does nothing if the node was removed.
   uint64_t pin(PrefixNode& node);
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
 
-  // Moves the mark to a node whose path has the first `length` tokens of the sequence; null: to no node. O(log leaves).
+  // Moves the mark to a node whose path has the first `length` tokens of the sequence; null: removes the mark. O(log
+  // leaves).
   void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
   size_t n_marks() const { return n_marks_; }
-  // Records that a declared prefix of that length ends at the node.
+  // Records that a declared prefix of `length` tokens ends at the node.
   void set_prefix_end(PrefixNode& node, size_t length);
 
   // replace() moves pins, marks and ends of `from` to `to`, which takes the place of `from` in the tree. replace_page()
@@ -75,7 +76,7 @@ class PrefixHolds {
   // Call before the node is removed. Voids its pins, and moves its marks and ends to the parent (null: drops them).
   void lift(PrefixNode& node, PrefixNode* parent);
 
-  // Pins up to two nodes (either may be null) while the store evicts others.
+  // Keeps up to two nodes (either may be null) pinned while the store evicts others.
   class Kept {
    public:
     Kept(PrefixNode* a, PrefixNode* b);

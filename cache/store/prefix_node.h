@@ -1,5 +1,5 @@
 // PrefixNode: one page in the index of LruKvCacheStore, and the tokens of its positions. PrefixTree writes the node's
-// own fields. Each of the other members is written by one class of the store, and all classes may read it.
+// own fields. Each other member is written by one class of the store, and may be read by all.
 //
 // NodeList and RemovedNodes collect nodes during a call of the store. Guarded by the lock of the store.
 #pragma once
@@ -51,7 +51,7 @@ struct PrefixNode {
 };
 
 // Last-in, first-out list of nodes, linked through the nodes, so that it allocates nothing and cannot fail. Does not
-// own them. A node is in at most one list.
+// own the nodes. A node is in at most one list.
 class NodeList {
  public:
   bool empty() const { return first_ == nullptr; }
@@ -72,7 +72,7 @@ class NodeList {
 // object is destroyed after the lock of the store is released.
 class RemovedNodes {
  public:
-  // n_total: add() increments it.
+  // n_total: a counter that add() increments.
   explicit RemovedNodes(size_t& n_total) : n_total_(n_total) {}
   RemovedNodes(const RemovedNodes&) = delete;
   RemovedNodes& operator=(const RemovedNodes&) = delete;

@@ -29,7 +29,7 @@ PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
 PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space, TokenSpan ids) {
   Place place;
   size_t low = 0, high = parent.children.size();
-  size_t low_shared = 0, high_shared = 0;  // 0: another namespace; else 1 + number of common tokens
+  size_t low_shared = 0, high_shared = 0;  // 0: the sibling is of another namespace; else 1 + number of common tokens
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     PrefixNode* child = parent.children[middle];
@@ -53,7 +53,7 @@ PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space
     }
   }
   place.index = low;
-  // If all tokens were found, several consecutive children may begin with them; return the first.
+  // If all tokens were found, several consecutive children may begin with them; return the first of these children.
   if (!ids.empty() && place.best.length == ids.size()) place.best.node = parent.children[low];
   return place;
 }
@@ -112,8 +112,8 @@ void PrefixTree::link(PrefixNode& node) {
   queue_.erase(parent);
   CHECK(parent.children.size() < parent.children.capacity());
   parent.children.insert(parent.children.begin() + static_cast<ptrdiff_t>(place.index), &node);
-  // The new node may now be the first of those that begin with the tokens that it shares with the next sibling. Logits
-  // after these tokens are kept at the first, so move them.
+  // The new node may now be the first that begins with the tokens that it shares with the next sibling. Logits after
+  // these tokens are kept at the first such node, so move them.
   if (place.index + 1 == parent.children.size()) return;
   PrefixNode& next = *parent.children[place.index + 1];
   if (next.space == node.space) {
@@ -136,7 +136,7 @@ PrefixTree::NodeMap PrefixTree::prepare(PrefixNode& parent, std::span<const KvPa
   for (const KvPage& page : pages) {
     auto node = std::make_unique<PrefixNode>();
     node->children.reserve(1);
-    CHECK(prepared.emplace(page.data(), std::move(node)).second) << "a page is in one node";
+    CHECK(prepared.emplace(page.data(), std::move(node)).second) << "a page must be in one node only";
   }
   if (pages.empty()) return prepared;
   const size_t n = nodes_.size() + pages.size();
@@ -151,7 +151,7 @@ PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, Kv
   CHECK(parent.is_full() && !ids.empty() && ids.size() <= kPagePositions);
   CHECK(&parent == &root_ || parent.space == kSharedSpace || parent.space == space);
   const auto inserted = nodes_.insert(prepared.extract(page.data()));
-  CHECK(inserted.inserted) << "a page is in one node";
+  CHECK(inserted.inserted) << "a page must be in one node only";
   PrefixNode& node = *inserted.position->second;
   node.serial = ++last_serial_;
   node.parent = &parent;
@@ -169,7 +169,7 @@ PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, Kv
 KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
   auto owned = nodes_.extract(node.page.data());
   owned.key() = page.data();
-  CHECK(nodes_.insert(std::move(owned)).inserted) << "a page is in one node";
+  CHECK(nodes_.insert(std::move(owned)).inserted) << "a page must be in one node only";
   std::swap(node.page, page);
   holds_.replace_page(page, node);
   return page;
@@ -178,7 +178,8 @@ KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
 KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
   CHECK(node.children.empty() && ids.size() > node.n_ids && ids.size() <= kPagePositions);
   if (!(page == node.page)) page = replace_page(node, std::move(page));
-  // The order of the siblings stays: a sibling between the old tokens and the new ones would begin with the old ones.
+  // The order of the siblings does not change, because a sibling between the old and the new tokens would begin with
+  // the old tokens.
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.n_ids = ids.size();
   touch(node, true);

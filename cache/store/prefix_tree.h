@@ -4,7 +4,7 @@
 // 64 tokens are leaves. Children are sorted by namespace and tokens, and within one namespace no child is a prefix of
 // another. So the child with the longest common prefix is next to the insertion point of the wanted tokens, and one
 // binary search finds it, exact to the token, without hashes that could collide. If several children begin with all
-// wanted tokens, the search returns the first of them; logits are kept at that one too.
+// wanted tokens, the search returns the first of these; logits after the wanted tokens are kept there too.
 //
 // The children of a shared node are shared or private; those of a private node belong to its namespace. A page is in at
 // most one node. Leaves are queued for eviction (cache/store/eviction_queue.h); a parent that loses its last child
@@ -32,13 +32,13 @@ namespace ibid {
 
 class PrefixTree {
  public:
-  // A node, and how many tokens it has in common with the wanted ones.
+  // A node, and the number of tokens that its path has in common with the wanted tokens.
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
     CachedLogits* ending = nullptr;  // logits after all wanted tokens, or null; only longest_prefix() sets it
   };
-  // Nodes that are not in the tree yet, by their page.
+  // Nodes that are not in the tree yet, keyed by the data of their page.
   using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;
   // Counters since construction; tests use them to verify that a lookup costs O(prompt) and an insertion O(new pages).
   struct Work {
@@ -64,8 +64,8 @@ class PrefixTree {
   // Returns the node that holds `page`, or null.
   PrefixNode* holder(const KvPage& page);
 
-  // Allocates a node for each page; the first will be a child of `parent`, each other a child of the previous one.
-  // Unused nodes may be destroyed. May throw std::bad_alloc.
+  // Allocates a node for each page; the first node will be a child of `parent`, each later node a child of the previous
+  // one. Unused nodes may be destroyed. May throw std::bad_alloc.
   NodeMap prepare(PrefixNode& parent, std::span<const KvPage> pages);
 
   // Moves a node from `prepared` into the tree.
@@ -95,7 +95,7 @@ class PrefixTree {
   // Declares the first `length` tokens of the path to the node as a prefix.
   void declare_prefix(PrefixNode& node, size_t length);
 
-  // Number of evictable nodes, at most n: nodes whose page only the tree holds, and all of whose children are
+  // Number of evictable nodes, at most n: nodes whose page is held by the tree only, and whose children are all
   // evictable.
   size_t count_evictable(size_t n) { return queue_.count_evictable(n); }
   // Removes the idle leaf that is evicted first, and returns it. REQUIRES: count_evictable(1) == 1.
@@ -109,7 +109,7 @@ class PrefixTree {
   CachedLogitsIndex& endings() { return endings_; }
   const CachedLogitsIndex& endings() const { return endings_; }
 
-  // For the snapshot: all nodes, in no particular order; the leaves as a heap.
+  // For the snapshot: nodes() returns all nodes, in no particular order; leaves() returns the leaves as a heap.
   const NodeMap& nodes() const { return nodes_; }
   const std::vector<PrefixNode*>& leaves() const { return queue_.heap(); }
 

@@ -112,7 +112,7 @@ void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
 void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
   if (ids.empty()) return;
   for (const Tail& tail : kept.tails) {
-    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // the state has these rows already
+    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // the state already has these rows
   }
   kept.tails.reserve(kept.tails.size() + 1);
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
@@ -143,7 +143,8 @@ StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& st
   auto at = kept_.insert(map.extract(map.begin())).position;
   spaces_.bytes_added(space, charge(kept));
   bytes_ += charge(kept);
-  // The states whose tokens begin with `ids` follow directly. The new state may be their longest prefix.
+  // The states whose tokens begin with `ids` follow directly after the new state, which may now be their longest
+  // prefix.
   for (++at; at != kept_.end() && at->second->space == space; ++at) {
     Kept& next = *at->second;
     if (common_prefix_length(next.ids, ids) < ids.size()) break;
@@ -183,7 +184,7 @@ void StateIndex::give_up(Map::iterator at, Removed& removed) {
 
 void StateIndex::remove(Map::iterator at, Removed& removed) {
   Kept& gone = *at->second;
-  // Later states that pointed to this one now point to the one before it, so recomputing them costs more.
+  // Later states that pointed to the removed state now point to the state before it, so recomputing them costs more.
   for (auto next = std::next(at); next != kept_.end() && next->second->space == gone.space; ++next) {
     Kept& behind = *next->second;
     if (common_prefix_length(behind.ids, gone.ids) < gone.ids.size()) break;

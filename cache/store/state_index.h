@@ -1,14 +1,14 @@
 // StateIndex: the recurrent states of LruKvCacheStore, by their tokens. A sequence with recurrent layers can resume
-// only at positions whose state is kept or can be recomputed from a kept one.
+// only at positions whose state is kept or can be recomputed from a kept state.
 //
-// A kept state is the state after its tokens. It may have tails: tokens that one pass read after it, with the rows that
-// they added, so that the state after any of them can be recomputed (cache/pages/sequence_state.h). States are sorted
-// by namespace and tokens, and each points to the longest other state whose tokens are a prefix of its own. So one
-// binary search and a walk along these pointers find all states of a sequence: O(tokens x log states). Compares tokens,
-// not hashes.
+// A kept state is the state after its tokens. A state may have tails: tokens that one pass computed after the state,
+// with the rows that these tokens added, so that the state after any of them can be recomputed
+// (cache/pages/sequence_state.h). States are sorted by namespace and tokens, and each points to the longest other state
+// whose tokens are a prefix of its own. So one binary search and a walk along these pointers find all states of a
+// sequence: O(tokens x log states). Compares tokens, not hashes.
 //
 // Evicts the state that is cheapest to recompute per byte; the cost is the number of tokens since the preceding state.
-// A use restores the full priority (GreedyDual-Size: Cao & Irani 1997). States have a budget of their own. Not
+// Using a state restores its full priority (GreedyDual-Size: Cao & Irani 1997). States have a budget of their own. Not
 // thread-safe: called under the store's lock. Removed states are moved to the caller, because zeroing them takes long.
 #pragma once
 
@@ -27,12 +27,12 @@
 
 namespace ibid {
 
-// Last position that one of the states reaches; 0 if there are no states.
+// Returns the last position that one of the states reaches; 0 if there are no states.
 size_t deepest(std::span<const StateSnapshot> states);
 
 class StateIndex {
  public:
-  static constexpr size_t kMaxTails = 4;  // maximum for one state; the least recently used tail is replaced
+  static constexpr size_t kMaxTails = 4;  // maximum number of tails of a state; a new tail replaces the LRU one
 
   struct Tail {
     Tokens ids;
@@ -53,8 +53,8 @@ class StateIndex {
 
   class Removed;
 
-  // state_bytes: charge of one state; 0 without recurrent layers: then calls do nothing. `spaces` must outlive the
-  // index.
+  // state_bytes: charge of one state; 0 if there are no recurrent layers, and then all calls do nothing. `spaces` must
+  // outlive the index.
   StateIndex(StoreSpaces& spaces, size_t state_bytes, size_t budget_bytes)
       : spaces_(spaces), state_bytes_(state_bytes), budget_bytes_(budget_bytes) {}
 
@@ -63,7 +63,7 @@ class StateIndex {
   size_t size() const { return kept_.size(); }
   size_t bytes() const { return bytes_; }
 
-  // find() returns all positions of one namespace at which a sequence with these tokens can resume, the deepest last.
+  // find() returns the states of one namespace from which a sequence with these tokens can resume, the deepest last.
   // find_all() also returns those of the shared namespace. May throw std::bad_alloc.
   std::vector<StateSnapshot> find(SpaceId space, TokenSpan ids) const;
   std::vector<StateSnapshot> find_all(SpaceId space, TokenSpan ids) const;
@@ -78,13 +78,14 @@ class StateIndex {
   // Skips states for which there is no heap memory. REQUIRES: the namespace exists.
   void insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole, Removed& removed) noexcept;
 
-  // Evicts the first state, in eviction order, that only the index holds. Returns false if all are held elsewhere.
+  // Evicts the first state, in eviction order, that only the index holds. Returns false if all states are also held
+  // elsewhere.
   bool evict(Removed& removed);
   void remove_space(SpaceId space, Removed& removed);
   // Call after the pages of the last n_last tokens of `ids` were evicted. Removes the states that end within these
-  // tokens, because no sequence can resume there any more, unless other pages hold the same tokens: is_reached(space,
-  // ids) returns true if all tokens are stored. For kSharedSpace it also removes states of other namespaces, because
-  // their sequences read shared pages.
+  // tokens, because no sequence can resume there any more. Keeps states whose tokens other pages hold too:
+  // is_reached(space, ids) returns true if all tokens are stored. For kSharedSpace it also removes states of other
+  // namespaces, because their sequences read shared pages.
   using IsReached = std::function<bool(SpaceId space, TokenSpan ids)>;
   void remove_unreached(SpaceId space, TokenSpan ids, size_t n_last, const IsReached& is_reached, Removed& removed);
   void remove_all_unreached(const IsReached& is_reached, Removed& removed);
@@ -110,7 +111,7 @@ class StateIndex {
       return a->priority != b->priority ? a->priority < b->priority : a->serial < b->serial;
     }
   };
-  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // the tokens of a key are those of its value
+  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // the tokens of a key belong to its value
 
   friend class Removed;
 
@@ -137,7 +138,7 @@ class StateIndex {
   double floor_ = 0;  // priority of the last evicted state
 };
 
-// States that a call removed, freed on destruction. Adding one also increments n_total.
+// States that a call removed, freed on destruction. Adding a state also increments n_total.
 class StateIndex::Removed {
  public:
   Removed() = default;

@@ -116,7 +116,7 @@ namespace {
 std::string random_name() {
   std::string name(32, '\0');
   // getentropy() fills up to 256 bytes completely and is not interrupted.
-  CHECK(getentropy(name.data(), name.size()) == 0) << "the system has no random numbers";
+  CHECK(getentropy(name.data(), name.size()) == 0) << "the system must supply random numbers";
   return name;
 }
 

@@ -18,7 +18,7 @@ namespace ibid {
 
 class LruKvCacheStore;
 
-// Prevents the eviction of a prefix while this exists. Movable. Has no effect once the prefix was cleared.
+// Prevents the eviction of a prefix while the object exists. Movable. Has no effect once the prefix was cleared.
 class PrefixPin {
  public:
   PrefixPin() = default;
@@ -70,13 +70,13 @@ class IdleSequence {
   friend class LruKvCacheStore;
   void unmark() noexcept;
 
-  LruKvCacheStore* store_ = nullptr;  // null: no mark
+  LruKvCacheStore* store_ = nullptr;  // null: the handle has no mark
   SpaceId space_ = kSharedSpace;      // namespace of its states
   std::unique_ptr<PrefixMark> mark_;  // written by the store, under its lock
   Tokens tokens_;
 };
 
-// Namespace of a store whose name is 256 random bits, so that no other code can know it. The destructor removes
+// Namespace of a store whose name is 256 random bits, so that no other code can know the name. The destructor removes
 // everything that was inserted into the namespace. Not movable: share it by pointer. The store must outlive it.
 // Thread-safe: immutable, and the store locks.
 class PrivateNamespace {

@@ -72,7 +72,8 @@ void StoreInsertion::find_known_pages() {
   }
 }
 
-// Looks for a node whose tokens begin the first unknown page, or for one that covers a partial last page completely.
+// Looks for a node whose tokens are the beginning of the first unknown page, or that covers a partial last page
+// completely.
 void StoreInsertion::find_first_page() {
   n_pages_ = KvLayout::pages_for(length_);
   if (n_unknown() == 0) return;
@@ -83,7 +84,7 @@ void StoreInsertion::find_first_page() {
     return match.node != nullptr && match.length == match.node->n_ids;
   };
   if (shared.length == ids.size() || (space_ == own_space_ && own.length == ids.size())) {
-    n_pages_ = depth_;  // only a partial last page can be covered, and it has no next page
+    n_pages_ = depth_;  // only a partial last page can be covered, and no page follows it
     covering_ = shared.length == ids.size() ? shared.node : own.node;
   } else if (begins_ids(own) && (space_ == own_space_ || own.length >= shared.length)) {
     grown_leaf_ = own.node;
@@ -92,7 +93,8 @@ void StoreInsertion::find_first_page() {
   }
 }
 
-// Checks that no new page is in the tree yet. If a partial last page is, in a node with more tokens, leaves it out.
+// Checks that no new page is in the tree yet. Leaves out a partial last page that is in the tree, in a node with more
+// tokens.
 Status StoreInsertion::check_pages() {
   for (size_t i = depth_; i < n_pages_; ++i) {
     const PrefixNode* node = tree_.holder(entry_.pages()[i]);
@@ -114,19 +116,19 @@ void StoreInsertion::share_known_pages() {
   if (covering_ != nullptr && covering_->n_ids == page_ids(depth_).size()) regain_window(*covering_, depth_);
 }
 
-// Stores pages of the same tokens once: the node's page replaces the entry's.
+// So that pages of the same tokens are stored once, the node's page replaces the entry's page.
 void StoreInsertion::share_page(PrefixNode& node, size_t index) {
   if (node.page == entry_.pages()[index] || regain_window(node, index)) return;
   KvPage left = entry_.share_page(index, node.page);
   if (left == node.page) {
-    (void)regain_window(node, index);  // the node's window part was evicted just now
+    (void)regain_window(node, index);  // the node's window part was evicted since
   } else {
     replaced_.push_back(std::move(left));
   }
 }
 
-// If the window part of the node's page was evicted and the entry has computed it again, replaces the node's page by
-// the entry's. Returns false if not.
+// If the window part of the node's page was evicted and the entry has computed this part again, replaces the node's
+// page by the entry's page. Otherwise returns false.
 bool StoreInsertion::regain_window(PrefixNode& node, size_t index) {
   const KvPagePool& pool = entry_.pool();
   const KvPage& page = entry_.pages()[index];
@@ -149,8 +151,8 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
     if (i == depth_ && grown_leaf_ != nullptr) {
       node = grown_leaf_;
       if (ids.size() > node->n_ids) replaced_.push_back(tree_.extend(*node, ids, entry_.pages()[i]));
-      // Share the leaf only after it has grown. Before, a shared page may begin with all tokens of the leaf, which
-      // share() does not allow; no shared page begins with the new tokens.
+      // Share the leaf only after it has grown. share() does not allow another shared page that begins with all tokens
+      // of the leaf; such a page may exist before the leaf grows, but no page begins with the leaf's new tokens.
       if (space_ == kSharedSpace) tree_.share(*node, removed);
     } else {
       node = &tree_.add(*node, space_, ids, entry_.pages()[i], prepared_);
@@ -214,7 +216,7 @@ const PrefixNode& StoreBudget::evict_first(Removed& removed) noexcept {
   try {
     states_.remove_unreached(gone.space, PrefixTree::ids_to(gone), gone.n_ids, is_reached(), removed.states);
   } catch (const std::bad_alloc&) {
-    // Without memory to find the unreachable states, they stay until they are evicted.
+    // If there is no memory to find the unreachable states, they stay until they are evicted.
   }
   return gone;
 }

@@ -1,5 +1,5 @@
 // StoreInsertion: inserts the pages of one entry into the tree of LruKvCacheStore. prepare() does everything that can
-// fail: it plans and allocates. Then the store makes room, and apply(), which cannot fail, inserts.
+// fail: it plans and allocates. Then the store makes room, and apply() inserts the pages, which cannot fail.
 //
 // StoreBudget: the budget of LruKvCacheStore. Neither class is thread-safe: they are called under the store's lock.
 #pragma once
@@ -24,7 +24,7 @@ enum class Sharing {
 
 enum class Extent {
   kAll,
-  kFullPages,  // without a partial last page, so that an entry that grows need not copy that page
+  kFullPages,  // inserts no partial last page, so that an entry that grows need not copy that page
 };
 
 struct InsertOptions {
@@ -78,14 +78,14 @@ class StoreInsertion {
   size_t own_depth_ = 0;                   // number of full pages that are stored and are the entry's own pages
   size_t depth_ = 0;                       // number of full pages that are stored
   size_t n_pages_ = 0;                     // number of pages to store
-  std::vector<PrefixNode*> private_path_;  // stored private nodes to make shared, from the head on
+  std::vector<PrefixNode*> private_path_;  // path of stored private nodes to make shared, starting at the root
   PrefixNode* grown_leaf_ = nullptr;       // stored leaf that the first new page extends and replaces
   PrefixTree::NodeMap prepared_;           // the new nodes
 };
 
 // Makes room in the budget. For pages it evicts other pages and, if that is not enough, drops logits; for logits it
-// drops older logits and evicts pages. Makes all of the room or, on error, none. With each evicted page it removes the
-// recurrent states at which no sequence can resume without that page.
+// drops older logits and evicts pages. Makes all of the room or, on error, none. Together with each page it evicts the
+// recurrent states that no sequence can resume from without that page.
 class StoreBudget {
  public:
   // The referenced objects must outlive it.

@@ -28,13 +28,13 @@ struct StoreSnapshot {
     uint64_t last_used = 0;
     std::vector<uint64_t> children;  // serials, in tree order
     std::vector<Ending> endings;     // in no particular order
-    std::vector<size_t> marks;       // idle sequences marked here: the number of their tokens in the path
+    std::vector<size_t> marks;       // marks of idle sequences at this node: number of their tokens on the path
     bool has_window = true;          // false if the window part was evicted
   };
   struct State {
     uint64_t space = 0;
     Tokens ids;
-    size_t n_before = 0;  // tokens of the preceding state, which its cost is counted from
+    size_t n_before = 0;  // number of tokens of the preceding state, from which the cost is counted
     size_t bytes = 0;
     std::vector<Tokens> tails;
   };
@@ -47,7 +47,7 @@ struct StoreSnapshot {
 
   std::vector<Node> nodes;              // in no particular order, without the root
   std::vector<uint64_t> root_children;  // serials
-  std::vector<uint64_t> queue;          // serials of the leaves, as a heap: the first one is evicted first
+  std::vector<uint64_t> queue;          // serials of the leaves, as a heap: the first leaf is evicted first
   std::vector<State> states;            // recurrent states, in index order
   std::vector<Space> spaces;
   size_t n_pins = 0;

@@ -18,7 +18,7 @@ using SpaceId = uint64_t;  // number of a namespace, never reused
 inline constexpr SpaceId kSharedSpace = 0;
 inline constexpr SpaceId kNoSpace = ~SpaceId{0};
 
-// Counters since the namespace's first insertion (of the store: since construction).
+// Counters since the namespace's first insertion (for the store: since construction).
 struct StoreStats {
   size_t lookups = 0;
   size_t hits = 0;           // lookups that found at least one token
@@ -26,7 +26,7 @@ struct StoreStats {
   size_t reused_tokens = 0;  // tokens found, over all lookups
   size_t inserted_pages = 0;
   size_t evicted_pages = 0;
-  size_t pages = 0;  // in the tree now
+  size_t pages = 0;  // pages in the tree now
   size_t peak_pages = 0;
   size_t bytes = 0;  // bytes charged for pages, logits and recurrent states
   size_t peak_bytes = 0;
@@ -45,7 +45,7 @@ class StoreSpaces {
   // page_charge_bytes: bytes charged for a page in the tree.
   explicit StoreSpaces(size_t page_charge_bytes);
 
-  SpaceId find(std::string_view name) const;  // kNoSpace: does not exist
+  SpaceId find(std::string_view name) const;  // Returns kNoSpace if the namespace does not exist.
   const StoreStats& total() const { return total_; }
   const Space& at(SpaceId space) const { return spaces_.at(space); }
   const std::map<SpaceId, Space>& all() const { return spaces_; }
@@ -58,8 +58,8 @@ class StoreSpaces {
   void bytes_added(SpaceId space, size_t n);
   void bytes_removed(SpaceId space, size_t n);
 
-  // Creates the namespace of that name if needed, and keeps it while the Hold exists; afterwards it exists only if
-  // something is charged to it. May throw std::bad_alloc, nothing changed.
+  // Creates the namespace of that name if needed, and keeps it while the Hold exists; afterwards the namespace exists
+  // only while something is charged to it. May throw std::bad_alloc, nothing changed.
   class Hold {
    public:
     Hold(StoreSpaces& spaces, std::string_view name) : spaces_(spaces), id_(spaces.add(name)) {}

@@ -118,7 +118,7 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   const TokenSpan more = ids.subspan(length, last.n_used - length);
   if (!entry.adopt_more(std::move(reading.pages), more, std::move(states)).ok()) return 0;
   n_pages_read_ += n_pages;
-  // Touching the last page suffices: a page counts as used when a page that continues it is.
+  // Touching the last page suffices: a page counts as used whenever a page that continues it is used.
   files_->touch(last.file_name);
   if (!state_file.empty()) files_->touch(state_file);
   return entry.length() - length;
@@ -147,7 +147,7 @@ bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& 
   return false;
 }
 
-// Reads all pages, and keeps those before the first that could not be read.
+// Reads all pages, and keeps those before the first page that could not be read.
 void FileTier::read_all(Reading& reading) {
   if (reading.found.size() >= kManyPages) {
     second_reader_.share([this, &reading] { read_some(reading); });
@@ -176,7 +176,7 @@ void FileTier::read_some(Reading& reading) noexcept {
     } catch (const std::bad_alloc&) {
       reading.statuses[i] = no_heap();
     }
-    if (!reading.statuses[i].ok()) reading.next = n;  // stop both threads: no later page can be used
+    if (!reading.statuses[i].ok()) reading.next = n;  // stops both threads, because no later page can be used
   }
 }
 
@@ -186,8 +186,8 @@ Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& s
   TRY_ASSIGN(const KvPageParts parts,
              files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
   if (parts == KvPageParts::kFirst) pool_.drop_window(page);
-  // The window part of this page is needed only if reading ends early, so that the sequence resumes before the end. So
-  // make it evictable, but keep it while there is room.
+  // The window part of this page is needed only if reading ends early and the sequence therefore resumes before the
+  // end. So make the part evictable, but keep it while there is room.
   if (reading.is_behind(pool_.layout(), i)) pool_.offer_windows({&page, 1});
   reading.pages[i] = std::move(page);
   return {};
@@ -202,7 +202,7 @@ Status FileTier::flush(int64_t limit_ns) { return writing_->flush(limit_ns); }
 Status FileTier::clear(std::string_view name_space) {
   try {
     const Sha256Digest digest = digest_of_namespace(name_space);
-    const std::unique_lock pen = files_->take_pen();  // meanwhile no record of the namespace is written
+    const std::unique_lock pen = files_->take_pen();  // while this lock is held, no record of the namespace is written
     writing_->forget(digest);
     return files_->clear(digest);
   } catch (const std::bad_alloc&) {

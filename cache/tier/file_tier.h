@@ -4,8 +4,8 @@
 // computation. A state is usable only together with the pages before it. The directory is a cache: any file may be
 // deleted at any time, and the tier deletes the least recently used ones when the budget is reached.
 //
-// Parts: PageFiles manages the files and their index, WriteBehind the queue of records and the thread that writes them,
-// SecondReader a second thread for long reads. FileTier reads, and connects the parts.
+// Parts: PageFiles manages the files and their index; WriteBehind manages the queue of records and the thread that
+// writes them; SecondReader manages a second thread for long reads. FileTier reads, and connects the parts.
 //
 // One tier per pool, one process per directory. `files` and `clock` must outlive the tier. Namespaces are stored as
 // SHA-256 only, because their names may be user keys.
@@ -50,8 +50,8 @@ class SecondReader {
   SecondReader(const SecondReader&) = delete;
   SecondReader& operator=(const SecondReader&) = delete;
 
-  // Calls `read` on the calling thread. If the second thread is free and wakes in time, it also calls `read`, at the
-  // same time. Returns after both calls.
+  // Calls `read` on the calling thread. If the second thread is free and wakes in time, it calls `read` concurrently.
+  // Returns after both calls.
   // REQUIRES: read() throws nothing, and concurrent calls share the work.
   void share(const std::function<void()>& read);
 
@@ -111,7 +111,7 @@ class FileTier : public KvTier {
     const ReadLimits& limits;
     const size_t length;
     std::vector<PageFiles::Found> found;
-    std::vector<PageFiles::FoundState> states;  // deepest first
+    std::vector<PageFiles::FoundState> states;  // found states, the deepest first
     std::vector<KvPage> pages = std::vector<KvPage>(found.size());
     std::vector<Status> statuses = std::vector<Status>(found.size());
     std::atomic<size_t> next{0};  // first page that no thread has begun to read
@@ -119,7 +119,7 @@ class FileTier : public KvTier {
     // Number of tokens up to the end of the first n pages.
     size_t end(size_t n) const { return n == 0 ? length : found[n - 1].n_used; }
     void cut(size_t n_ids);  // drops pages and states after the first n_ids tokens
-    // True if page i is already outside the sliding window when a sequence resumes at the end of all found pages.
+    // True if page i is before the sliding window of a sequence that resumes at the end of all found pages.
     bool is_behind(const KvLayout& layout, size_t i) const {
       return length / kPagePositions + i < layout.first_window_page(end(found.size()));
     }

@@ -38,8 +38,8 @@ std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPag
 // A verified header that matches the wanted identity; read_blocks() verifies the blocks.
 class KvPageCheck {
  public:
-  // header: the whole header. ids: the tokens from the record's first_position on that the record must begin with; it
-  // may have more.
+  // header: the whole header. ids: the tokens that the record must have from first_position on; the record may have
+  // more.
   // Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
   static Result<KvPageCheck> open(std::span<const std::byte> header, const KvLayout& layout,
                                   const KvPageIdentity& identity, TokenSpan ids);

@@ -73,7 +73,7 @@ static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) 
 
 Status bad_header(const std::string& what) { return {ErrorCode::kBadHeader, "KV record: " + what}; }
 
-// Tokens are padded to 8 bytes, so that the table of block checksums is aligned within the record.
+// The tokens are padded to 8 bytes, so that the table of block checksums is aligned within the record.
 std::optional<uint64_t> header_bytes_of(uint64_t n_ids, uint64_t n_blocks) {
   const auto ids = checked_mul<uint64_t>(n_ids, sizeof(TokenId));
   const auto padded = ids ? checked_align<uint64_t>(*ids, 8) : std::nullopt;
@@ -89,8 +89,8 @@ Fixed load_fixed(std::span<const std::byte> bytes) {
   return fixed;
 }
 
-// Hash of all header fields except the table of block checksums. Each block checksum covers it, which binds the blocks
-// to their record.
+// Hash of all header fields except the table of block checksums. Each block checksum covers this hash, which binds the
+// blocks to their record.
 uint64_t identity_hash_of(std::span<const std::byte> header, size_t table_offset) {
   Fixed fixed = load_fixed(header);
   fixed.checksum = 0;
@@ -115,7 +115,7 @@ Status check_positions(KvRecordKind kind, const Fixed& fixed) {
   const bool begins_well = !is_page || fixed.first_position % kPagePositions == 0;
   if (!begins_well || fixed.n_rows < (is_page ? 1 : 0) || fixed.n_rows > kPagePositions) {
     return bad_header(std::to_string(fixed.n_rows) + " rows at position " + std::to_string(fixed.first_position) +
-                      (is_page ? ", a page has 1 to 64 at a multiple of 64" : ", a state has at most 64"));
+                      (is_page ? ", a page has 1 to 64 from a multiple of 64 on" : ", a state has at most 64"));
   }
   if (!is_page && fixed.n_blocks == 0) return bad_header("no blocks");
   return {};

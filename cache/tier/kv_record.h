@@ -29,8 +29,8 @@ namespace ibid {
 // tokenizer, template, KV type and layout, version of the numerics).
 struct Fingerprint {
   Sha256Digest bytes{};
-  // Version of the numerics (the arithmetic of the kernels). The bytes cover it too; it is also kept in plain, so that
-  // errors can name it.
+  // Version of the numerics (the arithmetic of the kernels). The bytes cover it too; this field keeps it in plain, so
+  // that errors can name it.
   uint32_t numerics_version = 0;
   bool operator==(const Fingerprint&) const = default;
 };
@@ -98,7 +98,7 @@ std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, Token
 // A verified header that matches the wanted identity. check_block() verifies the blocks.
 class KvRecordCheck {
  public:
-  // header: the whole header. ids: the tokens that the record must begin with; it may have more.
+  // header: the whole header. ids: the tokens that the record must begin with; the record may have more.
   // Errors: those of parse_kv_record_header(); kCorrupt if the checksum differs; kUnsupportedVersion for another
   // version of the numerics; kMismatch if the record is valid, but of another kind, computation, namespace or text.
   static Result<KvRecordCheck> open(std::span<const std::byte> header, KvRecordKind kind,
@@ -115,7 +115,7 @@ class KvRecordCheck {
   std::span<const std::byte> checksums_;  // [n_blocks] uint64_t, unaligned
 };
 
-// Returns kMismatch, saying that the record is of another `what`.
+// Returns kMismatch: the record is of another `what`.
 Status kv_record_mismatch(const char* what);
 // Returns kUnsupportedVersion, with both versions of the numerics.
 Status kv_record_of_other_numerics(uint32_t found, uint32_t own);

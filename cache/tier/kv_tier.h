@@ -46,20 +46,20 @@ struct KvTierStats {
   size_t tokens_read = 0;
   size_t pages_read = 0;
   size_t pages_written = 0;
-  size_t pages = 0;        // stored now
-  size_t states_read = 0;  // recurrent states, with the rows after them
+  size_t pages = 0;        // pages stored now
+  size_t states_read = 0;  // recurrent states that were read, each with the rows after it
   size_t states_written = 0;
-  size_t states = 0;   // stored now
-  uint64_t bytes = 0;  // stored now, in pages and states; the next counters cover both too
+  size_t states = 0;   // recurrent states stored now
+  uint64_t bytes = 0;  // bytes of pages and states stored now; the following counters also cover both
   size_t evicted = 0;
   size_t quarantined = 0;       // records that failed verification and were moved aside
   size_t failures = 0;          // I/O errors of the storage, reading or writing
   size_t dropped = 0;           // queued records that were not written
   size_t waiting = 0;           // records queued now
-  uint64_t waiting_bytes = 0;   // bytes of these records and of the one that is being written
+  uint64_t waiting_bytes = 0;   // bytes of the queued records and of the record that is being written
   std::string disabled_reason;  // why nothing is written at present; empty: writing works
   // Records of other versions of this program, found when the tier was created, with both versions; empty: none found.
-  // They are not used, and are evicted like others.
+  // Such records are not used, and are evicted like others.
   std::string other_versions;
 };
 
@@ -74,9 +74,10 @@ class KvTier {
   KvTier& operator=(const KvTier&) = delete;
 
   // Extends `entry`, which holds a prefix of `ids`, by stored positions in new pages, exact to the token. In a model
-  // with recurrent layers it extends up to the deepest stored state, in one with sliding windows as long as the needed
-  // window parts are stored. Returns the number of positions added; 0 on a miss, and the entry is unchanged. Checks the
-  // limits before each page and state, and stops if one is reached. REQUIRES: entry.tokens() is a prefix of ids.
+  // with recurrent layers it extends up to the deepest stored state; in a model with sliding windows it extends while
+  // the needed window parts are stored. Returns the number of positions added; on a miss returns 0, and the entry is
+  // unchanged. Checks the limits before each page and state, and stops if one is reached. REQUIRES: entry.tokens() is a
+  // prefix of ids.
   virtual size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) = 0;
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry) {
     return extend(name_space, ids, entry, ReadLimits{});
@@ -88,8 +89,8 @@ class KvTier {
   virtual void write_behind(std::string_view name_space, const KvCacheEntry& entry) = 0;
 
   // Writes the queue on the calling thread. Returns ok if everything queued since the last flush() is stored or was
-  // superseded; else the first error. After limit_ns it starts no other record: the rest stays queued, and the error
-  // kLimitExceeded reports how much, as stats() does.
+  // superseded; else the first error. After limit_ns it starts no further record: the other records stay queued, and
+  // the error kLimitExceeded reports their number and size, as stats() does.
   virtual Status flush(int64_t limit_ns) = 0;
   Status flush() { return flush(kNoLimit); }
 

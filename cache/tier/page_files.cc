@@ -115,7 +115,7 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
   }
   if (header->identity.fingerprint != fingerprint) return record;
 
-  Tokens ids(header->n_ids() - header->page_begin());  // Tokens from the beginning of its page on: two pages at most
+  Tokens ids(header->n_ids() - header->page_begin());  // from the start of its page on: two pages at most
   TRY(read_exactly(*file, header->ids_offset() + header->page_begin() * sizeof(TokenId),
                    std::as_writable_bytes(std::span(ids))));
   const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)
@@ -137,7 +137,7 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
   scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
   TRY(read_exactly(*file, 0, scratch));
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
-  TRY(expect_size(*file, check.header().record_bytes));  // a page with other parts may have the expected size
+  TRY(expect_size(*file, check.header().record_bytes));  // a file of a page with other parts may have the expected size
   if (check.header().n_ids() != n_ids) {
     return Status(ErrorCode::kMismatch, file_name + ": holds other tokens than before");
   }
@@ -192,7 +192,8 @@ Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t
   }
 }
 
-// Tries numbers until one is free. Existing files are never overwritten, because they may be foreign.
+// Tries file names with increasing numbers until one is free. Existing files are never overwritten, because they may be
+// foreign.
 Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
   for (;;) {
     name = std::to_string(n_written_++) + std::string(kTemporary);
@@ -292,7 +293,7 @@ Status PageFiles::take_over() {
   return {};
 }
 
-// Returns which parts a file has that existed when the directory was opened.
+// Returns the parts of a page whose file existed when the directory was opened.
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
   const size_t n_ids = record.first_position + record.ids.size();
@@ -328,7 +329,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
   PageNamer namer(options_.name_rule);
   PageName before = namer.first(identity);
   for (size_t begin = 0;; begin += kPagePositions) {
-    // Search two pages: a state is in this page, but its rows may extend into the next one.
+    // Search two pages: a state is in this page, but its rows may extend into the next page.
     const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
     for (PageIndex::StateMatch& match : index_.states_of(before, wanted)) {
       const size_t n_used = match.first_position + match.n_used;
@@ -338,7 +339,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
     if (ids.size() - begin < kPagePositions) break;
     before = namer.next(before, ids.subspan(begin, kPagePositions));
   }
-  // If two states reach equally far, the one with fewer rows to recompute comes first.
+  // If two states reach equally far, the state with fewer rows to recompute comes first.
   std::ranges::stable_sort(found, std::ranges::greater(),
                            [](const FoundState& state) { return std::pair(state.n_used, state.file.position); });
   return found;
@@ -366,14 +367,14 @@ void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
 }
 
 void PageFiles::give_up(const std::string& file_name, const Status& why) {
-  // Keep the file if it is not the cause: memory ran out, or the file is of another version or holds another text whose
-  // name happens to be equal.
+  // Keep the file if its content is not the cause: memory ran out, the file is of another version, or it holds another
+  // text whose name happens to be equal.
   const bool is_sound = why.code() == ErrorCode::kMismatch || why.code() == ErrorCode::kUnsupportedVersion;
   if (why.code() == ErrorCode::kOutOfMemory || is_sound) return;
   const std::unique_lock pen = take_pen();
-  if (!index_.has_file(file_name)) return;  // evicted meanwhile, or quarantined by another thread
+  if (!index_.has_file(file_name)) return;  // another thread has evicted or quarantined the file
   const bool missing = why.code() == ErrorCode::kNotFound;
-  if (missing && directory_->has(file_name)) return;  // removed and written again meanwhile
+  if (missing && directory_->has(file_name)) return;  // the file was removed and written again since
   index_.erase(file_name);
   if (missing || why.code() == ErrorCode::kIo) ++n_failures_;
   if (missing) return;
@@ -440,14 +441,15 @@ Status PageFiles::add(StoredRecord record, TierDirectory::Pieces pieces, std::ve
   return {};
 }
 
-// Evicts files until `bytes` fit. continues: the file of the page that the new record continues; empty: none. Error:
-// kLimitExceeded if that page is missing, or would have to be evicted: no lookup finds a record without it.
+// Evicts files until `bytes` fit. continues: the file of the page that the new record continues; empty: there is no
+// such page. Error: kLimitExceeded if that page is missing, or would have to be evicted, because lookups would then not
+// find the new record.
 Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   if (!continues.empty()) {
     if (!index_.has_file(continues)) {
       return {ErrorCode::kLimitExceeded, "cold tier: the previous page is not on disk"};
     }
-    index_.touch(continues, clock_.unix_ns());  // marks it as used, so that it is evicted last
+    index_.touch(continues, clock_.unix_ns());  // marks the file as used, so that it is evicted last
   }
   while (index_.bytes() + bytes > options_.budget_bytes) {
     const std::optional<std::string> victim = index_.oldest();
@@ -461,7 +463,7 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
   return {};
 }
 
-// For states, evicts only states, so that pages keep their half of the budget.
+// As make_room(), for a state; evicts only states, so that pages keep their half of the budget.
 Status PageFiles::make_room_for_state(uint64_t bytes) {
   const uint64_t most = options_.budget_bytes / 2;
   if (bytes > most) {
@@ -482,7 +484,8 @@ Status PageFiles::remove(const std::string& file_name) {
   return {};
 }
 
-// Makes the new names durable, then deletes the files that they supersede. Otherwise a power loss could lose both.
+// Makes the new names durable, then deletes the files that they supersede. In the opposite order a power loss could
+// lose both.
 Status PageFiles::settle() {
   const std::vector<std::string> superseded = std::exchange(superseded_, {});
   if (options_.durable) TRY(directory_->sync());

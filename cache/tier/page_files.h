@@ -3,8 +3,9 @@
 //
 // Deletes the least recently used file first, and a page before the page that it continues. A longer last page of a
 // sequence supersedes its shorter version, which is deleted once the new name is durable; likewise a state with more
-// rows. A page with both parts replaces one without its window part. States take at most half of the budget, because
-// one state is as large as many pages. Files that fail verification are moved to quarantine/.
+// rows supersedes the state with fewer. A page with both parts replaces one without its window part. States take at
+// most half of the budget, because one state is as large as many pages. Files that fail verification are moved to
+// quarantine/.
 //
 // Thread-safe. A caller that changes files holds the writer lock, called the pen (take_pen()), for one page or one
 // call; reading needs no lock. The index has its own lock.
@@ -54,9 +55,9 @@ class TierDirectory {
   // kUnsafePath, with a remedy, for a symlink, for a directory of another user and for one that others may access.
   static Result<std::unique_ptr<TierDirectory>> open(const std::string& path, FileOps& files);
 
-  // Lists the records, reading only names and headers: those of `fingerprint` with their tokens, others without.
-  // Removes files that a crash left, quarantines invalid records, skips foreign entries. Error: kIo if the directory
-  // cannot be listed.
+  // Lists the records, reading only names and headers: records of `fingerprint` with their tokens, other records
+  // without. Removes files that a crash left, quarantines invalid records, skips foreign entries. Error: kIo if the
+  // directory cannot be listed.
   struct Contents {
     std::vector<StoredRecord> records;
     size_t n_quarantined = 0;
@@ -67,14 +68,14 @@ class TierDirectory {
 
   // Reads a page's file into `page` (with both parts, not shared yet) and verifies it meanwhile; after an error the
   // content of `page` is unusable. Returns the parts that the file has.
-  //   n_ids: number of tokens of the file, from the index; ids: the tokens that it must begin with. `scratch` is for
-  //   the header.
+  //   n_ids: number of tokens of the file, from the index; ids: the tokens that the file must begin with. `scratch` is
+  //   for the header.
   // Errors: kNotFound, kIo, kUnsafePath; those of KvPageCheck; kBadHeader if the file has another size.
   Result<KvPageParts> read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
                            size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
 
   // As read(), for a state and those of its rows whose tokens are in `ids`.
-  //   position, n_rows: of the file, from the index.
+  //   position, n_rows: position and number of rows of the file, from the index.
   // Further error: kOutOfMemory.
   struct StateFile {
     std::string file_name;
@@ -85,15 +86,15 @@ class TierDirectory {
                                    TokenSpan ids);
 
   // Writes the pieces of a record to a new file and renames it to file_name. durable: the content is on the device
-  // before the rename; the name is durable after sync(). After an error there is no such file, or the old one.
+  // before the rename; the name is durable after sync(). After an error there is no such file, or the old file.
   using Pieces = std::span<const std::span<const std::byte>>;
   Status write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable);
   Status remove(const std::string& file_name);
   bool has(const std::string& file_name) const;
   Status sync();
 
-  // Moves a file to quarantine/, for diagnosis, and removes older files there beyond the limit. If quarantine/ is
-  // foreign, removes the file instead.
+  // Moves a file to quarantine/, for diagnosis, and removes files there beyond the limit. If quarantine/ is foreign,
+  // removes the file instead.
   Status quarantine(const std::string& file_name);
   Status clear_quarantine();
 
@@ -113,7 +114,7 @@ class TierDirectory {
 
   const std::unique_ptr<Directory> directory_;
   const std::unique_ptr<FileLock> lock_;
-  const std::unique_ptr<Directory> quarantine_;  // null: quarantine/ is foreign, and is not used
+  const std::unique_ptr<Directory> quarantine_;  // null: quarantine/ is foreign, and therefore not used
   uint64_t n_written_ = 0;
 };
 
@@ -132,7 +133,7 @@ class PageFiles : public PageSink {
   struct Found {
     std::string file_name;
     size_t n_ids = 0;   // number of tokens in the file, from position 0
-    size_t n_used = 0;  // number of wanted tokens up to the last one that the page supplies
+    size_t n_used = 0;  // number of wanted tokens up to the last token that the page supplies
   };
   // A state to read.
   struct FoundState {
@@ -149,8 +150,8 @@ class PageFiles : public PageSink {
 
   // Returns the pages that continue the first `length` tokens of `ids`, in order. Opens no file.
   std::vector<Found> find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
-  // Returns the states after prefixes of `ids` that reach beyond the first `length` tokens, the one that reaches
-  // furthest first.
+  // Returns the states after prefixes of `ids` that reach beyond the first `length` tokens; the state that reaches
+  // furthest is first.
   std::vector<FoundState> find_states(const KvPageIdentity& identity, TokenSpan ids, size_t length) const;
   // Reads a file into `page` (both parts, not shared yet) and verifies it. Returns the parts that the file has. Errors:
   // those of TierDirectory::read(); the content of `page` is then unusable.
@@ -199,7 +200,7 @@ class PageFiles : public PageSink {
   Clock& clock_;
   PageIndex index_;
 
-  std::string other_versions_;  // KvTierStats::other_versions
+  std::string other_versions_;  // reported as KvTierStats::other_versions
 
   std::mutex pen_;                       // held by the thread that changes files
   std::vector<std::string> superseded_;  // guarded by the pen: files to delete once the new names are durable

@@ -42,7 +42,7 @@ void PageIndex::insert(Prepared prepared) noexcept {
   bytes_ += added.bytes;
   if (added.kind == KvRecordKind::kState) state_bytes_ += added.bytes;
   newest_ns_ = std::max(newest_ns_, added.last_use_ns);
-  by_ids(added).merge(prepared.by_ids_);  // moves the nodes
+  by_ids(added).merge(prepared.by_ids_);  // moves the nodes, so nothing is allocated
   by_age_.merge(prepared.by_age_);
   states_by_age_.merge(prepared.states_by_age_);
   by_file_.merge(prepared.by_file_);
@@ -69,7 +69,7 @@ void PageIndex::remove(const std::string& file_name) {
   by_file_.erase(found);
 }
 
-// Returns the page with the most tokens in common with `ids` (null if no page matches), and their number.
+// Returns the page with the most tokens in common with `ids` (null if no page matches), and the number of these tokens.
 std::pair<const StoredRecord*, size_t> PageIndex::best(const PageName& before, TokenSpan ids) const {
   std::pair<const StoredRecord*, size_t> best{nullptr, 0};
   const auto consider = [&](const StoredRecord* page) {
@@ -126,7 +126,7 @@ int64_t PageIndex::touch(const std::string& file_name, int64_t now_ns) {
   return use_ns;
 }
 
-// Visits the states after `before` of exactly these tokens. REQUIRES: mutex_.
+// Visits the states after `before` of exactly these tokens. REQUIRES: mutex_ is locked.
 template <typename Visit>
 void PageIndex::visit_states(const PageName& before, TokenSpan front, Visit&& visit) const {
   const Place place{&before, front};
@@ -161,8 +161,8 @@ std::optional<std::string> PageIndex::oldest() {
     StoredRecord* record = *by_age_.begin();
     const StoredRecord* next = continuation_of(*record);
     if (next == nullptr) return record->file_name;
-    // A record continues this one, so it was used when that one was: give it the same age. Of records with equal ages,
-    // those at later positions are evicted first.
+    // The record `next` continues this one, so this record was used whenever `next` was used: give it the same age.
+    // Among records of equal age, those at later positions are evicted first.
     age(record, next->last_use_ns);
   }
   return std::nullopt;
@@ -223,7 +223,7 @@ std::vector<std::string> PageIndex::files_superseded_by(const PageName& before, 
   const std::lock_guard lock(mutex_);
   std::vector<std::string> files;
   // Records whose tokens are prefixes of `ids` are sorted before `ids`; between such a prefix and `ids` there are only
-  // records that begin with the same prefix. So search backwards until one does not match.
+  // records that begin with the same prefix. So search backwards until a record does not match.
   for (auto at = by_ids_.lower_bound(Place{&before, ids}); at != by_ids_.begin();) {
     const StoredRecord* page = *--at;
     const size_t common = page->before == before ? common_prefix_length(page->ids, ids) : 0;

@@ -36,7 +36,7 @@ struct StoredRecord {
   Sha256Digest name_space{};
   size_t first_position = 0;
   Tokens ids;             // tokens from the page's beginning to the record's end; empty: the record can only be evicted
-  bool is_known = false;  // true if the record is of this fingerprint and version, so that `ids` is set
+  bool is_known = false;  // true if the record is of this fingerprint and version; `ids` is set only then
   KvPageParts parts = KvPageParts::kBoth;
   uint64_t bytes = 0;  // size of the file
   int64_t last_use_ns = 0;
@@ -52,7 +52,7 @@ class PageIndex {
   PageIndex(const PageIndex&) = delete;
   PageIndex& operator=(const PageIndex&) = delete;
 
-  // A record, with all memory that insert() needs.
+  // A record, together with all memory that insert() needs.
   class Prepared;
   static Prepared prepare(StoredRecord page);
   // Adds a record, or replaces the record with the same file name. Adding a prepared record cannot fail.
@@ -73,7 +73,7 @@ class PageIndex {
   bool has(const PageName& before, TokenSpan ids, KvPageParts parts = KvPageParts::kBoth) const;
   bool has_file(const std::string& file_name) const;
 
-  // Returns the time to record for a use at now_ns, because the clock may jump back: later than all uses before.
+  // Returns the time to record for a use at now_ns: later than all uses before, because the clock may jump back.
   int64_t next_use_ns(int64_t now_ns) const;
   // Marks a file as used, if it is known. Returns next_use_ns().
   int64_t touch(const std::string& file_name, int64_t now_ns);
@@ -83,8 +83,8 @@ class PageIndex {
   // Returns the least recently used state, or nullopt.
   std::optional<std::string> oldest_state() const;
 
-  // Returns the states after `before` whose tokens are a prefix of `ids`, for each position the one with most common
-  // rows.
+  // Returns the states after `before` whose tokens are a prefix of `ids`; for each position the state with the most
+  // rows in common.
   struct StateMatch {
     std::string file_name;
     size_t first_position = 0;
@@ -94,7 +94,8 @@ class PageIndex {
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
   // True if there is a state after `before` and the first n_front tokens of `ids`, with rows for the remaining tokens.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;
-  // Returns the files of states after the first n_front tokens whose rows cover only a part of the remaining tokens.
+  // Returns the files of those states after the first n_front tokens whose rows cover only a part of the remaining
+  // tokens.
   std::vector<std::string> states_superseded_by(const PageName& before, TokenSpan ids, size_t n_front) const;
 
   // files_of() returns the files of a namespace; files_superseded_by() the page files after `before` whose tokens are a
@@ -108,7 +109,7 @@ class PageIndex {
   uint64_t state_bytes() const;
 
  private:
-  struct Place {  // key in by_ids_
+  struct Place {  // Key of a record in by_ids_.
     const PageName* before;
     TokenSpan ids;
   };
@@ -130,7 +131,7 @@ class PageIndex {
   using ByIdsSet = std::set<StoredRecord*, ByIds>;
   using ByAgeSet = std::set<StoredRecord*, ByAge>;
 
-  // REQUIRES, for all of these: mutex_ is locked.
+  // REQUIRES, for all functions below: mutex_ is locked.
   std::pair<const StoredRecord*, size_t> best(const PageName& before, TokenSpan ids) const;
   ByIdsSet& by_ids(const StoredRecord& record) { return record.kind == KvRecordKind::kPage ? by_ids_ : states_by_ids_; }
   template <typename Visit>

@@ -1,6 +1,6 @@
 // PageName: identifies the text up to the end of a page (or the empty text), for storage that finds pages by name. A
-// part of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on that: a name only
-// yields a candidate, whose tokens are then compared.
+// part of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on the names: a name
+// only yields a candidate, whose tokens are then compared.
 #pragma once
 
 #include <array>
@@ -32,8 +32,8 @@ class PageNamer {
   explicit PageNamer(PageNameRule rule) : rule_(rule) {}
   PageName first(const KvPageIdentity& identity);             // name of the empty text
   PageName next(const PageName& before, TokenSpan page_ids);  // name up to the end of the page after `before`
-  // Returns the name of a recurrent state with its rows. Of page_ids, which follow `before`, the first n_front are
-  // before the state, and the others have rows.
+  // Returns the name of a recurrent state with its rows. page_ids follow `before`; the first n_front of them are before
+  // the state, and the others have rows.
   PageName state(const PageName& before, TokenSpan page_ids, size_t n_front);
 
  private:

@@ -84,8 +84,8 @@ void WriteQueue::move_to(WriteQueue& other) noexcept {
 
 namespace {
 
-// Lets other threads run first, but keeps an ordinary share of the processor: with SCHED_IDLE this thread could get
-// none while a caller waits for the page that it copies.
+// Lets other threads run first, but keeps an ordinary share of the processor: with SCHED_IDLE it could get no processor
+// while a caller waits for the page that this thread copies.
 void lower_priority() {
 #ifdef SCHED_BATCH
   const sched_param none{};
@@ -223,7 +223,7 @@ void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& 
     HandOver(*this, identity, entry).run();
   } catch (const std::bad_alloc&) {
     const std::lock_guard lock(mutex_);
-    count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // no message, because there is no memory for one
+    count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // without a message, because there is no memory for one
   }
   wake_.notify_one();
 }
@@ -246,10 +246,10 @@ bool WriteBehind::enqueue(Waiting waiting) {
   return queue_.add(std::move(waiting));
 }
 
-// The reclaimer: drops queued writes, because the pool needs their memory more. If the queue is empty, waits for a page
-// that is being copied; the copying thread is not of the class SCHED_IDLE, so it takes the time of one copy.
+// The reclaimer: drops queued writes, because the pool needs their memory. If the queue is empty, waits for a page that
+// is being copied; this takes only the time of one copy, because the copying thread is not of the class SCHED_IDLE.
 bool WriteBehind::let_go() {
-  WriteQueue queue(pool_.layout(), 0);  // destroyed after unlocking, which frees its pages
+  WriteQueue queue(pool_.layout(), 0);  // destroyed after unlocking; frees its pages then
   std::unique_lock lock(mutex_);
   queue_.move_to(queue);
   if (queue.empty() && !copying_) return false;
@@ -285,7 +285,7 @@ Status WriteBehind::flush(int64_t limit_ns) {
   const int64_t begin_ns = clock_.steady_ns();
   bool more = true;
   while (more && clock_.steady_ns() - begin_ns < limit_ns) more = write_next();
-  if (more) {  // make the writes so far durable even though records are still queued
+  if (more) {  // make the writes so far durable, although records are still queued
     const std::unique_lock pen = sink_.take_pen();
     settle();
   }
@@ -352,15 +352,15 @@ Status WriteBehind::write(WriteQueue::Next& next) {
   return sink_.write(*next.page, std::span(copy_).first(pool_.layout().page_bytes()), parts);
 }
 
-// Copies a page and releases it, so that the pool gets it back before the I/O. In the copy, positions after the last
-// one are zero: in the page they may be staged, or left over from a longer text. Returns the parts that were copied.
-// REQUIRES: the caller holds the sink's pen.
+// Copies a page and releases it, so that the pool gets it back before the I/O. Zeroes the positions after the last one
+// in the copy, because in the page they may be staged, or left over from a longer text. Returns the parts that were
+// copied. REQUIRES: the caller holds the sink's pen.
 KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const KvLayout& layout = pool_.layout();
   const size_t n_rows = waiting.n_rows();
   const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
   if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
-  const KvPage page = std::move(waiting.page);  // declared before its window's reader, so freed after it
+  const KvPage page = std::move(waiting.page);  // declared before the reader of its window, so destroyed after it
   const KvWindowReader window = pool_.read_window(page);
   layout.copy_rows({page.data(), window ? page.parts().window : nullptr}, layout.parts_of(copy.data()), n_rows);
   return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;
@@ -379,7 +379,7 @@ void WriteBehind::settle() {
   if (!status.ok()) give_up(std::move(status));
 }
 
-// Handles a failed write; after an I/O error nothing is written until the back-off ends. REQUIRES: mutex_.
+// Handles a failed write; after an I/O error nothing is written until the back-off ends. REQUIRES: mutex_ is locked.
 void WriteBehind::give_up(Status status) noexcept {
   if (status.code() == ErrorCode::kIo) {
     ++n_failures_;
@@ -389,13 +389,13 @@ void WriteBehind::give_up(Status status) noexcept {
     try {
       disabled_reason_ = status.message();
     } catch (const std::bad_alloc&) {
-      disabled_reason_ = "disk failed";  // short enough for the string to allocate nothing
+      disabled_reason_ = "disk failed";  // so short that the string allocates nothing
     }
   }
   count_loss(1, std::move(status));
 }
 
-// REQUIRES: mutex_.
+// REQUIRES: mutex_ is locked.
 void WriteBehind::count_loss(size_t n, Status why) noexcept {
   n_dropped_ += n;
   if (first_loss_.ok()) first_loss_ = std::move(why);

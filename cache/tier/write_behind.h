@@ -7,7 +7,7 @@
 //
 // Queued records hold memory of the pool. WriteBehind is a reclaimer of the pool: when memory is short it drops queued
 // records. A record is copied before it is written, so no page is held during I/O. If the window part of a page was
-// evicted, the first part is written; once another sequence has computed the window part again, both parts are.
+// evicted, the first part is written; once another sequence has computed the window part again, both parts are written.
 //
 // After an I/O error of the sink (kIo) the queue is dropped, and nothing is written for kBackOffNs.
 //
@@ -59,7 +59,7 @@ struct WaitingState {
   KvPageIdentity identity;
   PageName before_that, before, name;
   std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
-  StateSnapshot snapshot;                // `snapshot.state` is empty once it is copied
+  StateSnapshot snapshot;                // `snapshot.state` is empty once the state is copied
 
   size_t n_front() const { return snapshot.position % kPagePositions; }
   size_t page_begin() const { return snapshot.position - n_front(); }
@@ -78,8 +78,8 @@ class WriteQueue {
   bool empty() const { return size() == 0; }
   size_t bytes() const { return pages_.size() * layout_.page_bytes() + state_bytes_; }
 
-  // Returns false if the queue is full. Ignores a record that is already queued; a longer version replaces a shorter
-  // one of the same page, and a state with more rows the same state with fewer.
+  // Returns false if the queue is full. Ignores a record that is already queued; a longer version of a page replaces a
+  // shorter one, and a state with more rows replaces the same state with fewer.
   bool add(WaitingPage page);
   bool add(WaitingState state);
 
@@ -114,7 +114,7 @@ class PageSink {
   // so they are written in order.
   virtual std::unique_lock<std::mutex> take_pen() = 0;
   // True if these parts of a page after `before` that begins with all of `page_ids` are stored. A page with more tokens
-  // counts as both parts, because a shorter one does not supersede it. Any thread, without the pen.
+  // counts as stored with both parts, because a shorter page does not supersede it. Any thread, without the pen.
   virtual bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const = 0;
   // Marks a page, the states within it, and all pages that it continues as used now, so that they are evicted after
   // records that were used earlier.
@@ -123,7 +123,7 @@ class PageSink {
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
   // Stores a page. rows: page_bytes() bytes, zero after the page's last position, of which `parts` are valid;
   // `page.page` is empty. A stored version with more tokens or parts stays. Error: nothing was stored. REQUIRES: the
-  // pen.
+  // caller holds the pen.
   virtual Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) = 0;
   // Stores a state and its rows. bytes: state_bytes() bytes; `state.snapshot.state` is empty. Error: nothing was
   // stored. REQUIRES: the caller holds the pen.

@@ -31,8 +31,8 @@ namespace ibid {
 // One message of a conversation, as the chat template sees it. A value. Most messages are a role and a text: {"user",
 // "Hello!"}. Other fields that the template uses are given as JSON:
 //   {.role = "assistant", .fields = R"({"tool_calls": [...]})"}
-// If `content` is empty and `fields` is not, the content is that in `fields`, if any: an array for text parts and
-// images. Messages that a session returns follow the same rules.
+// If `content` is empty and `fields` is not, the content is the member "content" of `fields`, if any: an array for text
+// parts and images. Messages that a session returns follow the same rules.
 struct Message {
   std::string role = {};     // "system", "user", "assistant", "tool" ...
   std::string content = {};  // text
@@ -87,10 +87,10 @@ class IBID_EXPORT ChatSession {
     return run(TurnStart::regenerate(), options, on_event);
   }
 
-  // Continues the last message, an answer that was cut or given, where it ends: its sampled tokens stay, and nothing is
-  // prefilled unless they were evicted. The turn has the added text only. kInvalidArgument if the last message is not
-  // an answer, has tool calls or no text, if the template does not show it, or with a constraint; kContextFull,
-  // whatever the policy.
+  // Continues the last message, an answer that was cut off or that the caller supplied, from its end: its sampled
+  // tokens stay, and nothing is prefilled unless they were evicted. The turn has the added text only. kInvalidArgument
+  // if the last message is not an answer, has tool calls or no text, if the template does not show it, or with a
+  // constraint; kContextFull, whatever the policy.
   Result<Turn> continue_answer(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
     return run(TurnStart::continuing(), options, on_event);
   }

@@ -57,11 +57,11 @@ class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;
 
-  // Adds the tokens that may come next to `mask`, which is empty before. Tokens that end a turn are ignored.
+  // Adds to `mask`, which is empty before the call, the tokens that may come next. Tokens that end a turn are ignored.
   virtual void allowed(TokenMask& mask) const = 0;
   // True if the answer may end before the next token. If no token is allowed, the answer must end there.
   virtual bool may_end() const = 0;
-  // Appends `id` to the answer. REQUIRES: it was allowed and does not end the turn.
+  // Appends `id` to the answer. REQUIRES: the token was allowed and does not end the turn.
   virtual void push(TokenId id) = 0;
   // Appends at most n_most tokens that are likely to be sampled next, because few others are allowed. Turns that
   // speculate verify these tokens in one pass, so they never change an answer. The default appends none.

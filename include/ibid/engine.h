@@ -39,7 +39,7 @@ class IBID_EXPORT Engine {
 
   // Name of the model in messages: its path.
   const std::string& name() const;
-  // Defects of the model's files that it loaded with.
+  // Defects of the model's files in spite of which the model was loaded.
   const std::vector<std::string>& warnings() const;
   // The context length, in positions.
   size_t max_seq_len() const;
@@ -74,7 +74,7 @@ class IBID_EXPORT Engine {
   Result<std::vector<std::vector<float>>> embed(const std::vector<std::string>& texts, size_t n_dims = 0,
                                                 std::stop_token stop = {}) const;
 
-  // Returns the log-probabilities of tokens, each after those before it; special tokens may be among them. Equal tokens
+  // Returns the log-probabilities of tokens, each given the tokens before it; special tokens are allowed. Equal tokens
   // have equal scores at any time. Errors: kUnsupported for an embedding model; kInvalidArgument for no tokens, a token
   // outside the vocabulary, or n_top above 20; kContextFull with needed and available tokens; kCancelled; kOutOfMemory.
   Result<Scored> score(TokenSpan ids, const ScoreOptions& options = ScoreOptions()) const;

@@ -20,16 +20,16 @@ struct SchedulerStats {
   size_t n_passes = 0;
   size_t n_shared_passes = 0;  // passes with rows of more than one task
   size_t n_rows = 0;
-  size_t n_scored_rows = 0;   // number of these rows whose tokens are scored
+  size_t n_scored_rows = 0;   // rows whose tokens are scored (Engine::score())
   size_t n_sequences = 0;     // sum of the numbers of sequences in all passes
   size_t most_sequences = 0;  // maximum number of sequences in one pass
 };
 
 // Returns the best maximum number of rows per pass for the second-level caches of this machine: the activations of more
-// rows evict each other from the cache. Results have the same bits for any number.
+// rows evict each other from the cache. Results have the same bits for any number of rows.
 IBID_EXPORT size_t default_max_chunk();
 
-// How the hidden states of a text become its embedding: by their mean, or by taking the last one.
+// How the hidden states of a text become its embedding: by their mean, or by taking the state of the last position.
 enum class Pooling : uint8_t { kMean, kLast };
 
 struct EngineOptions {
@@ -45,8 +45,8 @@ struct EngineOptions {
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // hash the weights (reads them once more), so that save() can include KV
-  size_t kv_budget_bytes = 0;  // for all KV, >= one page; 0: for two contexts, in 256 MB .. half the available memory
-  // How to compute embeddings; overrides the model's file. Unset: as the file specifies.
+  size_t kv_budget_bytes = 0;  // for all KV, >= one page; 0: two contexts, within 256 MB .. half the available memory
+  // How to compute embeddings, whatever the model's file specifies. Unset: as the file specifies.
   std::optional<Pooling> pooling = {};
 };
 

@@ -1,5 +1,5 @@
-// How a model computes, and how keys and values are stored. Cached keys and values record both settings: those of one
-// setting are never used with another.
+// How a model computes, and how keys and values are stored. Cached keys and values record both settings, and are never
+// used with others.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ namespace ibid {
 enum class Numerics : uint8_t {
   kReference,  // dequantised weights, float activations, double accumulators: slow, for comparison
   kExact,      // our kernels; int8 activations for quantised weights. The same bits on every machine
-  kFast,       // as kExact, but OpenBLAS multiplies float weights where it is faster (many rows, only with AVX2),
-               // without the promise of the same bits
+  kFast,       // as kExact, but OpenBLAS multiplies float weights where it is faster (many rows, only with AVX2);
+               // results may differ between machines
 };
 
 // How keys and values are stored. Sensitive layers keep more bits (docs/numerics.md).

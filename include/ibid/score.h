@@ -1,5 +1,4 @@
-// Scores of given tokens: how likely the model finds each of them after those before it. Plain data for
-// Engine::score().
+// Scores of given tokens: how likely each is, given the tokens before it. Plain data for Engine::score().
 #pragma once
 
 #include <cstddef>
@@ -14,10 +13,10 @@
 namespace ibid {
 
 struct ScoreOptions {
-  // Index of the first token to score. Tokens before it are only read, from the cache as far as it has them. Nothing
-  // precedes the first token of all, so 0 is the same as 1.
+  // Index of the first token to score. Earlier tokens are prefilled or taken from the cache, but not scored. No token
+  // precedes token 0, which cannot be scored: 0 means 1.
   size_t first = 1;
-  size_t n_top = 0;                  // the most likely tokens at each place; at most 20
+  size_t n_top = 0;                  // number of most likely tokens to return at each place; at most 20
   std::string cache_namespace = {};  // as in SessionOptions
   Priority priority = Priority::kNormal;
   std::stop_token stop = {};

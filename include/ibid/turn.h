@@ -50,7 +50,7 @@ struct TurnOptions {
   bool logprobs_after_sampling = false;   // describe the sampler's distribution instead of the model's
   std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; the turn clones it
   size_t max_tokens = 0;                                   // 0: up to the end of the context
-  size_t min_tokens = 0;                                   // the turn cannot end before this number; SIZE_MAX: never
+  size_t min_tokens = 0;                                   // least tokens before the turn may end; SIZE_MAX: never
   std::vector<std::string> stop_strings = {};              // each ends the answer, and is not part of it
   // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
   // kRepetition. The answer keeps its text, as at max_tokens.

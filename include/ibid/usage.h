@@ -18,8 +18,8 @@ struct Usage {
   size_t n_prompt = 0;      // tokens of the whole prompt, history included
   size_t n_cached = 0;      // tokens of the prompt whose keys and values were reused
   size_t n_prefilled = 0;   // tokens of the prompt that this turn computed
-  size_t n_from_disk = 0;   // number of the cached tokens that were read from the cache directory
-  size_t n_read_again = 0;  // number of the prefilled tokens that were computed before and evicted since
+  size_t n_from_disk = 0;   // cached tokens whose keys and values were read from the cache directory
+  size_t n_read_again = 0;  // prefilled tokens that had been computed before, but were evicted
   size_t n_decoded = 0;     // sampled tokens, including the one that ended the turn
   size_t n_drafted = 0;     // draft tokens that were verified; the other counts do not include them
   size_t n_accepted = 0;    // drafts that equalled the sampled token; each saves a pass

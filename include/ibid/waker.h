@@ -2,8 +2,8 @@
 // ring), so that one thread waits for all of them. A ring means only that there may be new events.
 //
 // Waking a thread takes a core from the pass that computes the next token: on two cores, one wake-up per token of a
-// small model cost 8 % of its rate. So wake_softly() does not wake a thread within kRest of its last wake-up. ring(),
-// for rarer events, does.
+// small model cost 8 % of its rate. So wake_softly() does not wake a thread within kRest of its last wake-up. ring() is
+// for rarer events, and wakes it at once.
 //
 // Any thread may call ring() and wake_softly(); they make no system call unless a thread waits. Only one thread may
 // wait().

@@ -1,7 +1,7 @@
-// Hadamard transform of a head. Rotated rows (KvHeadBlock) are stored transformed, so that few bits lose little: one
-// large dimension of a key would use the whole range of the row's codes, and the transform spreads it evenly over all
-// dimensions. Queries are transformed like keys, so scores do not change; a sum of transformed values is transformed
-// back.
+// Hadamard transform of a head. Rotated rows (KvHeadBlock) are stored transformed, so that few bits lose little
+// precision: one large dimension of a key would use the whole range of the row's codes, but the transform spreads its
+// value evenly over all dimensions. Queries are transformed like keys, so scores do not change; a sum of transformed
+// values is transformed back.
 //
 // A head is divided into blocks, each the largest power of two that fits into the rest: 64 is one block, 80 is two, of
 // 64 and 16. A block of n numbers is clamped to +-kHadamardLimit, passes log2(n) butterfly stages,

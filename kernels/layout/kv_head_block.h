@@ -1,5 +1,5 @@
-// KvHeadBlock: format and layout of the keys and values of one head in one page, with their constants. KvPartOrder:
-// address of each number in it. Pure data and arithmetic.
+// KvHeadBlock: format and layout of the keys and values of one head in one page, with their constants. KvPartOrder: the
+// address of each number in a block. Pure data and arithmetic.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace ibid {
 //             V [64 / 4][head_dim / 32][16][4 positions], dimensions d and d + 16 of 32 in a byte. A position has a
 //             scale and a minimum for every 32 dimensions, in half precision: [head_dim / 32][scale, minimum][64].
 //             x ~ minimum + scale * q, scale = (max - minimum) / 15, q = round of (x - minimum) / scale, in 0..15,
-//             computed with the stored (rounded) scale and minimum; max and minimum saturate at +-65504 before
+//             computed with the stored (rounded) scale and minimum; max and minimum saturate at +-65504 first
 // k_dim = head_dim rounded up to 4 (INT4: 32); v_dim = head_dim rounded up to 16, stored rounded up to 32 in INT4; the
 // padding is zero. F16 rounds to nearest even and saturates at +-65504. INT8 rows whose largest magnitude is below
 // kMinBlockMagnitude are stored as zeros. INT8 keys are stored as q + 128, like 8-bit weights; values as q.
@@ -73,7 +73,7 @@ struct KvHeadBlock {
   KvNumberFormat values() const { return is_latent() ? keys() : format.values; }
   bool is_latent() const { return latent_dim != 0; }
   size_t value_dim() const { return is_latent() ? latent_dim : head_dim; }
-  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // groups of a key
+  size_t nibble_groups() const { return (head_dim + kNibbleGroup - 1) / kNibbleGroup; }  // scales of a key in INT4
   size_t value_groups() const { return (value_dim() + kNibbleGroup - 1) / kNibbleGroup; }
   // REQUIRES: 0 < head_dim <= kMaxHeadDim, latent_dim < head_dim; if latent_dim != 0, both are multiples of
   // kLatentUnit.
@@ -81,8 +81,8 @@ struct KvHeadBlock {
 };
 
 // KvPartOrder: memory layout of one head's keys, or of its values, in a KvHeadBlock, whose comment describes the
-// layouts. All code that needs the address of a stored number uses it: the sizes of a block, the kernels that store
-// rows, the copying of rows, and the check that rows are finite.
+// layouts. All code that needs the address of a stored number uses KvPartOrder: the sizes of a block, the kernels that
+// store rows, the copying of rows, and the check that rows are finite.
 //   part:   groups of positions
 //   group:  cells
 //   cell:   the positions of the group, adjacent, each with the same `cell_dims` dimensions
@@ -94,8 +94,8 @@ struct KvPartOrder {
   unsigned group_bits;    // log2 of the positions of a group
   unsigned cell_bits;     // log2 of the dimensions of a position in a cell
   unsigned element_bits;  // log2 of the bytes of a number
-  // If not kNoPairs, a byte holds two dimensions whose indices differ only in this bit; the one without the bit is in
-  // the low four bits. Cells then consist of bytes, one for two dimensions.
+  // If not kNoPairs, a byte holds two dimensions whose indices differ only in this bit; the dimension without the bit
+  // is in the low four bits. Cells then consist of bytes, one for two dimensions.
   unsigned pair_bit = kNoPairs;
 
   static constexpr unsigned kNoPairs = 31;

@@ -15,7 +15,7 @@ inline constexpr size_t kLanes = kPanelRows;
 
 // 32-bit words, one of each of 16 rows: lane r belongs to row r. The memory layout is that of a panel's codes.
 using Word = uint32_t[kLanes];
-// Addresses of the current block of each row, one per lane.
+// For each lane, the address of the current block of its row.
 using Blocks = const std::byte* [kLanes];
 
 inline uint32_t load_word(const std::byte* at) {
@@ -32,7 +32,7 @@ inline FourWords load_four(const std::byte* at) {
   return four;
 }
 
-// Transposes four words of four rows. Uses shuffles, because compilers would move words one by one.
+// Transposes four words of four rows. Uses shuffles, because compilers would move the words one by one.
 [[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
                                               Word* __restrict words) {
   const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);

@@ -55,7 +55,8 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t column, 
   return static_cast<int>(code) - format.offset;
 }
 
-// The stored code of every value, indexed by the value as a byte. If a table has a value twice, it is the first code.
+// The stored code of every value, indexed by the value as a byte. If a value occurs twice in the table, its first code
+// is used.
 using StoredCodes = std::array<uint8_t, 256>;
 
 StoredCodes stored_codes(const PanelFormat& format) {
@@ -82,7 +83,8 @@ void pack_pairs(const uint8_t* stored, unsigned shift, size_t lane, std::byte* o
   }
 }
 
-// Packs the codes of one block of 32 columns of one lane. A whole block at a time, because most loading time is here.
+// Packs the codes of one block of 32 columns of one lane. Packs a whole block at a time, because loading spends most of
+// its time here.
 void pack_block(const PanelFormat& format, const StoredCodes& stored_codes, const int8_t* codes, size_t lane,
                 std::byte* out) {
   uint8_t stored[kQuantBlock];

@@ -17,9 +17,9 @@ struct PanelRows {
   // For quantised types; groups = n_cols / panel_format(type).group.
   std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 (kP4), 0..15 (kP4m), or table values
   std::span<const float> scales;  // [n_rows, groups]  exactly representable in the 16 bits that the panel stores
-  std::span<const float> mins;    // [n_rows, groups]  as scales, for types with mins
+  std::span<const float> mins;    // [n_rows, groups]  exact like the scales; for types with mins
   // For types with super scales instead of scales and mins; chunks = n_cols / 256 rounded up. scale =
-  // float(super_scales) * scale_codes, for kEighthByCode times 1/8; min = -(float(super_mins) * min_codes).
+  // float(super_scales) * scale_codes (times 1/8 for kEighthByCode); min = -(float(super_mins) * min_codes).
   std::span<const uint16_t> super_scales, super_mins;  // [n_rows, chunks] halves; super_mins: for types with mins
   std::span<const int8_t> scale_codes, min_codes;      // [n_rows, groups]; min_codes: for types with mins
   // For float types.

@@ -17,7 +17,7 @@
 //   5 bit   as 4 bit, then the fifth bits: 16 x uint32 per block; bit 8 i + j of word r is the fifth bit of
 //           k = 4 j + i, so one shift by j moves it to bit 0 of byte i for all four i
 // vpdpbusd multiplies 4 consecutive k in one 32-bit lane. If the last chunk of a row has fewer blocks than a full
-// chunk, the others are zero.
+// chunk, the missing blocks are zero.
 //
 // | type | from                | scales       | value                       |
 // |------|---------------------|--------------|-----------------------------|
@@ -61,9 +61,8 @@ namespace ibid {
 
 const char* panel_type_name(PanelType type);
 
-// Returns the panel type that stores a tensor of `dtype` exactly. Among those with the same kind of scales and mins and
-// the same table or code range it is the one with the fewest bits; kPF if no type fits. REQUIRES: dtype is a float or
-// quantised type, or kF64, which is rounded to floats.
+// Returns the panel type that stores a tensor of `dtype` exactly. If several do, returns the one with the fewest bits;
+// if none does, kPF. REQUIRES: dtype is a float or quantised type, or kF64, which is rounded to floats.
 PanelType panel_type_for(DType dtype);
 
 inline bool panel_is_f8(PanelType type) { return type == PanelType::kPE4 || type == PanelType::kPE5; }
@@ -109,7 +108,7 @@ size_t packed_bytes(PanelType type, size_t n_rows, size_t n_cols);
 // Order in which a packer reads rows: row i of the result is row source_row(i) of the source. A value describes one or
 // both of two reorderings.
 struct RowOrder {
-  // Runs of `block` rows, `stride` apart, from row `first` on: a part of a fused tensor. block 0: one run.
+  // Selects a part of a fused tensor: runs of `block` rows, `stride` apart, from row `first` on. block 0: one run.
   size_t first = 0, block = 0, stride = 0;
   // The first rotary_dim rows of each head of head_dim rows are stored as adjacent pairs (2 i + s); they are reordered
   // to halves (i + s rotary_dim / 2), the pairs that Kernels::rope rotates. 0: not reordered.

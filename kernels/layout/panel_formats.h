@@ -53,7 +53,7 @@ struct PanelFormat {
   int bits;      // bits of a code: 2, 4, 5, 6, 8
   int offset;    // stored code = code + offset; if there is a table, kernels add the offset to its values
   bool has_mins;
-  ScaleKind scales;  // mins are stored in the same way
+  ScaleKind scales;  // kind of the scales; mins are stored in the same way
   CodeTable table = CodeTable::kNumbers;
 
   bool operator==(const PanelFormat&) const = default;
@@ -66,7 +66,7 @@ struct PanelFormat {
   constexpr size_t chunk_cols() const { return super_scales() ? kSuperChunkCols : kChunkCols; }
   constexpr size_t chunk_blocks() const { return chunk_cols() / kQuantBlock; }
   constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
-  // Number of scales in a chunk; also of its mins.
+  // Number of scales in a chunk; mins, if any, are as many.
   constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }
   // Byte offsets in the chunk.
   constexpr size_t mins_at() const { return 2 * group_codes(); }     // halves

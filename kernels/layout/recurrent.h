@@ -1,9 +1,10 @@
 // Parameters of the kernels of recurrent layers: plain data, which the forward pass fills
 // (model/forward/recurrent_block.cc) and the functions of Kernels read (kernels/kernels.h).
 //
-// All three kernels advance a state by rows of one sequence, row after row, in one fixed order per element of the
-// state. So results are bit-identical however rows are split into calls, recomputed or batched with other sequences.
-// Different columns, channels or heads are independent: threads divide these among them, never rows.
+// Each of the three kernels advances a state by the rows of one sequence, one row at a time, and sums each element of
+// the state in one fixed order. So results are bit-identical however rows are split into calls, recomputed or batched
+// with other sequences. Different columns, channels or heads are independent: threads divide these among them, never
+// rows.
 //   S    state of one head: N keys by P values. Mamba-2 calls keys B, queries C, values x, rates dt.
 //   d    decay factor of a row of S, applied before a token is added: one number per head, or one per key.
 //
@@ -22,8 +23,8 @@ namespace ibid {
 // y[t][c] = bias[c] + sum over j of weight[j][c] x[t - (K - 1) + j][c], j increasing, one fma each; without a bias the
 // sum starts at 0. If `silu` is set, y / (1 + exp(-y)) follows. The K - 1 inputs before row 0 are the history.
 struct ConvStep {
-  size_t n_taps = 0;              // K >= 1; the last tap multiplies the row itself
-  size_t n_rows = 0;              // T
+  size_t n_taps = 0;              // K in shapes, >= 1; the last tap multiplies the row itself
+  size_t n_rows = 0;              // T in shapes
   const float* weight = nullptr;  // [K, weight_stride]
   size_t weight_stride = 0;
   const float* bias = nullptr;     // [channels], or nullptr
@@ -50,8 +51,8 @@ inline constexpr size_t state_floats(size_t n_keys, size_t n_values) { return n_
 //   S[i][p] = fma(k_i, u, d_i S[i][p])
 //   out[p]  = fma(skip, v[p], sum over i of S[i][p] q_i) (i increasing, one fma each)
 struct StateStep {
-  size_t n_keys = 0, n_values = 0;  // N, P
-  size_t n_rows = 0;                // T >= 1
+  size_t n_keys = 0, n_values = 0;  // N, P in shapes
+  size_t n_rows = 0;                // T in shapes; at least 1
   bool delta = false;
   bool decay_per_key = false;
   const float* keys = nullptr;          // [T, key_stride] k
@@ -74,8 +75,8 @@ struct StateStep {
 //   h[n] = fma(B[n], dt x, exp(dt A[n]) h[n]),   out = fma(skip, x, sum over n of h[n] C[n])   (n increasing)
 // Memory layout of h: [channels / 16][N][16].
 struct ScanStep {
-  size_t n_states = 0;           // N
-  size_t n_rows = 0;             // T >= 1
+  size_t n_states = 0;           // N in shapes
+  size_t n_rows = 0;             // T in shapes; at least 1
   const float* steps = nullptr;  // [T, channel_stride] dt
   size_t channel_stride = 0;
   const float* values = nullptr;  // [T, value_stride] x

@@ -23,7 +23,7 @@ struct ScratchLayout {
   size_t q_bytes() const { return rows * q_dim * sizeof(float); }
   size_t places_bytes() const { return round_up(3 * rows * sizeof(size_t), 64); }
   size_t sums_bytes(size_t n) const { return (2 * round_up(n, 16) + n * v_dim) * sizeof(float); }
-  // A row of a tile has at most `blocks` blocks, whether or not other rows share their reads.
+  // Most results that a thread can leave unmerged: one for each row of a tile and each block.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
   size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }  // F32 is the largest
@@ -53,10 +53,10 @@ struct Scratch {
   float* q;           // [rows, q_dim] queries
   size_t* row_begin;  // [rows] positions visible to the row
   size_t* row_end;    // [rows]
-  size_t* offset;     // [rows] offset of the row's head in q and out of the pass
+  size_t* offset;     // [rows] offset of the row's head in q and out of the whole pass
   AttendSums total;   // [rows] merged blocks of the current task
   AttendSums part;    // [rows] result of one read
-  AttendSums tail;    // [tail_rows] results of consecutive reads of a task whose first reads another thread does
+  AttendSums tail;    // [tail_rows] results of consecutive reads of a task whose first reads are done by another thread
   std::byte* values;  // latent rows: the block's values, as written by Kernels::latent_values
   std::byte* kernel;
   ScratchLayout layout;
@@ -101,8 +101,8 @@ class AttentionThread {
   }
 
   // Attends over the reads [begin, end) of a task. The results of a task are merged in the order of its reads. If begin
-  // is 0, this function merges each result at once (and finishes the task if end is its last read); otherwise it leaves
-  // the results in the scratch for merge_tail().
+  // is 0, this function merges each result at once (and finishes the task if the task ends at `end`); otherwise it
+  // leaves the results in the scratch for merge_tail().
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
     if (begin == 0) clear(scratch_.total, task.n_rows());
@@ -141,7 +141,7 @@ class AttentionThread {
     }
     for (size_t r = 0; r < task.n_rows(); ++r) {
       const float inverse = 1.0f / scratch_.total.sum[r];
-      float* row = scratch_.total.out + r * scratch_.total.out_stride;  // this row is in the CPU cache; out is not yet
+      float* row = scratch_.total.out + r * scratch_.total.out_stride;  // in the CPU cache, unlike `out`
       kernels_.scale(row, inverse, block_.value_dim());
       if (is_coded(block_.values())) kernels_.hadamard(row, block_.value_dim());
       std::memcpy(out_ + scratch_.offset[r], row, block_.value_dim() * sizeof(float));
@@ -194,8 +194,8 @@ class AttentionThread {
     return n_pages;
   }
 
-  // As heads_of(), for the block to read after block `block` - 1 of the run: the run's next one, the next run's first,
-  // or the first of the next KV head. Returns 0 if no block follows.
+  // As heads_of(), for the block to read after block `block` - 1 of the run: the next block of the run, or the first
+  // block of the next run or of the next KV head. Returns 0 if no block follows.
   size_t next_heads(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end,
                     const std::byte** heads) const {
     if (block < end) return heads_of(task, task.kv_head, run.sequence, block, heads);
@@ -205,8 +205,8 @@ class AttentionThread {
     return heads_of(task, task.kv_head + 1, 0, task.first_block, heads);
   }
 
-  // Computes attention over one block of a run; this thread computes the blocks before `end`. again: it has computed
-  // another block of the run before.
+  // Computes attention over one block of a run; this thread computes the blocks before `end`. again: this thread has
+  // already computed another block of the run.
   void attend(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end, bool again,
               const AttendSums& result) {
     const size_t first_row = run.first_token * group_;
@@ -280,7 +280,7 @@ void attention(const Worker& worker, const Kernels& kernels, const AttentionShap
   const TaskPosition begin = tasks.share_begin(worker.index(), worker.count());
   const TaskPosition end = tasks.share_begin(worker.index() + 1, worker.count());
 
-  AttentionTask open;  // the task that this thread began and whose later reads other threads do
+  AttentionTask open;  // the task that this thread began, if other threads do its later reads
   size_t open_index = 0;
   tasks.for_each([&](size_t index, const AttentionTask& task) {
     if (index < begin.task) return true;
@@ -318,7 +318,7 @@ size_t full_blocks(const AttentionSequence& sequence) {
   return sequence.n_rows == 0 ? 0 : sequence.first_position / kAttentionBlock;
 }
 
-// Number of leading blocks with the same pages. REQUIRES: the first `known` blocks are the same.
+// Number of leading blocks whose pages a and b share. REQUIRES: they share the first `known` blocks.
 size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b, size_t known) {
   const size_t limit = std::min(full_blocks(a), full_blocks(b));
   size_t n = known;
@@ -330,16 +330,18 @@ size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b, siz
   return n;
 }
 
-// Insertion index of a sequence in the sorted batch, and the blocks it shares with the sequence before it.
+// Insertion index of a sequence in the sorted batch, and the number of blocks that it shares with the sequence before
+// it.
 struct Position {
   size_t index = 0;
   size_t shared_with_previous = 0;
 };
 
 // Returns the position at which the list is extended by `sequence`: after the last sequence with which it shares the
-// most blocks. The loop keeps in `shared` how many it shares with in_order[i - 1]. If in_order[i] shares fewer with
-// in_order[i - 1], i is the position; if more, then `sequence` and in_order[i] share `shared` blocks too. Only if as
-// many, blocks are compared, from `shared` on. So no block is compared twice, except the first that differs.
+// most blocks. In the loop `shared` is the number of blocks that `sequence` shares with in_order[i - 1]. If in_order[i]
+// shares fewer with in_order[i - 1], the position is i. If in_order[i] shares more, it also shares `shared` blocks with
+// `sequence`. If it shares equally many, blocks are compared from number `shared` on. So only the first differing block
+// is compared twice.
 Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
   if (in_order.empty()) return {};
   size_t shared = common_blocks(in_order[0], sequence, 0);
@@ -355,7 +357,7 @@ Position position_of(const AttentionSequence& sequence, std::span<const Attentio
 void share_blocks(std::span<AttentionSequence> sequences) {
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Position to = position_of(sequences[n], sequences.first(n));
-    sequences[n].shared_blocks = to.shared_with_previous;  // the next sequence's number does not change
+    sequences[n].shared_blocks = to.shared_with_previous;  // the shared blocks of the next sequence do not change
     const auto begin = sequences.begin();
     std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
                 begin + static_cast<std::ptrdiff_t>(n) + 1);

@@ -1,9 +1,9 @@
 // Causal attention of new rows over stored keys and values, for one layer. Divides the work among threads by (KV head,
-// query tile, block of 256 positions), and merges blocks in order. If several sequences share the pages of a block, it
-// is read once for the rows of all of them; results are bit-identical to those without sharing.
+// query tile, block of 256 positions), and merges blocks in order. A block whose pages several sequences share is read
+// once for the rows of all of them; results are bit-identical to those without sharing.
 //
-// If keys are stored Hadamard-transformed (KvHeadBlock), attention() transforms queries; if values are, it transforms
-// outputs back. So no code outside kernels/ needs to handle the transform.
+// If keys are stored Hadamard-transformed (KvHeadBlock), attention() transforms queries; if values are stored
+// transformed, it transforms outputs back. So no code outside kernels/ needs to handle the transform.
 //
 // Keys and values are read only as stored (rounded) rows, even those of the rows being computed. The cost is
 // proportional to new rows x visible positions, without jumps. Sources: Dao et al. 2022 (tiling, online softmax),
@@ -50,7 +50,8 @@ void share_blocks(std::span<AttentionSequence> sequences);
 // sequences have at most max_positions each.
 size_t attention_scratch_bytes(const AttentionShape& shape, size_t max_rows, size_t max_positions, int n_threads);
 
-// Every worker calls it with the same arguments; contains barriers. When it returns, all workers have written `out`.
+// Every worker calls this function with the same arguments. Contains barriers. When it returns, all workers have
+// written `out`.
 //   q, out: [rows, stride >= n_heads * head_dim]; for latent rows only the first latent_dim numbers of a head of `out`
 //   are written.
 //   layer_offset: bytes from the start of a page to the first head block of this layer; head h is at layer_offset + h *

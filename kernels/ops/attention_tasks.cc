@@ -5,9 +5,10 @@
 namespace ibid {
 namespace {
 
-// Rows of a tile: enough to make the cost of converting keys and values negligible.
+// Target number of rows of a tile: large enough to make the cost of converting keys and values negligible.
 constexpr size_t kTileRowsWanted = 192;
-// Cost of reading a position, in units of multiplying one row with it. Affects only the balance among threads.
+// Cost of reading a position, relative to the cost of multiplying one row with it. Affects only the balance among
+// threads.
 constexpr size_t kReadCost = 4;
 
 }  // namespace
@@ -38,7 +39,7 @@ AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const Attent
   }
 }
 
-// The run also has the rows of the following sequences, as long as each shares `block` with the one before it.
+// The run also has the rows of the following sequences, as long as each shares `block` with the sequence before it.
 AttentionRun AttentionTask::run_from(size_t sequence, size_t first_token, size_t block) const {
   if (sequence == sequences.size()) return {sequence, first_token, 0, block, block};
   AttentionRun run{sequence, first_token, tokens_of(sequence), block, end_block_of(sequence)};
@@ -101,8 +102,8 @@ bool AttentionTaskList::any_split(int count) const {
   return false;
 }
 
-// Returns the end of the sequences that share a block with the previous one. A sequence is alone in its group if a
-// window hides positions from one of its rows, because few of its rows would see the shared blocks.
+// Returns the end of the group of sequences that each share a block with the previous one. A sequence is alone in its
+// group if a window hides positions from one of its rows, because few of its rows would see the shared blocks.
 size_t AttentionTaskList::end_of_sharing(size_t begin) const {
   const auto sees_all = [&](const AttentionSequence& sequence) {
     return shape_.window == 0 || sequence.first_position + sequence.n_rows <= shape_.window;

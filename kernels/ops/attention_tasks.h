@@ -1,12 +1,13 @@
 // Divides one call of attention() into tasks, and the tasks into shares of equal cost. Used only by attention.cc.
 //
 // A task is a query tile for one KV head: rows of one sequence, or of several that begin with the same pages. It is a
-// list of reads. Each read loads one block once, for those rows of the tile whose sequence has the block. The reads for
+// list of reads. Each read loads one block once, for all rows of the tile whose sequence has the block. The reads for
 // one row are in increasing order of blocks. A task may be divided among threads between any two reads.
 //
 // The shared blocks of a tile's sequences form a prefix tree, stored as the sequences in depth-first order with the
 // number of blocks that each shares with the previous one. The first sequence of a tile has a read for each of its
-// blocks, and each later sequence has reads only for blocks that no earlier sequence has. Reads are in that order.
+// blocks, and each later sequence has reads only for blocks that no earlier sequence has. The reads are in the order of
+// the sequences.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace ibid {
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
   size_t sequence = 0;     // index in the task of the first sequence with these blocks
-  size_t first_token = 0;  // index of its first row in the tile
+  size_t first_token = 0;  // index in the tile of that sequence's first row
   size_t n_tokens = 0;
   size_t first_block = 0;
   size_t end_block = 0;
@@ -30,9 +31,9 @@ struct AttentionRun {
 class AttentionTask {
  public:
   AttentionTask() = default;
-  // A tile of n_tokens rows of `sequences`: the rows of the first sequence from first_row on, and all rows of the
-  // others. A tile of one sequence may end before its last row. REQUIRES: with several sequences, the window covers all
-  // their positions.
+  // Makes the task of a tile with n_tokens rows of `sequences`: rows of the first sequence from first_row on, and all
+  // rows of the others. A tile of one sequence may end before its last row. REQUIRES: with several sequences, the
+  // window covers all their positions.
   AttentionTask(const AttentionShape& shape, std::span<const AttentionSequence> sequences, size_t kv_head,
                 size_t first_row, size_t n_tokens, bool is_last_tile);
 
@@ -49,7 +50,7 @@ class AttentionTask {
   size_t end_position_of(size_t i) const { return position_of(i) + tokens_of(i); }
   size_t end_block_of(size_t i) const { return (end_position_of(i) - 1) / kAttentionBlock + 1; }
 
-  // Runs in the order of the reads. run_after() the last one has no blocks.
+  // The runs, in the order of the reads. After the last run, run_after() returns a run without blocks.
   AttentionRun first_run() const { return run_from(0, 0, first_block); }
   AttentionRun run_after(const AttentionRun& run) const;
 
@@ -95,8 +96,8 @@ struct TaskPosition {
   size_t read = 0;
 };
 
-// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. A sequence has no more tiles than
-// without sharing, because each additional tile would read the blocks that it does not share once more.
+// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. Sharing never gives a sequence
+// more tiles, because each additional tile would read the sequence's own blocks once more.
 class AttentionTaskList {
  public:
   AttentionTaskList(const AttentionShape& shape, std::span<const AttentionSequence> sequences)

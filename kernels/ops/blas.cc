@@ -19,8 +19,8 @@ namespace ibid {
 
 namespace {
 
-// Weights are unpacked in pieces of [columns][128 outputs]: half a megabyte, so that they stay in L2 with the library's
-// own packed copy. sgemm packs x again for each piece; wider pieces would gain little.
+// Weights are unpacked in pieces of [columns][128 outputs], half a megabyte, so that the piece and the library's own
+// packed copy stay in L2. sgemm packs x again for each piece; wider pieces would gain little.
 constexpr size_t kPiecePanels = 8;
 constexpr size_t kPieceColumns = 1024;
 
@@ -31,7 +31,7 @@ struct Library {
   // Functions of the OpenMP runtime that the library uses; nullptr: no OpenMP.
   int (*max_threads)() = nullptr;
   void (*set_max_threads)(int) = nullptr;
-  std::string why_not = {};  // empty: sgemm is available
+  std::string why_not = {};  // why sgemm is not available; empty if it is
 };
 
 // Restricts OpenBLAS to the calling thread until it is destroyed. OpenBLAS with OpenMP reads the caller's maximum
@@ -55,7 +55,7 @@ class OneThread {
   int before_ = 0;
 };
 
-// True for core types whose sgemm uses the vector instructions of `isa`; other types are fallbacks from before AVX2.
+// True for core types whose sgemm uses the vector instructions of `isa`; all other types are for CPUs before AVX2.
 bool is_core_for(Isa isa, std::string_view core) {
   for (std::string_view known : {"SkylakeX", "Cooperlake", "Sapphirerapids", "SapphireRapids"}) {
     if (core == known) return true;
@@ -69,7 +69,7 @@ Library load_library() {
   if (!active.ok()) return {.why_not = active.status().message()};
   if (*active == Isa::kRef) return {.why_not = "the active instruction set is ref, which uses no library"};
   const Isa isa = *active >= Isa::kAvx512 ? Isa::kAvx512 : Isa::kAvx2;
-  // Keep a value that the user has set.
+  // Do not overwrite a value that the user has set.
   setenv("OPENBLAS_CORETYPE", isa == Isa::kAvx512 ? "SkylakeX" : "Haswell", 0);
   void* handle = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) return {.why_not = "OpenBLAS is not installed (libopenblas.so.0)"};

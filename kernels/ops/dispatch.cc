@@ -27,14 +27,14 @@ struct Registers {
 
 Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
   Registers r;
-  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);  // zeros for a leaf that does not exist
+  __get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx);  // sets zeros if the leaf does not exist
   return r;
 }
 
 bool has_bits(unsigned value, unsigned bits) { return (value & bits) == bits; }
 
-// Returns which register sets the operating system saves on a context switch (XCR0). An instruction set that the CPU
-// has cannot be used unless its registers are saved.
+// Returns which register sets the operating system saves on a context switch (XCR0). An instruction set of the CPU can
+// be used only if its registers are saved.
 unsigned saved_state() {
   if (!has_bits(cpuid(1).ecx, bit_OSXSAVE)) return 0;
   unsigned low = 0, high = 0;

@@ -16,7 +16,7 @@ inline constexpr Isa kAllIsas[] = {Isa::kRef, Isa::kAvx2, Isa::kAvxVnni, Isa::kA
 const char* isa_name(Isa isa);
 bool isa_supported(Isa isa);
 
-// Returns the set named `forced`, or the fastest supported one if it is null or empty.
+// Returns the set named `forced`, or the fastest supported set if `forced` is null or empty.
 // Error: kInvalidArgument for an unknown or unsupported name.
 Result<Isa> choose_isa(const char* forced);
 
@@ -25,7 +25,7 @@ Result<Isa> active_isa();
 
 // Returns the kernel table of one set. REQUIRES: isa_supported(isa).
 const Kernels& kernels_for(Isa isa);
-// Returns the oracle, the table with double accumulators on float weights (Numerics::kReference). For kPF panels only.
+// Returns the oracle: the table with double accumulators on float weights (Numerics::kReference). For kPF panels only.
 const Kernels& reference_kernels();
 
 }  // namespace ibid

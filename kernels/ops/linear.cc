@@ -15,8 +15,8 @@ constexpr size_t kTileColumns = kMaxLinearPanels * kPanelRows;
 }  // namespace
 
 size_t linear_scratch_bytes(size_t max_n_cols) {
-  // A tile's float accumulators and one more vector, and its unpacked panels, which have for each row of W a byte per
-  // code, and a float scale and a float min per 16 columns.
+  // The scratch contains the float accumulators of a tile plus one vector, and the tile's unpacked panels: for each row
+  // of W a byte per code, and a float scale and a float min per 16 columns.
   const size_t cols = (max_n_cols + kChunkCols - 1) / kChunkCols * kChunkCols;
   const size_t unpacked = kTileColumns * (kMaxLinearRows * sizeof(float) + cols + cols / 16 * 2 * sizeof(float)) +
                           kPanelRows * sizeof(float);
@@ -35,7 +35,7 @@ LinearInput LinearInput::rows(size_t first, size_t n) const {
     part.quantized.offset32 += at;
     part.quantized.offset16 += quantized.half_at(first, 0, 0);
   }
-  part.n_rows = part.quantized.n_rows = n;  // the group size stays, because the memory layout depends on it
+  part.n_rows = part.quantized.n_rows = n;  // the group size stays, because the memory layout depends on this size
   return part;
 }
 

@@ -10,13 +10,13 @@
 
 namespace ibid {
 
-// The input of linear layers: floats, and int8 if a quantised weight reads it.
+// The input of linear layers: floats, and int8 if a quantised weight uses the input.
 struct LinearInput {
   size_t n_rows = 0;
   size_t n_cols = 0;
   float* values = nullptr;  // [n_rows, stride]
   size_t stride = 0;
-  QuantizedRows quantized;  // q == nullptr: no quantised weight reads the input
+  QuantizedRows quantized;  // q == nullptr: no quantised weight uses this input
 
   // Sets the number of rows to n; the contents are undefined.
   void set_rows(size_t n) {
@@ -46,12 +46,12 @@ struct LinearContext {
   const Kernels* kernels = nullptr;
   Numerics numerics = Numerics::kExact;
   std::byte* scratch = nullptr;
-  size_t scratch_stride = 0;  // bytes between threads
+  size_t scratch_stride = 0;  // bytes from one thread's scratch to the next
 };
 
-// Every worker of a parallel region calls it with the same arguments; each computes its share of the outputs. REQUIRES:
-// a barrier between writing x and the call, and another between the call and reading y. y: [x.n_rows, y_stride],
-// y_stride >= 16 * w.n_panels().
+// Every worker of a parallel region calls this function with the same arguments; each computes its share of the
+// outputs. REQUIRES: a barrier between writing x and the call, and another between the call and reading y. y:
+// [x.n_rows, y_stride], y_stride >= 16 * w.n_panels().
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x, float* y,
             size_t y_stride);
 

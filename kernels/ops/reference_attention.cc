@@ -42,7 +42,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row, co
     s.scores[p - tile.begin] = score(block, tile, tile.q + row * tile.q_stride, s.k);
     largest = std::max(largest, s.scores[p - tile.begin]);
   }
-  largest = double{static_cast<float>(largest)};  // rounded, because result.max is a float that merging subtracts
+  largest = double{static_cast<float>(largest)};  // rounded, because merging subtracts result.max, which is a float
   double sum = 0;
   std::fill_n(s.out, block.v_dim, 0.0);
   for (size_t p = begin; p < end; ++p) {

@@ -17,7 +17,8 @@ double yarn_pair(const RopeRule& rule, double turns) {
          (2 * portable_log(rule.theta));
 }
 
-// Weight of a pair's divided frequency: a linear ramp from 0 at `low` to 1 at `high`; the original has the rest.
+// Weight of a pair's divided frequency: a linear ramp from 0 at pair `low` to 1 at pair `high`. The original frequency
+// has the remaining weight.
 struct YarnRamp {
   explicit YarnRamp(const RopeRule& rule)
       : low(yarn_pair(rule, rule.beta_fast)), high(yarn_pair(rule, rule.beta_slow)) {

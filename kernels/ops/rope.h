@@ -7,7 +7,7 @@
 
 namespace ibid {
 
-// The angle per position of each pair i < rotary_dim / 2, and a factor of cos and sin.
+// The angle per position of each pair i < rotary_dim / 2, and the factor of all cosines and sines.
 struct RopeTable {
   std::vector<double> inv_freq;
   double magnitude = 1.0;
@@ -26,7 +26,7 @@ struct RopeRule {
   double original_max_positions = 8192;  // kYarn, kLongrope
   double beta_fast = 32, beta_slow = 1;  // kYarn: turns within the original context that bound the interpolation
   bool truncate = true;                  // kYarn: round the bounds of the interpolation outwards to whole pairs
-  double magnitude = 1.0;                // factor of cos and sin: the attention factor of kYarn and kLongrope
+  double magnitude = 1.0;                // factor of all cosines and sines: the attention factor of kYarn and kLongrope
   size_t n_turning = 0;                  // number of leading pairs that are rotated at all; 0: all pairs
   std::vector<float> frequency_factors;  // inv_freq[i] /= factor[i]; empty: no division
   std::vector<float> short_factors;      // kLongrope

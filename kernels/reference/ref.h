@@ -7,7 +7,7 @@
 namespace ibid {
 
 // Adds 16 lanes in the order that all tables use:
-//   ((l0 + l8) + (l4 + l12)) + ((l2 + l10) + (l6 + l14)), the same for the odd lanes, and the sum of both.
+//   ((l0 + l8) + (l4 + l12)) + ((l2 + l10) + (l6 + l14)), the same for the odd lanes, then the sum of both results.
 float reduce_add16(const float* lanes);
 
 // Loads one position as attention reads it: as floats, but still transformed if it is stored so.
@@ -17,7 +17,7 @@ void ref_hadamard_in_double(float* x, size_t n);
 // Kernels::kv_load of every table: it is not performance-critical, so all tables share one implementation.
 void ref_kv_load(const KvHeadBlock& block, const std::byte* head, size_t position, float* k, float* v);
 
-// Each sets the entries of a table that its source file implements.
+// Each function sets the entries of a table that its source file implements.
 void fill_ref_linear(Kernels& table);
 void fill_reference_linear(Kernels& table);
 void fill_ref_elementwise(Kernels& table);
@@ -28,7 +28,8 @@ void fill_reference_attention(Kernels& table);
 void fill_ref_recurrent(Kernels& table);
 void fill_reference_recurrent(Kernels& table);
 
-// Each sets all entries of one table. Functions of an instruction set are in isa_*.cc, the only files compiled for it.
+// Each function sets all entries of one table. Functions of an instruction set are in isa_*.cc, the only files compiled
+// for that set.
 void fill_ref(Kernels& table);
 void fill_reference(Kernels& table);
 void fill_avx2(Kernels& table);

@@ -91,7 +91,7 @@ void add_values(const KvHeadBlock& block, const std::byte* head, size_t p, float
 
 // Quantised weights: weight ~ code * step.
 struct WeightCodes {
-  float inverse = 0, step = 0;  // both 0 if all weights are tiny; then all codes are 0
+  float inverse = 0, step = 0;  // both 0 if all weights are tiny, so that all codes are 0
 
   explicit WeightCodes(float top) {
     if (top < kTinyWeight) return;

@@ -63,7 +63,7 @@ struct Part {
             128,
             block.is_latent() ? block.latent_dim : block.head_dim};
   }
-  // The values. For latent rows they are the first latent_dim dimensions of the key.
+  // The values; for latent rows the first latent_dim dimensions of the key.
   static Part values(const KvHeadBlock& block) {
     if (block.is_latent()) {
       Part part = keys(block);

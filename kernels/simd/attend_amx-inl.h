@@ -23,7 +23,7 @@ size_t chunk_of(size_t k_dim) {
   return chunk;
 }
 
-// As above; for latent rows it divides the sizes of both parts.
+// As chunk_of(k_dim); for latent rows the result divides the sizes of both parts.
 size_t chunk_of(const KvHeadBlock& block) {
   return block.is_latent() ? chunk_of(block.latent_dim | block.head_dim) : chunk_of(block.k_dim);
 }

@@ -70,7 +70,7 @@ IBID_INLINE M16 seen_lanes(size_t p, Span seen) {
 
 // Encodes (weight times scale of the group) as integers, for kRows rows with visible positions, and sums weight times
 // minimum, which is added to all dimensions of the group. Rows are processed together, so that each scale is converted
-// only once. index: that of the first row in the register tile. pages: positions of the pages to read.
+// only once. index: the first row's index in the register tile. pages: positions of the pages to read.
 template <size_t kRows>
 void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, size_t index,
                   Span pages, size_t group) {
@@ -129,7 +129,7 @@ void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 // --- values
 
-// Number of digits summed in one pass over the values. With two, both halves of the bytes are summed in that pass too.
+// Number of digits summed in one pass over the values. If 2, the pass also sums both halves of the bytes.
 constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
 
 // Sums kDigits digits of the weights' codes, from `digit` on, times a group's values over all positions visible to

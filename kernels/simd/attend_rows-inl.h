@@ -30,7 +30,7 @@ IBID_INLINE Span hull(Span a, Span b) {
 }
 IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page + 1) * kPagePositions}; }
 
-// A thread's scratch memory for n_rows rows; attend_scratch_bytes() returns its size.
+// One thread's scratch memory for n_rows rows; attend_scratch_bytes() returns the size.
 struct TileScratch {
   float* scores;  // [kAttendPassRows, 256] scores, then weights
   // Quantised weights: those of a pass (INT8), or of a register tile and a group of dimensions (INT4).
@@ -103,15 +103,15 @@ IBID_INLINE RowTile next_tile(const TileScratch& s, size_t first, size_t n_rows)
 IBID_INLINE V16 load_values(const float* p) { return load(p); }
 IBID_INLINE V16 load_values(const uint16_t* p) { return load_f16(p); }
 
-// The keys or values of a page, and the address of later data to prefetch to the L2 cache meanwhile; may be null.
+// The keys or values of a page, and the address of later data to prefetch to the L2 cache (may be null).
 struct Stream {
   const std::byte* at;
   const std::byte* ahead;
 };
 
-// Prefetch distance in bytes, rounded up to the keys or values of whole pages. Of 12, 24, 48 and 96 KB, 12 was best for
-// INT8; for F16 and F32 it hardly differs from 48. Without prefetch, decoding after 4,096 positions took 1.1 (F32) to
-// 1.6 times (F16) as long (EPYC, 1 MiB L2 per core).
+// Prefetch distance in bytes, rounded up to the keys or values of whole pages. Of 12, 24, 48 and 96 KB, 12 KB was best
+// for INT8; for F16 and F32 it is about as fast as 48 KB. Without prefetch, decoding after 4,096 positions took 1.1
+// (F32) to 1.6 times (F16) as long (EPYC, 1 MiB L2 per core).
 constexpr size_t kFetchAhead = 12288;
 
 IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) {
@@ -181,11 +181,12 @@ IBID_INLINE AttendTile pass_of(const AttendTile& tile, size_t first) {
 
 // --- Sources of a block's keys and values, and prefetching
 
-// For more rows than this, F16 keys and values are converted to floats once; for fewer that costs more than it saves.
+// Above this number of rows, F16 keys and values are converted to floats once; with fewer rows the conversion costs
+// more than it saves.
 constexpr size_t kWidenRows = 3 * kTileRows;
 
 // The keys and values of a block's pages [first, last]: in place or, for many rows, converted to floats in the scratch,
-// so that they are converted only once.
+// once for all rows.
 class Operands {
  public:
   Operands(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last)
@@ -216,7 +217,7 @@ class Operands {
     }
   }
 
-  // fetch: while these data are read, prefetch the data after them. REQUIRES: !fetch for latent rows.
+  // fetch: prefetch the data after these keys while they are read. REQUIRES: !fetch for latent rows.
   Stream keys(size_t page, bool fetch) const {
     if (keys_widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
     if (fetch) fetch_scales(page - first_);
@@ -227,8 +228,8 @@ class Operands {
     return {values_of(block_, tile_, page), fetch ? part(n_pages_ + page - first_ + distance_) : nullptr};
   }
 
-  // Bytes to prefetch per byte of values read. With INT8 keys, which are twice as long as INT4 values, it must be two:
-  // with one, a decoding thread waited for every other line (1.2 to 1.4 times as long).
+  // Bytes to prefetch per byte of values read. With INT8 keys, which are twice as long as INT4 values, two are needed:
+  // with one, a decoding thread waited for every other line and took 1.2 to 1.4 times as long.
   size_t ahead_of_values() const { return unequal_ ? 2 : 1; }
 
  private:
@@ -245,7 +246,7 @@ class Operands {
     return i < tile_.n_next ? tile_.next_heads[i] + block_.v : nullptr;
   }
 
-  // Prefetches scales a whole block ahead: they are outside the streams of codes, and needed before the values.
+  // Prefetches scales a whole block ahead: scales are outside the streams of codes, and are needed before the values.
   void fetch_scales(size_t i) const {
     if (i >= tile_.n_next) return;
     const std::byte* head = tile_.next_heads[i];
@@ -257,8 +258,8 @@ class Operands {
   const AttendTile& tile_;
   const TileScratch& s_;
   const size_t first_, n_pages_;
-  const bool unequal_;     // keys are longer than values: then keys prefetch values, and values prefetch the next keys
-  const size_t distance_;  // prefetch distance, in pages' keys or values
+  const bool unequal_;     // keys are longer than values, so keys prefetch values, and values prefetch the next keys
+  const size_t distance_;  // prefetch distance: the keys or values of this number of pages
   const bool keys_widened_, values_widened_;
 };
 

@@ -7,7 +7,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Quantises the dimensions `of` of a row's query, which share a scale; writes zeros up to `padded`. part: their index.
+// Quantises the dimensions `of` of a row's query, part number `part`, which share a scale; writes zeros up to `padded`.
 IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
                                 const TileScratch& s, size_t row) {
   const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);
@@ -90,7 +90,8 @@ struct RowCount {
   static constexpr size_t kRows = kCount;
 };
 
-// Calls act(RowCount, RowTile) for the rows that see any position: for kSoftmaxRows at once if all do, else one by one.
+// Calls act(RowCount, RowTile) for the rows that see any position: for kSoftmaxRows rows at once if all of them do,
+// else row by row.
 template <typename Act>
 IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act& act) {
   for (size_t first = 0; first < n_rows;) {
@@ -110,7 +111,7 @@ IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act
 }
 
 // Replaces the dots of kRows rows, all of which see positions, by weights exp(s - max), and stores max and sum in the
-// result. kInt8: then multiplies each weight by its value's scale, and quantises it. Interleaves rows for speed.
+// result. kInt8: also multiplies each weight by its value's scale, and quantises it. Interleaves rows for speed.
 template <size_t kRows, bool kInt8>
 void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, Span pages) {
   float* const scores = s.scores + rows.first * kScoreStride;
@@ -134,7 +135,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
     tile.result.max[rows.first + r] = max;
     top[r] = set1(max);
   }
-  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on, the largest weight of each row
+  for (size_t r = 0; r < kRows; ++r) largest[r] = zero();  // from here on `largest` is the largest weight of each row
   for (size_t p = first; p < rows.seen.end; p += 16) {
     V16 value_scale = zero();
     if constexpr (kInt8) {

@@ -51,8 +51,8 @@ void add_rows(const Stream& stream, size_t v_dim, Span positions, const float* w
   }
 }
 
-// Sums positions that are visible to all rows for all rows at once. Positions visible to some rows only are summed row
-// by row, before and after these, so that each row's sum runs over its own positions in increasing order.
+// Positions that are visible to all rows are summed for all rows at once. Positions that only some rows see, before and
+// after these, are summed row by row, so that each row's sum runs over its own positions in increasing order.
 template <size_t kRows, typename Value>
 void value_tile(const Stream& stream, const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s,
                 RowTile rows, size_t page) {
@@ -75,7 +75,7 @@ void value_tile(const Stream& stream, const KvHeadBlock& block, const AttendTile
   for (size_t r = 0; r < kRows; ++r) one_row(r, {common.end, here.end});
 }
 
-// Weighted values of all rows, one page.
+// Adds the weighted values of one page for all rows.
 template <typename Value>
 void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
@@ -152,7 +152,8 @@ void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScrat
   }
 }
 
-// type: format of the values in the stream. INT4 values are summed for a whole block instead (add_nibble_values).
+// Calls value_rows() or code_rows() for the format `type` of the values in the stream. INT4 values are summed for a
+// whole block instead (add_nibble_values).
 void value_page(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Stream& stream,
                 KvNumberFormat type, size_t page) {
   switch (type) {

@@ -2,7 +2,7 @@
 // ref_attention.cc is the scalar reference and kernels.h has the formulas.
 //
 // However rows are tiled, every sum is one accumulator in one order. Scores of positions that a row does not see may be
-// computed with the others, but are replaced by -inf; the values there are never multiplied.
+// computed with the others, but are replaced by -inf; values at such positions are never multiplied.
 #pragma once
 
 #include "kernels/reference/ref.h"
@@ -48,8 +48,8 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   const Operands operands(block, tile, s, seen.begin / kPagePositions, (seen.end - 1) / kPagePositions);
   operands.widen_all(seen);
   const size_t n_passes = (tile.n_rows + kAttendPassRows - 1) / kAttendPassRows;
-  // With few rows, data is prefetched as it streams. With many, and with latent rows, whose values are in a buffer, the
-  // next block is prefetched in shares.
+  // With few rows, data is prefetched as it streams. With many rows, and with latent rows (whose values are in a
+  // buffer), the next block is prefetched in shares.
   const bool few = tile.n_rows <= kWidenRows && !block.is_latent();
   AttendTile hint = tile;
   if (few) hint.n_next = 0;

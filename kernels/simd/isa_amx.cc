@@ -14,13 +14,13 @@ namespace ibid {
 namespace avx512 {
 namespace {
 
-// Minimum rows for AMX: with fewer a tile is not full, and unpacking a panel costs more than multiplying it.
+// Minimum rows for AMX: with fewer rows a tile is not full, and unpacking a panel costs more than multiplying it.
 constexpr size_t kAmxMinRows = kRowGroup;
 
 // Minimum rows for AMX in attention: with fewer rows AVX-512 is as fast.
 constexpr size_t kAmxMinQueries = 8;
 
-// AVX-512 kernels for fewer rows, and for other formats of keys and values.
+// The AVX-512 kernels, for fewer rows and for other formats of keys and values.
 Kernels vectors;
 
 void linear_int8(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,

@@ -199,7 +199,8 @@ IBID_INLINE float extreme(float x) {
   return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
 }
 
-// Stores a row of keys, or of values, in 4 bits. x has whole groups; overwrites the padding after head_dim.
+// Stores a row of keys, or of values, in 4 bits. x has space for whole groups; the padding after head_dim is
+// overwritten.
 void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* head, size_t scales_at, size_t position,
                 float* x) {
   auto* scales = reinterpret_cast<uint16_t*>(head + scales_at);

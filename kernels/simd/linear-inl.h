@@ -9,7 +9,7 @@ namespace {
 
 // --- Quantisation of the inputs, written once against vec_*.h.
 
-// One block of 32 columns.
+// Quantises one block of 32 columns.
 IBID_INLINE void quantize_block(const float* x, size_t row, size_t b, const QuantizedRows& out) {
   const size_t at = out.at(row, b);
   int8_t* q = out.q + at * kQuantBlock;

@@ -20,7 +20,7 @@ using SignedPanel = Unpacked<1>;
 // Multiplies the first kRows (16, 8 or 4) of a group of rows of x by one panel. The tiles always multiply all sixteen:
 //   tmm0, tmm1   rows of x [16][columns of a group]      tmm2, tmm3   the panel [columns / 4][16][4]
 //   tmm4, tmm5   sums [16][16]
-// There are two of each, so that a group of columns is loaded, and the sums of another are stored, while a third is
+// Each is double-buffered, so that one group of columns is loaded, and the sums of another are stored, while a third is
 // multiplied.
 template <typename F, size_t kRows>
 struct AmxTile {
@@ -106,7 +106,7 @@ struct AmxTile {
     V16 acc[kRows];
 #pragma GCC unroll 16
     for (size_t r = 0; r < kRows; ++r) acc[r] = zero();
-    const size_t groups = blocks * F::kGroups;  // even: rows are padded to whole chunks
+    const size_t groups = blocks * F::kGroups;  // even, because rows are padded to whole chunks
     load_group<0>(0);
     load_group<1>(1);
     multiply<0>();

@@ -56,12 +56,12 @@ constexpr size_t column_offset(size_t k) {
 
 // Operands of a tile.
 struct FloatTile {
-  const std::byte* w;  // first panel, first column of the block
+  const std::byte* w;  // the block's first column in the first panel
   size_t panel_size;   // bytes to the next panel
-  const float* x;      // first row, first column of the block
+  const float* x;      // the block's first column in the first row
   size_t x_stride;
   Range columns;
-  float* y;  // first row, first panel's outputs
+  float* y;  // outputs of the first panel in the first row
   size_t y_stride;
 };
 
@@ -161,7 +161,7 @@ void linear_weights(const PackedMatrix& w, const float* x, size_t x_stride, size
     const float* in = x + row * x_stride;
     float* out = y + row * y_stride;
     size_t p = panels.begin;
-    // With one row no weights are reused, so four panels at a time hide the latency of its additions.
+    // With one row no weights are reused, so four panels at a time hide the latency of the row's additions.
     if (rows == 1) {
       for (; p + 4 <= panels.end; p += 4) float_panels<W, 4>(w, in, x_stride, 1, p, out, y_stride);
     }

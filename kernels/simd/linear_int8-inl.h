@@ -13,11 +13,11 @@ namespace {
 // Minimum number of rows for gemm: with fewer, unpacking in registers again for each group of rows is cheaper.
 constexpr size_t kGemmRows = 8;
 // Prefetch distance of panels into the L2 cache. The hardware prefetchers alone do not keep up with a loop this long.
-// Prefetching 6 KB ahead into L1, which has too few outstanding misses, was 4 to 30 % slower. 12 KB is better than 6
-// for weights in the L3 cache, and as good for weights in memory.
+// Prefetching 6 KB ahead into L1, which has too few outstanding misses, was 4 to 30 % slower. 12 KB is better than 6 KB
+// for weights in the L3 cache, and equally good for weights in memory.
 constexpr size_t kPrefetchBytes = 12288;
 
-static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows);  // size of the scratch
+static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows);  // the scratch fits
 
 // --- integer sums
 
@@ -174,7 +174,7 @@ struct Tile {
   // acc += sums times scales, plus mins times x_sum.
   IBID_INLINE static void accumulate(const I16 (&sum)[kRows][kPanels], const float* scales, const float* mins,
                                      const float* x_scale, const float* x_sum, float* acc) {
-    // Load before the first store to acc, because the compiler cannot know that they do not overlap.
+    // Load before the first store to acc, because the compiler cannot know that acc does not overlap scales and mins.
     V16 scale[kPanels], min[kPanels];
 #pragma GCC unroll 8
     for (size_t p = 0; p < kPanels; ++p) {
@@ -197,7 +197,7 @@ struct Tile {
   }
 
   // Multiplies rows [row, row + kRows), all in one row group. acc: kRows * kPanels vectors, followed by one vector for
-  // the factors of mins of 16 columns. They are in L1, because in registers they would displace the integer sums.
+  // the factors of mins of 16 columns. acc is in L1, because in registers it would displace the integer sums.
   static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead, float* acc,
                   float* y, size_t y_stride) {
     const size_t blocks = x.blocks();

@@ -64,7 +64,7 @@ IBID_INLINE void tile_multiply() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
-// As tile_multiply(), but with unsigned bytes on the right; the second function on the left.
+// As tile_multiply(), but with unsigned bytes on the right (first function) or on the left (second).
 template <int kTotal, int kLeft, int kRight>
 IBID_INLINE void tile_multiply_right_unsigned() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
@@ -75,9 +75,9 @@ IBID_INLINE void tile_multiply_left_unsigned() {
 }
 
 // Returns float(a). REQUIRES: |a| <= 2^22. While tiles multiply, vector products and conversions have one port instead
-// of two, but additions still have two (measured on Emerald Rapids): two additions are cheaper than a conversion.
+// of two, but additions still have two (measured on Emerald Rapids). So two additions are cheaper than a conversion.
 IBID_INLINE V16 small_to_float(I16 a) {
-  constexpr int32_t kMagicBits = 0x4b400000;  // 1.5 * 2^23: its lowest bit has value one
+  constexpr int32_t kMagicBits = 0x4b400000;  // 1.5 * 2^23, whose lowest mantissa bit is worth 1
   constexpr float kMagic = 12582912.0f;
   return sub(as_float(add(a, set1(kMagicBits))), set1(kMagic));
 }

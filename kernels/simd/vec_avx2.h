@@ -171,7 +171,7 @@ IBID_INLINE void store_i8(int8_t* p, I16 x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 
-IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // 0..255
+IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // lanes: 0..255
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(x.a, x.b), 0xd8);
   const __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
@@ -270,7 +270,7 @@ IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) {
   return {dot4_words(acc.a, codes.a, x.a), dot4_words(acc.b, codes.b, x.b)};
 }
 // Sums of products with codes up to 255 would saturate. So the offset of 128 is removed first, and |code| is multiplied
-// by x with the code's sign: 2 * 128 * 127 fits, |-128| is 128 as an unsigned byte, and x is never -128.
+// by x times the code's sign: 2 * 128 * 127 fits, |-128| is 128 as an unsigned byte, and x is never -128.
 constexpr bool kDotNeedsOffset = false;
 IBID_INLINE __m256i dot4_signed_half(__m256i acc, __m256i codes, __m256i x) {
   const __m256i code = _mm256_xor_si256(codes, _mm256_set1_epi8(-128));

@@ -60,11 +60,8 @@ IBID_INLINE V16 min(V16 a, V16 b) { return {_mm512_min_ps(a.v, b.v)}; }
 IBID_INLINE V16 fma(V16 a, V16 b, V16 c) { return {_mm512_fmadd_ps(a.v, b.v, c.v)}; }  // a b + c
 IBID_INLINE V16 abs(V16 a) { return {_mm512_abs_ps(a.v)}; }
 IBID_INLINE V16 neg(V16 a) { return {_mm512_xor_ps(a.v, _mm512_set1_ps(-0.0f))}; }
-// Clamps to +-limit. REQUIRES: limit > 0.
-IBID_INLINE V16 clip(V16 a, V16 limit) {
-  return {_mm512_range_ps(a.v, limit.v, 2)};
-}  // the smaller magnitude, a's
-   // sign
+// Clamps a to +-limit: the smaller magnitude, with a's sign. REQUIRES: limit > 0.
+IBID_INLINE V16 clip(V16 a, V16 limit) { return {_mm512_range_ps(a.v, limit.v, 2)}; }
 // Swaps lanes at kDistance (1, 2, 4 or 8): lane i gets lane i ^ kDistance.
 template <int kDistance>
 IBID_INLINE V16 swap_lanes(V16 a) {
@@ -97,7 +94,7 @@ IBID_INLINE I16 shift_left(I16 a) {
 template <int kBits>
 IBID_INLINE I16 shift_right(I16 a) {
   return {_mm512_srai_epi32(a.v, kBits)};
-}  // arithmetic
+}  // arithmetic shift
 IBID_INLINE V16 to_float(I16 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 IBID_INLINE I16 to_int(V16 a) { return {_mm512_cvtps_epi32(a.v)}; }  // ties to even
 IBID_INLINE V16 as_float(I16 a) { return {_mm512_castsi512_ps(a.v)}; }
@@ -121,8 +118,8 @@ IBID_INLINE V16 load_e5m2(const uint8_t* p) {
   return {_mm512_cvtph_ps(_mm256_slli_epi16(bytes, 8))};
 }
 IBID_INLINE V16 load_e4m3(const uint8_t* p) {
-  // The bytes are sign-extended, so the shift by 7 leaves the sign in bits 15 and 14; bit 14, of the exponent, is
-  // cleared.
+  // The bytes are sign-extended, so the shift by 7 leaves the sign in bits 15 and 14; bit 14 belongs to the exponent
+  // and is cleared.
   const __m256i bytes = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   const __m256i fields = _mm256_and_si256(_mm256_slli_epi16(bytes, 7), _mm256_set1_epi16(static_cast<short>(0xbfff)));
   return {_mm512_cvtph_ps(fields)};
@@ -130,14 +127,14 @@ IBID_INLINE V16 load_e4m3(const uint8_t* p) {
 IBID_INLINE I16 load_i8(const int8_t* p) {
   return {_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
 }
-IBID_INLINE void store_i8(int8_t* p, I16 a) {  // -128..127
+IBID_INLINE void store_i8(int8_t* p, I16 a) {  // lanes: -128..127
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(a.v));
 }
 
 // Stores the high and the low bytes of the 64 numbers of a, 0..65535.
 IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
   // Packing works within 128-bit quarters; the shuffle moves the low bytes of a quarter's eight numbers before the high
-  // ones. Its 32-bit words then alternate between a[0] and a[1], or a[2] and a[3]; a permutation sorts them.
+  // bytes. The 32-bit words then alternate between a[0] and a[1], or a[2] and a[3], and a permutation sorts them.
   const __m512i apart = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));
   const __m512i first = _mm512_shuffle_epi8(_mm512_packus_epi32(a[0].v, a[1].v), apart);
   const __m512i second = _mm512_shuffle_epi8(_mm512_packus_epi32(a[2].v, a[3].v), apart);
@@ -204,7 +201,7 @@ IBID_INLINE float reduce_add(V16 a) {
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
-IBID_INLINE float reduce_max(V16 a) {  // no NaN
+IBID_INLINE float reduce_max(V16 a) {  // REQUIRES: no NaN
   const __m256 eight = _mm256_max_ps(_mm512_castps512_ps256(a.v), _mm512_extractf32x8_ps(a.v, 1));
   const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));

@@ -44,7 +44,7 @@ inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In
 struct RecurrentFamily {
   RecurrentRule rule = RecurrentRule::kNone;  // kNone: no recurrent layers
   OutputGate gate = OutputGate::kGateThenNorm;
-  FusedInputs fused = FusedInputs::kQkv;  // order in checkpoints (Hugging Face)
+  FusedInputs fused = FusedInputs::kQkv;  // order of the fused inputs in checkpoints (Hugging Face)
   FusedInputs gguf_fused = FusedInputs::kQkv;
   bool tiled_in_gguf = false;              // value heads are ordered as with RecurrentMixer::tiled_heads
   bool beside_attention = false;           // every layer has attention and a recurrent mixer
@@ -66,7 +66,7 @@ struct Architecture {
   // --- files
   std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
   const char* hf_prefix = "model.";        // replaces '@' in the names of a complete checkpoint
-  In adjacent_pairs = In::kNeither;        // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; kNeither: i and i + d / 2
+  In adjacent_pairs = In::kNeither;        // RoPE rotates rows 2 i and 2 i + 1 of wq, wk; kNeither: i and i + d / 2
   In norms_minus_one = In::kNeither;       // norm weights are stored minus 1
   In qkv_by_group = In::kNeither;          // fused q|k|v is stored by KV head: its queries, key, value
   In transposed = In::kNeither;            // matrices of the layers are stored as [in, out]
@@ -93,7 +93,7 @@ struct Architecture {
   bool gguf_by_layer = false;
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;             // rotated share of a head, if config.json has none
-  bool rotary_share_is_fixed = false;  // config.json cannot override it
+  bool rotary_share_is_fixed = false;  // config.json cannot override rotary_share
   bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no such key
   bool grows_without_rope = false;     // scales queries of layers without rope by position, if the file requests it
   double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta
@@ -103,7 +103,7 @@ struct Architecture {
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
-  size_t gguf_cut_layers = 0;  // number of first layers whose gates default to the cutoff for share 0.95 in GGUF
+  size_t gguf_cut_layers = 0;  // GGUF: number of first layers whose gates have the cutoff for share 0.95 by default
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;  // default if the file has no key: attention and MLP read the same x

@@ -315,7 +315,7 @@ const Architecture* find_row(bool gguf, std::string_view name) {
   return nullptr;
 }
 
-// Sets the fields that depend only on the row.
+// Sets the fields of `config` that depend only on the architecture's row.
 void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.architecture = gguf ? row.gguf_name : row.hf_model_type;
   config.names = row.names;

@@ -20,7 +20,8 @@ struct Architecture;  // model/architectures/architecture.h
 // architecture or rope rule, and the supported ones), kMissingKey, kBadHyperparameter (name, value, range), kBadType.
 Result<ModelConfig> read_config(const ModelFile& file);
 
-// A row, and the prefix of the keys of the language model, which vision models have in a section of their own.
+// An architecture's row, and the prefix of the language model's keys (vision models have these keys in a separate
+// section).
 struct ArchitectureMatch {
   const Architecture* row;
   std::string prefix;

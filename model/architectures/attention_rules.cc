@@ -12,7 +12,8 @@ namespace ibid {
 
 namespace {
 
-// Reads the scaling of queries in layers without rope (arXiv 2501.19399), which is on by default. A flag or a number.
+// Reads the scaling of queries in layers without rope (arXiv 2501.19399), which is on by default. The file has a flag
+// or a number.
 Status read_growth_without_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kGrows{"growth of queries", "", "attn_temperature_tuning"};
   constexpr Key kGrowth{"growth of queries", "", "attn_scale"};

@@ -20,16 +20,16 @@ namespace ibid {
 
 // --- The tensors of a checkpoint, with the names and layouts that the converters write for the architecture, so that
 // they can be found by the tensor table. Rows of rotated heads are in adjacent pairs if the architecture has them so,
-// norms include their 1, matrices are [out, in], experts are stacked, and tensors that the checkpoint has fused (q|k|v,
-// gate|up) stay fused, in the order of the table. Matrix rows are read from the checkpoint on demand; vectors are read
-// at once.
+// norm weights include the added 1, matrices are [out, in], experts are stacked, and tensors that the checkpoint has
+// fused (q|k|v, gate|up) stay fused, in the order of the table. Matrix rows are read from the checkpoint on demand;
+// vectors are read at once.
 
 struct GgufTensor {
   std::string name;
-  DType dtype = DType::kF32;  // default type to write: that of the view, or F32
+  DType dtype = DType::kF32;  // default type to write: the type of the view, or F32
   TensorView view;
-  std::unique_ptr<RowSource> rows;  // matrix: the rows of the view
-  std::vector<float> values;        // vector: the data of the view
+  std::unique_ptr<RowSource> rows;  // the rows of the view, if the tensor is a matrix
+  std::vector<float> values;        // the data of the view, if the tensor is a vector
 };
 
 // Returns all tensors of the model, in the order of the table. `config` is the result of read_config(file), `to` the
@@ -65,7 +65,7 @@ Shape gguf_float_shape(const ModelConfig& config, TensorRole role, size_t n_rows
 // folded_factor() returns the factor for the weights of a role; without_factors() the configuration that remains,
 // without factors.
 float folded_factor(const ModelConfig& config, TensorRole role);
-// True if the role is a bias that is added before such a factor is applied.
+// True if the role is a bias that is added before the folded factor is applied.
 bool is_folded_bias(TensorRole role);
 ModelConfig without_factors(const ModelConfig& config);
 

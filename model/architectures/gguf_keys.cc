@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-// Returns the float whose product with `usual` rounds to `wanted`, or the nearest one.
+// Returns the float whose product with `usual` rounds to `wanted`, or comes nearest to it.
 float factor_to(float wanted, double usual) {
   const auto nearest = static_cast<float>(double{wanted} / usual);
   for (const float factor : {nearest, std::nextafter(nearest, 0.0f), std::nextafter(nearest, 2 * nearest)}) {
@@ -124,8 +124,8 @@ class KeyWriter {
     integer(keys::kOtherValueDim, other);
   }
 
-  // Writes which layers are recurrent. They have 0 KV heads; gated delta rules have the period of attention layers
-  // instead.
+  // Writes which layers are recurrent: those with 0 KV heads. For gated delta rules it writes the period of the
+  // attention layers instead.
   Status write_kinds() {
     if (to_.recurrent.beside_attention || to_.recurrent.alone) return {};
     if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {
@@ -265,7 +265,7 @@ class KeyWriter {
     out_.add_bools(full(keys::kWindowPattern), windowed);
   }
 
-  // Writes that there are no chunks, as a window of 0. Otherwise nothing: llama.cpp knows the chunk size.
+  // If no layer has chunks, writes a window of 0. Otherwise writes nothing, because llama.cpp knows the chunk size.
   void write_chunks() {
     if (config_.attention_chunk == 0) integer(keys::kWindow, 0);
     if (!from_.has(keys::kExpertStep)) integer(keys::kExpertStep, 1);
@@ -309,7 +309,7 @@ class KeyWriter {
     integer(keys::kLatentKeyDim, latent.key_dim(), 1);
     integer(keys::kLatentValueDim, latent.value_dim, 1);
     if (!config_.recurs()) return {};
-    // llama.cpp requires these too, and the rotary width even without rope.
+    // llama.cpp also requires these keys, and the rotary width even without rope.
     integer(keys::kLatentKeyDim, latent.key_dim());
     integer(keys::kLatentValueDim, latent.value_dim);
     if (config_.ropes.empty()) integer(keys::kLatentRopeDim, latent.rope_dim);

@@ -82,7 +82,7 @@ class Lister {
   }
 
   // Returns the first spelling, unless it is also the name of another role that this model lacks: Falcon's only norm
-  // must not get the name of its second.
+  // must not get the name of the second norm of other Falcon models.
   Result<std::string> name_of(TensorRole role, size_t layer) const {
     const std::vector<std::string> names = gguf_names(to_.names, role, layer);
     for (const TensorName& other : to_.names) {
@@ -145,7 +145,7 @@ class Lister {
     } else {
       rows.add(std::move(part));
     }
-    // Larger token ids use row 0 of layer inputs (LayerInputs). llama.cpp requires one per token, so repeat it.
+    // Token ids without a row use row 0 (LayerInputs). llama.cpp requires a row for every token, so repeat row 0.
     if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
       rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
     }

@@ -47,9 +47,9 @@ class Hyperparameters {
   // Returns the integer at `key`, which must be in [low, high]; `fallback` if the file lacks the key. Errors of all
   // readers: kMissingKey, kBadHyperparameter, kBadType.
   Result<size_t> integer(const Key& key, int64_t low, int64_t high, std::optional<size_t> fallback = {}) const;
-  // A number in (0, high].
+  // Returns a number in (0, high].
   Result<double> positive(const Key& key, double high, std::optional<double> fallback = {}) const;
-  // A finite number in [-high, high].
+  // Returns a finite number in [-high, high].
   Result<double> number(const Key& key, double high, double fallback) const;
   Result<bool> flag(const Key& key, bool fallback) const;
   // nullopt if the file lacks the key.

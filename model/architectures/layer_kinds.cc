@@ -117,8 +117,8 @@ Result<std::vector<LayerKind>> hf_kinds(const Hyperparameters& file, const Recur
   return attention_by_interval(file, family, n);
 }
 
-// Reads the kinds from GGUF. A layer without KV heads is recurrent; in families with one block per layer it has experts
-// or an MLP instead if it has tensors of these.
+// Reads the kinds from GGUF. A layer without KV heads is recurrent. But in families with one block per layer, such a
+// layer has only experts if the file has a router for it, or only an MLP if its MLP has a width.
 Result<std::vector<LayerKind>> gguf_kinds(const Hyperparameters& file, const RecurrentFamily& family, size_t n) {
   const auto heads = file.file().get_ints(file.key_of(keys::kNKvHeads));
   if (!heads.ok() || !*heads) return attention_by_interval(file, family, n);

@@ -103,11 +103,12 @@ Status read_windows(const Hyperparameters& file, const Architecture& row, ModelC
   return {};
 }
 
-// Reads chunks from GGUF, which has only a window of 0 if no layer has chunks. The constants are those of llama.cpp.
+// Reads chunks from GGUF, which has no key for them: layers have chunks unless the window is 0. The constants are those
+// of llama.cpp.
 Status read_gguf_chunks(const Hyperparameters& file, ModelConfig& config) {
   constexpr size_t kChunk = 8192, kUsualPeriod = 4;
   TRY_ASSIGN(const size_t window, file.integer(keys::kWindow, 0, kMaxPositions, kChunk));
-  if (window == 0) {  // no chunks: then every layer has rope
+  if (window == 0) {  // no chunks, so every layer has rope
     for (LayerConfig& layer : config.layers) layer.rope = 0;
     return {};
   }
@@ -169,7 +170,7 @@ Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// For models that have no rope unless their file enables it or has its theta.
+// Reads the rope of models that have rope only if their file enables it or has its theta.
 Status read_optional_rope(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_parameters.rope_theta|rope_theta"};
   constexpr Key kAsked{"use of rope", "", "use_mem_rope"};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxExperts = 1 << 14;
 
-// Reads groups of experts, of which only some can be chosen from.
+// Reads the groups of experts; experts are chosen from some of the groups only.
 Status read_groups(const Hyperparameters& file, RouterRule& router) {
   // 0 and 1 both mean no groups.
   TRY_ASSIGN(const size_t n_groups, file.integer(keys::kExpertGroups, 0, kMaxExperts, size_t{1}));

@@ -59,7 +59,7 @@ constexpr TensorName kZamba2Names[] = {
     {kWo, "", "@layers.#.shared_transformer.self_attn.o_proj.weight"},
 };
 
-// For families in which each layer is a norm and one block.
+// Names for families in which each layer is a norm and one block.
 constexpr TensorName kBackboneNames[] = {
     {kEmbed, "", "@embeddings.weight"},
     {kFinalNorm, "", "@norm_f.weight"},

@@ -162,7 +162,7 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   size_t n_layers = 0;
   for (const LayerConfig& layer : config.layers) n_layers += layer.state_layer != kNoState ? 1 : 0;
   const size_t columns = state_columns(mixer.value_dim) * mixer.n_heads;
-  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound of rows, with the convolution's
+  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound, with the convolution's history
   if (columns + 2 * mixer.q_width() > kMaxStateFloats / rows / std::max(n_layers, size_t{1})) {
     return {ErrorCode::kBadHyperparameter, of + " in " + std::to_string(n_layers) +
                                                " layers: a state must have at most " + std::to_string(kMaxStateFloats) +
@@ -212,8 +212,8 @@ Status read_normed_residual(const Hyperparameters& file, const char* block, Resi
   return read_factor(file, beta.c_str(), residual.factor);
 }
 
-// Error: kUnsupported if the configuration's activation is not SiLU, which convolutions and gates use. In most families
-// that activation applies to them too.
+// Error: kUnsupported if the configuration's activation is not SiLU. In most families this activation also applies to
+// convolutions and gates, for which the runtime has only SiLU.
 Status refuse_other_activation(const Hyperparameters& file, const RecurrentFamily& family) {
   constexpr Key kKey{"activation of recurrent layers", "", "mamba_hidden_act|hidden_act"};
   if (family.common_blocks || family.rule == RecurrentRule::kShortConv) return {};

@@ -72,7 +72,8 @@ double longrope_magnitude(double factor, double original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
 
-// Reads the originally trained context, which several rules need. A key beside the rule overrides the one within it.
+// Reads the originally trained context, which several rules need. A key beside the rule overrides the key within the
+// rule.
 Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   constexpr Key kBeside{"original_max_position_embeddings", "", "original_max_position_embeddings"};
   if (file.has(kBeside)) {
@@ -192,7 +193,7 @@ Status read_hf_rule(const Hyperparameters& file, const std::string& section, con
   return read_hf_scaling(file, hf, config, rule);
 }
 
-// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` by
+// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` per
 // kind of layer.
 Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTogether{"rope", "", "rope_parameters"};

@@ -84,7 +84,8 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// The last n_shared layers read the KV of an earlier layer: the last one before them that agrees in having a window.
+// The last n_shared layers read the KV of an earlier layer: the last one before them that has a window as they do, or
+// has none as they do.
 Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kDoubleWide{"MLPs of these layers that are twice as wide", "", "use_double_wide_mlp"};
   const auto n_layers = static_cast<int64_t>(config.n_layers);

@@ -20,8 +20,8 @@ inline constexpr size_t kMaxStreams = 8;
 inline constexpr size_t kRoundedStreams = 16;  // kMaxStreams rounded up to a whole vector
 
 struct AltUp {
-  size_t n_streams = 0;        // n; 0: the model has one x only
-  size_t active = 0;           // a
+  size_t n_streams = 0;        // n; 0: the model has only one x
+  size_t active = 0;           // a, the index of the active stream
   bool scales_active = false;  // layer inputs read x_a times a learned vector
 
   bool used() const { return n_streams != 0; }
@@ -70,8 +70,8 @@ struct LayerInputWeights {
 // layer with a block uses block j mod n_blocks, unless the file has a block for that layer only. Source: Zamba2 2024.
 struct CommonBlocks {
   size_t n_blocks = 0;      // 0: no shared blocks
-  size_t ffn_dim = 0;       // F
-  size_t adapter_rank = 0;  // R
+  size_t ffn_dim = 0;       // F, the width of the MLP
+  size_t adapter_rank = 0;  // R, the rank of the adapters
   size_t n_uses = 0;
   bool adapts_attention = false;  // W_q, W_k and W_v have adapters too
   bool used() const { return n_blocks != 0; }

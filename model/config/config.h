@@ -44,20 +44,20 @@ struct Residual {
   bool operator==(const Residual&) const = default;
 };
 
-// Blocks of a layer: all (mixers, that is attention and recurrent ones, and MLPs, dense or experts), or one kind.
+// The blocks of a layer: all of them, or only its mixers (attention, recurrent), only a dense MLP, or only experts.
 enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 
 struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
-  bool attends = true;             // has attention; the layer may also have a recurrent mixer, or neither
+  bool attends = true;             // the layer has attention; false: it has a recurrent mixer, or neither
   size_t state_layer = kNoState;   // index of the layer's recurrent state in the cache (KvLayout)
   size_t common_layer = kNoLayer;  // if it uses CommonBlocks: the layer that stores the shared weights
   size_t adapter = 0;              // index of the layer's adapter in common_layer
   size_t window = 0;               // sliding attention span in positions; 0: the whole sequence
   bool chunked = false;            // attention is limited to the current chunk of ModelConfig::attention_chunk
   size_t rope = 0;                 // index into ModelConfig::ropes; kNoRope: not rotated
-  size_t n_kv_heads = 0;           // G
-  size_t head_dim = 0;             // d
+  size_t n_kv_heads = 0;           // G in shapes
+  size_t head_dim = 0;             // d in shapes
   size_t kv_layer = 0;             // KV layer of the cache (KvLayout) whose keys and values the layer reads
   bool writes_kv = true;           // the layer stores the keys and values of kv_layer; false: an earlier layer does
   bool value_is_key = false;       // values are the unnormed, unrotated keys: v = Wk h
@@ -71,10 +71,10 @@ struct LayerConfig {
 struct ModelConfig {
   std::string architecture;  // name in the file, for messages
 
-  size_t vocab_size = 0;       // V
-  size_t n_layers = 0;         // L
-  size_t dim = 0;              // D
-  size_t n_heads = 0;          // H
+  size_t vocab_size = 0;       // V in shapes
+  size_t n_layers = 0;         // L in shapes
+  size_t dim = 0;              // D in shapes
+  size_t n_heads = 0;          // H in shapes
   size_t trained_context = 0;  // positions the model was trained for
 
   // --- norms
@@ -123,7 +123,7 @@ struct ModelConfig {
   float embed_scale = 1;                                          // factor of the embeddings
   float residual_scale = 1;                                       // factor of the outputs of attention and MLP
   Residual attention_residual, recurrent_residual, mlp_residual;  // factors in addition to residual_scale
-  float attention_input_scale = 1;  // factor of h, contained in attention_scale and attention_residual; divides biases
+  float attention_input_scale = 1;  // factor of h, part of attention_scale and attention_residual; divides biases
   float gate_scale = 1;             // factor of the gates of MLPs
   float logit_scale = 1;
   float logit_softcap = 0;  // logits l become cap tanh(l / cap); 0: no cap
@@ -135,7 +135,7 @@ struct ModelConfig {
   bool norms_minus_one = false;  // norm weights in the file are stored minus 1
   bool qkv_by_group = false;     // fused q|k|v is stored by KV head (its queries, key, value); else all q, all k, all v
   bool transposed = false;       // matrices of the layers are [in, out]
-  bool tied = false;             // the embedding is also the LM head, even if the file has another one
+  bool tied = false;             // the embedding is also the LM head, even if the file has another LM head
 
   std::optional<Pooling> pooling;  // set for embedding models: how hidden states become one vector
 

@@ -21,14 +21,14 @@ enum class RouterScores : uint8_t {
 
 struct RouterRule {
   RouterScores scores = RouterScores::kSoftmax;
-  size_t n_experts = 0;         // E
-  size_t n_experts_active = 0;  // k, per token
+  size_t n_experts = 0;         // E in shapes
+  size_t n_experts_active = 0;  // k in shapes: active experts per token
   // Experts may form n_groups groups of consecutive experts. Then experts are chosen only from the n_groups_active
   // groups with the best scores; the score of a group is the sum of its two best experts' scores.
   size_t n_groups = 1;
   size_t n_groups_active = 1;
   bool normalized = false;      // the weights of the chosen experts are divided by their sum
-  float smallest_sum = 1e-20f;  // lower limit of that sum
+  float smallest_sum = 1e-20f;  // lower limit of the sum of the weights
   float weight_scale = 1.0f;    // final factor of the weights
 };
 

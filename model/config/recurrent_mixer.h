@@ -46,11 +46,11 @@ enum class FusedInputs : uint8_t {
 
 struct RecurrentMixer {
   RecurrentRule rule = RecurrentRule::kNone;
-  size_t n_heads = 0;      // H, value heads
+  size_t n_heads = 0;      // H in shapes: number of value heads
   size_t n_key_heads = 0;  // number of key and query heads; head h reads key head h / (H / n_key_heads)
-  size_t key_dim = 0;      // N
-  size_t value_dim = 0;    // P
-  size_t n_taps = 1;       // K, taps of the convolution; 1: no convolution
+  size_t key_dim = 0;      // N in shapes
+  size_t value_dim = 0;    // P in shapes
+  size_t n_taps = 1;       // K: taps of the convolution; 1: no convolution
   size_t step_rank = 0;    // Mamba-1: rank of dt
   size_t low_rank = 0;     // kKeyedDelta: rank of the decays, and of the output gate
   OutputGate gate = OutputGate::kNoNorm;
@@ -59,7 +59,7 @@ struct RecurrentMixer {
   float norm_eps = 0;
   float rate_scale = 1;                                                    // factor of beta (the rate of delta rules)
   float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // range to which dt is limited
-  float input_scale = 1;  // factor of h, contained in the factors below; divides biases when they are read
+  float input_scale = 1;  // factor of h that the factors below contain; biases are divided by it when read
   // Factors of the outputs of W h, by the name of the output; 1: no factor. number_scale: of rates and decays.
   float z_scale = 1, v_scale = 1, k_scale = 1, q_scale = 1, number_scale = 1;
   FusedInputs fused = FusedInputs::kQkv;

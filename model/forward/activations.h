@@ -26,23 +26,23 @@ inline LinearInput of_width(LinearInput input, size_t n) {
 
 // The buffers that row steps (model/forward/row_steps.h) read and write.
 struct RowBuffers {
-  Rows x;                               // [T, D]             the residual stream
-  std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim] cosines and sines for each rope
-  LinearInput h;                        // norm(x), the input of QKV, gate and up, and the LM head
-  LinearInput attended;                 // the input of wo: Activations::attended, if needed also in int8
-  LinearInput q_latent;                 // [T, rank]          the input of wq_b (latent attention)
-  Rows kv_latent;                       // [T, rank]          norm(c) of latent attention
-  Rows added;                           // block_out after a norm or a factor; only in models that have one
-  Rows streams;                         // all streams of AltUp; x is the active one while a layer computes
-  LinearInput laurel;                   // [T, R]             the input of laurel_right
-  LinearInput layer_gated;              // [T, P]           the input of LayerInputWeights::out
-  LinearInput router_h;                 // input of the router, in models with experts beside an MLP
-  Rows mlp_out;                         // output of the MLP in these models
-  LinearInput mixed;                    // the input of RecurrentWeights::w_out; in Mamba-1 first of w_scan
-  LinearInput recurrent_low;            // the input of the second factor of a low-rank matrix
-  Rows scan_numbers;                    // [T, 2 N]           B and C of Mamba-1
-  LinearInput wide;                     // norm(x | e) in models with CommonBlocks
-  Rows embedded;                        // [T, D]             e in models with CommonBlocks
+  Rows x;                               // [T, D]            the residual stream
+  std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim]   cosines and sines for each rope
+  LinearInput h;                        // [T, D]            norm(x), the input of QKV, gate and up, and the LM head
+  LinearInput attended;                 // [T, attended_dim] the buffer that wo reads, if needed also in int8
+  LinearInput q_latent;                 // [T, q_rank]       the input of wq_b (latent attention)
+  Rows kv_latent;                       // [T, kv_rank]      norm(c) of latent attention
+  Rows added;                           // [T, D]            block_out after a norm or a factor, if a block has one
+  Rows streams;                         // [T, n_streams D]  streams of AltUp; during a layer x is the active one
+  LinearInput laurel;                   // [T, R]            the input of laurel_right
+  LinearInput layer_gated;              // [T, P]            the input of LayerInputWeights::out
+  LinearInput router_h;                 // [T, D]            the input of the router, if experts are beside an MLP
+  Rows mlp_out;                         // [T, D]            the output of the MLP that is beside experts
+  LinearInput mixed;                    // [T, v_width]      the input of RecurrentWeights::w_out, and of w_scan
+  LinearInput recurrent_low;            // [T, widest rank]  the input of the second factor of a low-rank matrix
+  Rows scan_numbers;                    // [T, 2 N]          B and C of Mamba-1
+  LinearInput wide;                     // [T, 2 D]          norm(x | e) in models with CommonBlocks
+  Rows embedded;                        // [T, D]            e in models with CommonBlocks
 };
 
 // Outputs of the steps of a recurrent layer, for all rows of a pass; names as in model/config/recurrent_mixer.h.
@@ -104,7 +104,7 @@ class Activations {
   Rows attn_gate;                 // [T, H d]    only in models with a gate on attention's output
   RecurrentBuffers recurrent;     // only in models with recurrent layers
   Rows gate, up;                  // [T, F]
-  Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; the first also of q, k, v
+  Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; adapted_gate also of q, k, v
   LinearInput gated;              // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;                 // only in models with experts
   Rows block_out;                 // [T, D]      output of wo and w_down, added to x

@@ -159,7 +159,8 @@ void gather_streams(PassPart& p) {
 //   x = (x + attention + h + norm(W_right (W_left h))) / sqrt(2),   h: the input of attention
 // Source: Menghani et al. 2024.
 
-// Computed at the same time as attention. REQUIRES: all workers have written h. The caller runs a barrier after it.
+// Computed at the same time as attention. REQUIRES: all workers have written h. The caller runs a barrier after the
+// call.
 void project_laurel(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];

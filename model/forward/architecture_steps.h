@@ -7,7 +7,8 @@ namespace ibid::forward {
 
 // latent_attention.cc: computes queries, keys and values from the two latents of each position.
 void project_latent(PassPart& p, size_t layer);
-// Attention over latent rows returns a sum of latents; multiplies it by W_v, which gives the input of wo.
+// Multiplies the output of attention over latent rows, which is a sum of latents, by W_v; the result is the input of
+// wo.
 void expand_values(const PassPart& p, size_t layer);
 
 // common_block.cc: h = norm(x + output of the shared block).
@@ -43,10 +44,12 @@ void project_low(PassPart& p, const PackedMatrix& w, const LinearInput& from, Li
 // convolve() convolves the channels, prepares rates and decays, and logs the rows (SequenceState::logged_row()). Its
 // work is split by channel and by row.
 void convolve(const PassPart& p, size_t layer);
-// Computes o of all rows, and the states after them. The work is split by sequence and head.
+// Computes the outputs o of all rows (model/config/recurrent_mixer.h), and the states after the rows. The work is split
+// by sequence and head.
 void advance_heads(const PassPart& p, size_t layer);
 
-// recurrent_block.cc, for Mamba-1: computes dt, B and C from the convolved x, then o of all rows. Contains barriers.
+// recurrent_block.cc, for Mamba-1: computes dt, B and C from the convolved x, then the outputs o of all rows. Contains
+// barriers.
 void advance_channels(PassPart& p, size_t layer);
 
 }  // namespace ibid::forward

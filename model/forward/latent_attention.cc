@@ -52,7 +52,7 @@ void norm_latent(const PassPart& p, Rows from, WeightVector bias, WeightVector w
   }
 }
 
-// Calls visit(head, panels) for this worker's share of the panels of all heads; each head has `n`.
+// Calls visit(head, panels) for this worker's share of the panels of all heads; each head has `n` panels.
 template <typename Visit>
 void for_each_head(const PassPart& p, size_t n, Visit&& visit) {
   const Range own = p.worker.share(p.model.config.n_heads * n);

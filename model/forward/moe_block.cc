@@ -118,7 +118,8 @@ bool route(const RouterRule& rule, std::span<const float> logits, std::span<cons
 
 namespace {
 
-// The outputs of two panels form one quantisation block of w_down's input, which the worker that computes it quantises.
+// The outputs of two panels form one quantisation block of w_down's input. The worker that computes a block also
+// quantises it.
 constexpr size_t kPairPanels = kQuantBlock / kPanelRows;
 // Reading a panel costs about as much as multiplying this number of rows by it.
 constexpr size_t kReadRows = 8;
@@ -139,7 +140,7 @@ void for_parts(Range whole, size_t size, Body&& body) {
   }
 }
 
-// One worker's part of the block.
+// One worker's part of the mixture of experts.
 class Mixture {
  public:
   Mixture(const MoeStep& step, const MoeRule& rule, const MoeWeights& w, MoeBuffers& buffers)
@@ -221,8 +222,8 @@ class Mixture {
 
   std::span<const ExpertUse> uses() const { return {own_.uses, n_uses_}; }
 
-  // gated = act(W_gate h, W_up h) for all uses. The panel pairs of all experts are put in one line by cost; each worker
-  // takes an equal part of that line.
+  // gated = act(W_gate h, W_up h) for all uses. The panel pairs of all experts form one sequence; each worker takes a
+  // part of equal cost.
   void gate_and_up() {
     const auto cost = [](const ExpertUse& use) { return use.n_rows + kReadRows; };
     size_t length = 0;

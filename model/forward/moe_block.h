@@ -94,7 +94,7 @@ struct MoeBuffers {
 inline constexpr size_t kMoeTileRows = 128;
 inline constexpr size_t kMoeTilePanels = 32;
 
-// One worker's part of the block.
+// One worker's part of the mixture of experts.
 struct MoeStep {
   const Worker& worker;
   const LinearContext& linear;  // the scratch of `linear` is wide enough for D and every F

@@ -59,7 +59,8 @@ void Pass::find_windows() {
   }
 }
 
-// Splits the rows of each sequence by attention chunk. Each chunk becomes a sequence from its first page on.
+// Splits the rows of each sequence by attention chunk. Each attention chunk becomes a sequence that begins with the
+// chunk's first page.
 void Pass::cut_into_chunks() {
   const size_t size = model.config.attention_chunk;
   for (const AttentionSequence& whole : sequences) {

@@ -65,7 +65,8 @@ struct Part {
   size_t first_row, n_rows;
 };
 
-// Returns the history before the rows: that of the state or, if rows are replayed, the one after these.
+// Returns the history before the rows: the history of the state or, if rows are replayed, the history after the
+// replayed rows.
 const float* history_of(const RecurrentMixer& mixer, const Part& of, Range channels) {
   const float* before = of.state.before(of.layer);
   if (of.state.n_replayed() == 0) return before;
@@ -86,7 +87,7 @@ const float* history_of(const RecurrentMixer& mixer, const Part& of, Range chann
   return to;
 }
 
-// Convolves channels of one sequence, numbered from the first convolved one.
+// Convolves channels of one sequence, numbered from the first convolved channel.
 void convolve_part(const PassModel& m, size_t layer, const Part& of, Range channels) {
   const RecurrentMixer& mixer = m.config.recurrent;
   const RecurrentBuffers& b = m.acts.recurrent;
@@ -189,9 +190,9 @@ void log_numbers(const RecurrentMixer& mixer, const RecurrentBuffers& b, const P
 struct HeadRows {
   size_t n_rows;
   const float *queries, *keys, *values;
-  size_t stride;  // stride of the three above
+  size_t stride;  // stride of queries, keys and values
   const float *rates, *decays;
-  size_t number_stride;  // stride of the two above
+  size_t number_stride;  // stride of rates and decays
 };
 
 // Advances the state of one head through the rows of one sequence.
@@ -243,7 +244,7 @@ class Head {
     return static_cast<float>(portable_exp(-portable_pow(2.0, -8.0 * h) * (1.0 - depth + 1e-5)));
   }
 
-  // Returns keys and values of row i of those that are replayed; they are convolved again.
+  // Returns keys and values of replayed row i; they are convolved again.
   HeadRows row_again(size_t i) {
     const RecurrentBuffers::Window window(mixer_);
     float* out = scratch_ + RecurrentBuffers::block_floats(mixer_);

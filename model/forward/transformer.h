@@ -24,7 +24,7 @@ class TransformerModel final : public LanguageModel {
   // kInvalidArgument (instruction set).
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options, KvLayout layout);
-  // As above; computes the layout by plan_memory().
+  // As create() with a layout, which this function computes by plan_memory().
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options);
 

@@ -195,7 +195,7 @@ std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRol
 
 namespace {
 
-// Returns the fused tensor that may hold this one; otherwise the role itself.
+// Returns the role of the fused tensor that may contain the row's tensor; otherwise the row's own role.
 TensorRole fused_role(const ModelConfig& config, const TensorRow& row) {
   if (row.role == kWq && config.gate_beside_query) return kWqGate;
   if (row.role == kBq && config.gate_beside_query) return kBqGate;

@@ -23,7 +23,7 @@ std::string tensor_name(const ModelFile& file, const ModelConfig& config, Tensor
 // Returns all GGUF names of `role` for an architecture whose own names are `names`, the first spelling first.
 std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer);
 
-// Where a file has the weights of a role: rows source_row(0 .. n_rows) of `tensor`; columns if transposed.
+// The place of a role's weights in a file: rows source_row(0 .. n_rows) of `tensor`; columns if transposed.
 struct TensorSource {
   std::string name;   // name of the tensor in the file
   TensorView tensor;  // if the weights are whole rows of a fused tensor, only these rows

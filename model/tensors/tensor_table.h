@@ -53,7 +53,7 @@ enum class TensorRole : uint8_t {
   kFinalNorm,
   kFinalNormBias,
   kLmHead,
-  kBLmHead,  // once
+  kBLmHead,  // tensors above: one per model
   kLayerEmbed,
   kLayerInputs,
   kLayerInputNorm,

@@ -22,7 +22,8 @@ namespace ibid {
 
 namespace {
 
-// True if a number of the row has all bits of `mask` set, the exponent of infinity and NaN. Branchless, to vectorise.
+// True if a number of the row has all bits of `mask` set: the exponent of infinity and NaN. Branchless, so that it
+// vectorises.
 template <typename Bits>
 bool any_has(std::span<const std::byte> row, Bits mask) {
   const std::byte* at = row.data();
@@ -66,7 +67,7 @@ bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask
 }
 
 // The halves by which all numbers of a block are multiplied: n halves at `first`. The other factors are integers, too
-// small to overflow a half.
+// small to make a product infinite.
 struct BlockHalves {
   DType dtype;
   size_t first, n;
@@ -100,7 +101,7 @@ bool iq1_m_is_finite(std::span<const std::byte> row) {
   return true;
 }
 
-// Checks the codes too: times the largest powers of two some of them become infinite.
+// Checks the codes too, because some of them times the largest powers of two are infinite.
 bool mxfp4_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 17;
   constexpr auto kLarge = std::byte{253};
@@ -171,7 +172,7 @@ Status not_finite(const ModelFile& file, const std::string& name) {
           file.path() + ": tensor " + name + " holds a " + what + " that is not finite" + first_bad_element(tensor)};
 }
 
-// Returns the divisor of a bias that is added before factors of h scale its matrix's outputs; 1 for others.
+// Returns the divisor of a bias that is added before factors of h scale its matrix's outputs; 1 for other tensors.
 float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   switch (role) {
     case TensorRole::kBq:

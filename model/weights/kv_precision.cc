@@ -22,7 +22,7 @@ namespace {
 using enum TensorRole;
 
 // Standard deviation of the rounding error of INT8, in standard deviations of the row. The largest number of a rotated
-// row is about 3 of these, for d from 64 to 256; rounding to steps of largest / 127 has a uniform error.
+// row of 64 to 256 numbers is about 3 standard deviations; rounding to steps of largest / 127 has a uniform error.
 const double kInt8Step = 3.0 / (127.0 * std::sqrt(12.0));
 
 // Maximum KvNoise for which a part may be INT8, or INT4 (docs/numerics.md).
@@ -113,7 +113,7 @@ class LayerTensors {
     }
   }
 
-  // For a float matrix stored as [in, out].
+  // As add_rows(), for a float matrix stored as [in, out].
   static void add_columns(const TensorSource& source, std::span<const float> deviation, std::span<const float> mean,
                           Moments& y) {
     const TensorView& tensor = source.tensor;
@@ -173,7 +173,8 @@ class LayerNoise {
     return x;
   }
 
-  // keys: moments of the keys in the KV layer. Set if this layer writes the KV layer, else read: layers may share one.
+  // keys: moments of the keys in the KV layer. They are an output if this layer writes the KV layer, else an input,
+  // because layers may share a KV layer.
   Result<KvNoise> of_heads(Moments& keys) const {
     TRY_ASSIGN(const Moments x, input(config_.common.used() ? kCommonNorm : kAttnNorm, kAttnNormBias));
     TRY_ASSIGN(Moments q, tensors_.product(kWq, x, kBq));

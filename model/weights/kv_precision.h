@@ -25,7 +25,7 @@ namespace ibid {
 
 class ModelFile;
 
-// Noise of one KV layer in INT8. INT4 keys have about 8 times as much, INT4 values 12 times.
+// Noise of one KV layer in INT8. INT4 keys have about 8 times, INT4 values about 12 times as much noise.
 struct KvNoise {
   double score = 0;  // nats
   double value = 0;  // standard deviations
@@ -41,7 +41,8 @@ KvRowFormat format_of(KvDType dtype, const KvNoise& noise);
 // The layout of the model's keys and values for options.kv_dtype.
 KvLayout kv_layout_of(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
-// As above, but estimates the noise itself if the KV type needs that. Errors: those of estimate_kv_noise().
+// As kv_layout_of() with `noise`, but estimates the noise itself if the KV type needs it. Errors: those of
+// estimate_kv_noise().
 Result<KvLayout> kv_layout_of(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace ibid

@@ -25,8 +25,8 @@ namespace {
 // values as stored, the keys transposed (model/config/latent_attention.h). Blocks extend along the rows of the file, so
 // the transposed part of quantised weights is decoded to F32, which is exact; floats keep their type.
 
-// The keys, transposed: rows [H row_value_dim, nope_dim]. Row r of a head is column r of its key rows; zero from
-// kv_rank on.
+// The keys, transposed: rows [H row_value_dim, nope_dim]. Row r of a head is column r of its key rows; rows from
+// kv_rank on are zero.
 class TransposedKeys : public RowSource {
  public:
   TransposedKeys(const TensorView& whole, const LatentAttention& shape, DType dtype)

@@ -14,7 +14,8 @@ namespace ibid {
 
 class ModelFile;
 
-// Inputs of linear layers that are also needed in int8, because a quantised weight reads them. Comments name them.
+// Inputs of linear layers that are also needed in int8, because a quantised weight reads them. The comments name these
+// weights.
 struct QuantizedInputs {
   bool h = false;                                   // wq, wk, wv, w_gate, w_up, lm_head
   bool attended = false;                            // wo

@@ -13,7 +13,7 @@ namespace {
 
 using namespace lanes;
 
-constexpr uint32_t kOnes = 0x01010101u;  // times a byte, it repeats the byte four times
+constexpr uint32_t kOnes = 0x01010101u;  // multiplied by a byte, gives a word with four copies of it
 
 // Makes signalling NaN quiet, as converting halves to float and back does.
 void quiet_halves(Word& halves) {

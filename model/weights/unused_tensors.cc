@@ -123,8 +123,9 @@ class Sorter {
   }
 
  private:
-  // True if a tensor that belongs to no layer belongs to the model. In GGUF these are all except those with a known
-  // other prefix, in checkpoints those with the prefix of the model's tensors or of its head.
+  // True if a tensor that belongs to no layer belongs to the model. In GGUF all such tensors belong to it, except those
+  // with a known other prefix. In checkpoints those belong to it that have the prefix of the model's tensors or of its
+  // head.
   bool is_of_model(std::string_view name) const {
     const auto begins = [&](std::string_view beginning) { return name.starts_with(beginning); };
     if (gguf_) return std::ranges::none_of(kBesideInGguf, begins);

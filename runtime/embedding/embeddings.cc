@@ -16,7 +16,8 @@ namespace {
 // budget, because idle conversations lose these pages.
 constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
 
-// Number of tokens that the tokenizer adds before a text. with: the tokens of the text and those added around it.
+// Number of tokens that the tokenizer adds before a text. with: the tokens of the text and those added around it;
+// plain: only those of the text.
 size_t n_in_front(TokenSpan with, TokenSpan plain) {
   for (size_t n = 0; n + plain.size() <= with.size(); ++n) {
     if (std::equal(plain.begin(), plain.end(), with.begin() + static_cast<std::ptrdiff_t>(n))) return n;
@@ -62,7 +63,7 @@ Embeddings::Embeddings(EngineState& engine, std::vector<Tokens> texts, Embedding
 
 Embeddings::~Embeddings() {
   for (UnderWay& one : under_way_) {
-    // In a child of fork() no thread ends it.
+    // In a child of fork() no thread ends the task, so leak it.
     if (!engine_.check_process().ok()) (void)one.task.release();
     if (one.task != nullptr) one.task->cancel();
   }
@@ -141,7 +142,7 @@ Status Embeddings::submit_next() {
   return {};
 }
 
-// Takes tasks that are over. A text that found no memory is retried beside fewer others.
+// Takes the results of tasks that are over. A text that found no memory is retried while fewer other texts run.
 void Embeddings::hear() {
   for (size_t i = 0; i < under_way_.size();) {
     UnderWay& one = under_way_[i];

@@ -1,8 +1,8 @@
 // Embeddings: vectors of many texts, one task for each (text_embedding.h). The texts share the engine's passes with
-// each other and with all its other work.
+// each other and with the engine's other work.
 //
 // Runs just enough texts at a time to fill passes, because each needs memory for keys and values meanwhile. A text that
-// finds no such memory waits until others are over.
+// finds no such memory waits until other texts are over.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ class Embeddings {
 
   // Submits as many texts as fit. Returns true when no work is left, also after an error. For one thread at a time.
   bool advance() noexcept;
-  // Call once, after advance() returned true. Returns a vector for each text, in order. Errors: the first one of a
+  // Call once, after advance() returned true. Returns a vector for each text, in order. Errors: the first error of a
   // TextEmbedding; kOutOfMemory of keys and values if no other text of this object was running.
   Result<std::vector<std::vector<float>>> finish();
 
@@ -80,7 +80,7 @@ class Embeddings {
   Status status_;
 };
 
-// Embeds all texts, on the calling thread. Errors: as above.
+// Embeds all texts, on the calling thread. Errors: those of begin() and finish().
 Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
                                               const EmbeddingOptions& options = {});
 

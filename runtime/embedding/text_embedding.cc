@@ -47,7 +47,7 @@ void TextEmbedding::fed(size_t n_rows, Status status, const LogitsRows& /*rows*/
   if (rest_.empty()) finish();
 }
 
-// No division by the count: the vector is normalised anyway.
+// The sum is not divided by the count, because the vector is normalised anyway.
 void TextEmbedding::finish() noexcept {
   double squares = 0;
   for (const double number : sum_) squares += number * number;

@@ -1,5 +1,5 @@
-// TextEmbedding: a task that embeds one text: the mean of the hidden states of all its positions, or that of the last
-// one, normalised to length 1.
+// TextEmbedding: a task that embeds one text: the mean of the hidden states of all its positions, or the state of the
+// last position, normalised to length 1.
 //
 // The states are summed in double in the order of positions, however they are split into passes. So the bits of the
 // vector depend only on what logits depend on: tokens, model and storage of keys and values. Nothing of the text is
@@ -22,8 +22,9 @@ namespace ibid {
 
 class TextEmbedding final : public Task {
  public:
-  // n_dims: numbers to keep of the vector, normalised without the others. `ids` must outlive the task. May throw
-  // std::bad_alloc. REQUIRES: the engine has a pooling; ids is not empty; n_dims is at most the model's dim().
+  // n_dims: number of first elements of the vector to keep; the rest is dropped before it is normalised. `ids` must
+  // outlive the task. May throw std::bad_alloc. REQUIRES: the engine has a pooling; ids is not empty; n_dims is at most
+  // the model's dim().
   struct Text {
     TokenSpan ids;
     size_t n_dims;

@@ -38,8 +38,8 @@ namespace ibid {
 class KvTier;
 class LruKvCacheStore;
 
-// Two whole contexts (in pages) and sixteen recurrent states, at least 256 MB, and at most half of the available
-// memory.
+// Returns two whole contexts (in pages) and sixteen recurrent states, at least 256 MB, and at most half of the
+// available memory.
 size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes);
 
 // The parts of an engine.
@@ -59,13 +59,13 @@ struct EngineParts {
   // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
   // is made without a tier; see tier_status().
   std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
-  FileOps* files = nullptr;  // nullptr: the system's
-  Clock* clock = nullptr;    // nullptr: the system's
+  FileOps* files = nullptr;  // nullptr: the system's file operations
+  Clock* clock = nullptr;    // nullptr: the system's clock
 };
 
 // Makes an engine of its parts. Errors: kMismatch if the tokenizer has tokens for which the model has no logits;
-// kInvalidArgument as of Engine::load(), for a model with max_seq_len or max_chunk 0, and for a budget that is too
-// small to compute with; kOutOfMemory, also if the compute thread cannot be started.
+// kInvalidArgument as of Engine::load(), and for a model with max_seq_len or max_chunk 0 or a budget that is too small
+// to compute with; kOutOfMemory, also if the compute thread cannot be started.
 Result<std::shared_ptr<Engine>> make_engine(EngineParts parts);
 
 class EngineState {
@@ -121,7 +121,8 @@ class EngineState {
   mutable std::once_flag found_format_;
   mutable ReplyFormat reply_format_;
   mutable Tokens marker_tokens_;
-  // In this order: the store is destroyed before the pool, to which its entries return their pages.
+  // The order of these members matters: the store is destroyed before the pool, because its entries return their pages
+  // to the pool.
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<KvTier> tier_;

@@ -14,8 +14,8 @@ namespace ibid {
 
 namespace {
 
-// Expected tokens after the token sampled last, at most as many as are fed as a whole. If that token was not the
-// expected one, clears `expected`.
+// Returns the tokens of `expected` that should follow `id`, the token sampled last; at most as many as can be fed at
+// once. If `id` was not expected, clears `expected`.
 TokenSpan expected_after(TokenId id, size_t n_sampled, Tokens& expected) {
   if (n_sampled >= expected.size() || expected[n_sampled - 1] != id) {
     expected.clear();
@@ -74,7 +74,7 @@ Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
 
 TokenSpan Answer::unread() const { return TokenSpan(request_.prompt).subspan(entry_.length() - request_.prompt_begin); }
 
-// The prompt up to the next border, or to its end.
+// Returns the prompt's tokens up to the next checkpoint, or to the end.
 SequenceChunk Answer::next_part() const {
   const TokenSpan rest = unread();
   const size_t n = request_.checkpoints.next(entry_.length(), entry_.length() + rest.size()) - entry_.length();
@@ -103,21 +103,21 @@ void Answer::wait_for_others() {
     const bool knows_more =
         earlier != Earlier::kNothing || request_.shared->pending->n_changes() != request_.shared->n_changes;
     if (knows_more) search();
-    // If a prefix was published but is not found, the store had no room for it: prefills it here. If its reader gave
-    // up, the next reader in line may still publish more: checks again.
+    // If a prefix was published but is not found, the store had no room for it, so it is prefilled here. If the answer
+    // that prefilled it gave up, the next one in line may still publish more, so check again.
     if (earlier == Earlier::kNothing || (earlier == Earlier::kPublished && entry_.length() <= n_held)) break;
   }
   take_time(now_.timings.match_ms);
   begin_reading();
 }
 
-// Takes the entry of the store if that is longer.
+// Searches the store, and takes the found entry if it is longer than the own entry.
 void Answer::search() {
   SharedPrompt& shared = *request_.shared;
   shared.n_changes = shared.pending->n_changes();
   PrefixHit hit = shared.search(request_.prompt);
   now_.work.tokens_compared += hit.length();
-  // Only computing the last token gives logits: unless they are cached, it is computed.
+  // Logits come only from computing the last token, so it is computed unless its logits are cached.
   const size_t n_most = hit.logits != nullptr ? hit.length() : std::min(hit.length(), request_.prompt.size() - 1);
   if (n_most <= entry_.length()) return;
   if (hit.entry.slice_to_at_most(n_most) <= entry_.length()) return;
@@ -190,7 +190,7 @@ void Answer::decode(std::span<const float> row, const LogitsRows* rows) {
 
 // Samples a token and decodes it to text.
 bool Answer::sample(std::span<const float> row, TokenId& id) {
-  // Rows beyond the vocabulary are padding of the weights.
+  // Elements beyond the vocabulary come from padding of the weights.
   row = row.first(std::min(row.size(), tokenizer_.vocab_size()));
   Result<std::span<const float>> allowed = next_tokens_.restrict(row);
   if (!allowed.ok()) return end(allowed.status()), false;
@@ -229,7 +229,7 @@ void Answer::draft_after(TokenId id) {
 }
 
 // Limits a draft to the tokens that could still be computed one by one before the turn must end, to one pass, and to
-// the page that the token before it needs anyway.
+// the page that the token before the draft needs anyway.
 size_t Answer::n_drafts_at_most() const {
   const size_t n_rows = std::min({request_.max_tokens - now_.n_sampled, model_.max_seq_len() - now_.length,
                                   kPagePositions - now_.length % kPagePositions, model_.max_chunk()});
@@ -314,7 +314,7 @@ std::optional<TurnEvent> Answer::take_event(bool first_despite_stop) {
 }
 
 bool Answer::is_drained(bool first_despite_stop) {
-  if (!is_over()) return false;  // first: all events are queued when it is over
+  if (!is_over()) return false;  // checked first, because all events are queued once the answer is over
   const std::lock_guard lock(mutex_);
   return queued_.empty() || withholds(first_despite_stop);
 }

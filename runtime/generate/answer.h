@@ -1,6 +1,6 @@
 // Answer: one running answer on one entry. It waits for a prefix that another answer is prefilling, prefills the rest
-// of its prompt, and then samples token by token until a stop, computing each for the logits of the next. It handles
-// tokens, text and stops, not messages or templates. It is a state machine that the scheduler's compute thread
+// of its prompt, and then samples token by token until a stop; computing a token gives the logits of the next. It
+// handles tokens, text and stops, not messages or templates. It is a state machine that the scheduler's compute thread
 // advances. Events are queued for the owner, who polls them on its own thread while the next pass runs.
 //
 // With a drafter, a pass takes the sampled token and tokens that are likely to follow it, and verifies these. Each
@@ -9,10 +9,10 @@
 // take no additional memory.
 //
 // Cancellation is checked before every chunk, in every layer of a pass and before every token; the answer ends at the
-// current token. With Delivery::kUntilStop, the stop token ends it after the last event that the owner took, even if
-// the answer is further: finish() rolls back tokens, text, counters and indexes to there, and the entry to there or to
-// the last position before it at which the model can resume. The entry always has KV of a prefix of the committed
-// tokens.
+// current token. With Delivery::kUntilStop, the stop token ends the answer after the last event that the owner took,
+// even if more was computed: finish() rolls back tokens, text, counters and indexes to that event, and the entry to the
+// event's position or the last position before at which the model can resume. The entry always has KV of a prefix of
+// the committed tokens.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,7 @@ class Answer final : public Task {
 
   // Takes the oldest queued event; nullopt: no event is queued or, with Delivery::kUntilStop, the stop token fired.
   // first_despite_stop: events up to the first piece of text can be taken after the stop, for an owner of several
-  // answers that took text of another one.
+  // answers that has taken text of another answer.
   std::optional<TurnEvent> take_event(bool first_despite_stop = false);
   // True if the answer is over and take_event() returns no more.
   bool is_drained(bool first_despite_stop = false);
@@ -130,12 +130,12 @@ class Answer final : public Task {
   RepetitionDetector repetition_;  // updated only if a repetition may end the answer
   Tokens sampled_;
   LogprobQueue logprobs_;  // log-probabilities of sampled_, except those of an end of turn; if requested
-  Tokens draft_;           // fed after the last token; row i + 1 of the logits is after draft_[i]
+  Tokens draft_;           // tokens fed after the last token; row i + 1 of the logits is after draft_[i]
   Tokens fed_;             // the next pass: the last token and its draft
   AnswerProgress now_;
   size_t n_cached_ = 0;
-  size_t n_steps_before_ = 0;  // steps that the token history has counted before
-  int64_t mark_ns_ = 0;        // end of the time that was counted
+  size_t n_steps_before_ = 0;  // steps that the token history had counted before this answer
+  int64_t mark_ns_ = 0;        // time up to which the answer's time was counted
   Generation out_;
   Status status_;
   bool broke_off_ = false;

@@ -68,7 +68,7 @@ ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compil
       if (!is_made_.wait(lock, stop, [&] { return other->made.has_value(); })) {
         return {ErrorCode::kCancelled, "cancelled while waiting for the constraint to be compiled"};
       }
-      // If the compiling request was cancelled, this one compiles.
+      // If the compiling request was cancelled, this request compiles.
       if (other->made->ok() || other->made->status().code() != ErrorCode::kCancelled) return *other->made;
     }
     entry = std::make_shared<Entry>(std::move(wanted));
@@ -87,7 +87,7 @@ ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_tok
   return make_constraint(grammar, vocabulary(), {.max_bytes = kBytesOfEach});
 }
 
-// Errors go to the requests that wait; later ones compile again.
+// The requests that wait get the error; later requests compile again.
 void ConstraintCache::finish(const std::shared_ptr<Entry>& entry, Made made) noexcept {
   const std::lock_guard lock(mutex_);
   if (!made.ok()) entries_.remove(entry);

@@ -1,7 +1,7 @@
-// ConstraintCache: the grammar constraints of an engine's turns. Builds the vocabulary's trie for the first one, and
-// caches the last few constraints by their source: repeated requests with the same schema compile it once, and their
-// turns share the masks found so far. Thread-safe. Compiles without holding the lock; concurrent requests for the same
-// constraint wait for the one that compiles it.
+// ConstraintCache: the grammar constraints of an engine's turns. Builds the vocabulary's trie for the first constraint,
+// and caches the last few constraints by their source: repeated requests with the same schema compile it once, and
+// their turns share the masks found so far. Thread-safe. Compiles without holding the lock; concurrent requests for the
+// same constraint wait for the request that compiles it.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ namespace ibid {
 
 // Kind of source text of a constraint.
 enum class ConstraintKind {
-  kJsonSchema,  // JSON; objects with spaces and line breaks where JSON has them
+  kJsonSchema,  // a JSON schema; the text of an answer may have spaces and line breaks between values
   kJsonObject,  // no source: the text is ignored
   kGbnf,
   kRegex,
@@ -36,7 +36,7 @@ enum class ConstraintKind {
 
 class ConstraintCache {
  public:
-  // `tokenizer` must outlive it.
+  // `tokenizer` must outlive the cache.
   explicit ConstraintCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   // lead: text that may precede the constrained part of an answer. Errors: those of grammar/grammar.h; kCancelled after

@@ -23,7 +23,7 @@ class Feeding final : public Task {
   // Tokens to append after entry.length(). They must outlive the task.
   struct Part {
     TokenSpan ids;
-    WantLogits want = WantLogits::kNone;   // for the logits of the last pass
+    WantLogits want = WantLogits::kNone;   // which rows of the last pass get logits
     CheckpointPositions checkpoints = {};  // checkpoints of the sequence
   };
   // The entry must outlive the task.
@@ -49,7 +49,8 @@ class Feeding final : public Task {
   Logits logits_;
 };
 
-// Prefills `ids` and waits. `logits`: as `want` says, if all were computed. Errors: as Scheduler::submit() and Feeding.
+// Prefills `ids` and waits. `logits`: the logits that `want` requests, if all tokens were computed. Errors: as
+// Scheduler::submit() and Feeding.
 Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
             Logits& logits, Priority priority = Priority::kNormal);
 

@@ -42,12 +42,12 @@ struct SharedPrompt {
 enum class Delivery {
   kNone,       // no events are queued
   kAll,        // all events; a stopped answer ends at its current token
-  kUntilStop,  // the events before the stop; a stopped answer ends after the last one that was taken
+  kUntilStop,  // the events before the stop; a stopped answer ends after the last event that was taken
 };
 
 struct GenerateRequest {
-  Tokens prompt;            // tokens from prompt_begin on: those that the entry lacks, or for a SharedPrompt all
-  size_t prompt_begin = 0;  // position of the first of these tokens; at most the entry's length
+  Tokens prompt;            // prompt tokens from prompt_begin on: those that the entry lacks, or for a SharedPrompt all
+  size_t prompt_begin = 0;  // position of prompt[0]; at most the entry's length
   // Logits after the prompt's last token, [vocab_size], if they are cached and nothing is to be prefilled.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
@@ -68,33 +68,33 @@ struct GenerateRequest {
   Priority priority = Priority::kNormal;
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
-  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt, takes the sampled ones
+  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt; takes the sampled tokens
   int64_t start_ns = 0;        // start time of the call; ttft_ms counts from it
   Delivery delivery = Delivery::kNone;
 };
 
 // Progress of an answer.
 struct AnswerProgress {
-  size_t length = 0;      // computed and certain positions; the entry may have drafts beyond
-  size_t n_sampled = 0;   // including dropped ones
+  size_t length = 0;      // computed and final positions; the entry may also have draft tokens after these
+  size_t n_sampled = 0;   // number of sampled tokens, including dropped ones
   size_t n_drafted = 0;   // draft tokens that were verified
   size_t n_accepted = 0;  // draft tokens that were then sampled
   size_t n_text = 0;      // bytes of text that may be emitted
-  uint64_t n_draws = 0;   // number of the sampler's random numbers
+  uint64_t n_draws = 0;   // number of random numbers that the sampler has drawn
   WorkCounters work;      // passes, rows, and steps of the history
   Timings timings;        // times of match, prefill, decode and sample, and time to the first token
 };
 
 // kPrefill, or kText with the log-probabilities (TurnOptions::n_logprobs) of the tokens whose text has been emitted,
-// less those of earlier events.
+// except those in earlier events.
 struct AnswerEvent {
   TurnEvent event;
   AnswerProgress progress;  // progress of an answer that ends after this event
 };
 
-// The sampled tokens. The last one of all (ids, then end_of_turn) has no KV yet: that is computed when the token is
-// fed. After a stop string, tokens and text end before it: a token that overlaps it is dropped, so `text` may be longer
-// than the text of `ids`.
+// The sampled tokens. The last sampled token (of ids, then end_of_turn) has no KV yet; the KV is computed when the
+// token is fed. Tokens and text end before a stop string, and a token that overlaps the stop string is dropped, so
+// `text` may be longer than the text of `ids`.
 struct Generation {
   PromptLogits prompt_logits;  // logits after the prompt's last token, for a repetition of the prompt
   Tokens ids;

@@ -22,7 +22,7 @@ class ReplyText {
   // Adds a token; returns true if a stop string is complete.
   bool push(TokenId id);
 
-  // Text that may be shown so far. It only grows.
+  // The text that may be shown so far; it only grows.
   const std::string& text() const { return text_; }
 
   // Number of leading tokens that are final: all of their text may be shown. n_known: an earlier result.

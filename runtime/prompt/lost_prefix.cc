@@ -16,8 +16,8 @@ constexpr size_t kNearBytes = 200;
 
 std::string excerpt(std::string_view text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
 
-// The message whose rendering holds the byte: of the messages that a span of text came from, the first one whose
-// content does not end before it.
+// Returns the message whose rendering has the byte: of the messages that the byte's span came from, the first whose
+// content does not end before the byte.
 size_t message_at(const Transcript& transcript, const Json& messages, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   if (spans.empty()) return 0;

@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// The messages of a plain prompt.
+// Return a message of a plain prompt, with its text or with its tokens.
 Json plain_message(std::string text);
 Json plain_message(const Tokens& ids);
 

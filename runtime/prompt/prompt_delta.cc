@@ -11,7 +11,8 @@
 namespace ibid {
 namespace {
 
-// Long message texts get a mark at this interval, so that an edit in the middle encodes little again.
+// Long message texts get an encoder mark at this interval, so that little text is encoded again after an edit in the
+// middle.
 constexpr size_t kBytesPerMark = 4096;
 
 // A reply matches text of any origin: the template may write parts of it itself ("<think>").
@@ -61,8 +62,8 @@ Comparison compare(const Transcript& transcript, size_t begin, const MarkedText&
   return out;
 }
 
-// The byte, or the beginning of the reply that contains it. A changed reply is taken from the new render as a whole: a
-// control token of the template may begin like the reply ("<" of "</think>").
+// Returns `byte`, or the beginning of the reply that contains it. A changed reply is taken from the new render as a
+// whole, because a control token of the template may begin like the reply ("<" of "</think>").
 size_t reply_begin(const Transcript& transcript, size_t byte) {
   const size_t i = transcript.span_at(byte);
   if (i == transcript.spans().size() || transcript.spans()[i].origin != SpanOrigin::kSampled) return byte;
@@ -76,8 +77,8 @@ struct Restart {
   bool needs_special = false;  // valid only if a special token comes next
 };
 
-// An encoder after the first n_ids tokens. After a special token it begins a text, with the prefix that the tokenizer
-// adds to texts; after others it continues one.
+// An encoder after the first n_ids tokens. After a special token the encoder begins a text, with the prefix that the
+// tokenizer adds to texts; after other tokens it continues a text.
 EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript, size_t n_ids) {
   const bool after_text = n_ids > 0 && !tokenizer.is_special(transcript.ids()[n_ids - 1]);
   return {IncrementalEncoder(tokenizer, {.at_start = n_ids == 0, .after_text = after_text}), n_ids, n_ids, {}};
@@ -94,7 +95,7 @@ EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& tran
 }
 
 // Returns the first of the textless replies that end at the byte, or nullptr. Such a reply has only special tokens, so
-// its bytes do not show on which side of a border it is.
+// the bytes do not show on which side of a border the reply is.
 const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   const TranscriptSpan* first = nullptr;
@@ -111,7 +112,7 @@ bool leave_open(const Tokenizer& tokenizer, const Transcript& transcript, size_t
   return decoder.is_open();
 }
 
-// is_end: the prompt ends at the byte. It then asks for the reply that begins there, and does not continue after it.
+// is_end: the prompt ends at the byte, and so asks for a reply that begins there instead of continuing after one.
 Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
   if (transcript.empty()) return {0, fresh_mark(tokenizer, transcript, 0)};
   if (const TranscriptSpan* reply = textless_reply_at(transcript, byte); is_end && reply != nullptr) {
@@ -128,11 +129,11 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
       return {byte, fresh_mark(tokenizer, transcript, span.id_begin + n_tokens), true};
     }
   }
-  CHECK(span.mark.has_value()) << "no mark at byte " << span.byte_begin;
+  CHECK(span.mark.has_value()) << "an encoded span must have a mark, at byte " << span.byte_begin;
   return {span.byte_begin, *span.mark};
 }
 
-// True if only white space was cut off the reply in which the prompt differs, and the template continues there.
+// True if only white space was cut off the reply in which the prompt first differs, and the template continues there.
 bool only_trimmed(const Transcript& transcript, const PromptDelta& delta) {
   const size_t end = transcript.spans()[transcript.span_at(delta.differs_at)].byte_end;
   const std::string_view cut_off = transcript.bytes().substr(delta.differs_at, end - delta.differs_at);
@@ -226,8 +227,8 @@ class Planning {
   }
 
  private:
-  // True if the tokens of a span stay the same although some of its text has another origin now: the span from the mark
-  // before `byte` to the reply at spans[reply], encoded with its new origins.
+  // True if the text from the mark before `byte` to the reply at spans[reply] has the same tokens with its new origins
+  // as with its old ones.
   bool same_ids(size_t byte, size_t reply) {
     const TranscriptSpan& span = transcript_.spans()[transcript_.span_at(byte)];
     const size_t end = transcript_.spans()[reply].byte_begin;
@@ -252,7 +253,7 @@ class Planning {
       if (byte < checked) continue;
       size_t reply = transcript_.span_at(byte);
       while (reply < spans.size() && spans[reply].origin != SpanOrigin::kSampled) ++reply;
-      // No reply after it depends on it, so the text is encoded again from here.
+      // No later reply depends on this text, so it is encoded again from here.
       if (reply == spans.size() || spans[reply].byte_begin >= comparison.differs_at) return byte;
       if (!same_ids(byte, reply)) return byte;
       checked = spans[reply].byte_begin;

@@ -45,7 +45,7 @@ struct PromptDelta {
   size_t n_bytes = 0;              // bytes of the whole prompt
   size_t tail_begin = 0;           // differs_at, or the beginning of the reply that contains it
   MarkedText tail;                 // the prompt from tail_begin on
-  // Set if the prompt ends in the beginning of the answer: its last n bytes.
+  // Set if the prompt ends in the beginning of the answer: the number of its last bytes that are this beginning.
   std::optional<size_t> n_continued = {};
   bool keeps_reply = false;  // the n_continued bytes are sampled tokens of the transcript (continue_reply())
   TurnCost cost;             // cost of planning
@@ -58,7 +58,7 @@ class PromptIds {
   PromptIds(const PromptDelta& delta, const Transcript& transcript) : delta_(delta), transcript_(transcript) {}
 
   size_t size() const { return delta_.n_prompt; }
-  size_t n_keep() const { return delta_.n_keep; }  // leading tokens that are the transcript's
+  size_t n_keep() const { return delta_.n_keep; }  // number of leading tokens that are those of the transcript
   // Length of the common prefix of the prompt and `ids`; the first n_known are known to be equal.
   size_t n_common(TokenSpan ids, size_t n_known) const;
   // Returns a copy of the tokens from `begin` on.
@@ -72,18 +72,19 @@ class PromptIds {
 // The beginning of the next prompt, up to where it depends on the next message.
 struct AheadPrompt {
   Tokens ids;
-  size_t n_transcript = 0;  // leading tokens that are the transcript's
+  size_t n_transcript = 0;  // number of leading tokens that are those of the transcript
   bool is_whole = false;    // the whole prompt: a question awaits its answer
   BranchPoints cuts = {};
 };
 
 // Plans the prompt of n_messages messages. Its first `begin` bytes are the transcript's; `text` is the rest. Sets all
-// but the number; the cost is that of comparing and encoding.
+// members except `number`; `cost` is the cost of comparing and encoding.
 PromptDelta plan_prompt(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, const MarkedText& text,
                         size_t n_messages);
 // Turns the plan of a prompt that is answered by message number `message` into one that continues this answer, which is
-// in the transcript after the planned prompt: all of its tokens stay, less those that end within a character. Returns
-// false, changing nothing, if it is not there, or if a token of the prompt before it does not stay.
+// in the transcript after the planned prompt: all tokens of the answer stay, except those that end within a character.
+// Returns false, changing nothing, if the transcript does not have the answer, or if a token of the prompt before it
+// does not stay.
 bool continue_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t message, PromptDelta& delta);
 // Plans a prompt of given tokens, whose text is a reply of the transcript: nothing is encoded.
 PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, Tokens ids);

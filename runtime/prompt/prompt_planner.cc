@@ -18,7 +18,7 @@ constexpr std::string_view kSpaces = " \t\r\n\f\v";
 
 struct ContinuedText {
   MarkedText text;
-  size_t n_content = 0;  // number of its last bytes, which are the content
+  size_t n_content = 0;  // number of last bytes of `text` that are the content
 };
 
 // The part of a render before the tag that follows the last message's content. A template that trims the message has
@@ -68,7 +68,7 @@ Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Trans
   try {
     return plan_or_throw(messages, transcript);
   } catch (const std::bad_alloc&) {
-    forget();  // the renderer may be ahead of common_bytes_ and tail_
+    forget();  // the renderer may be ahead of common_bytes_ and tail_, so forget its render
     throw;
   }
 }
@@ -113,7 +113,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, cons
 }
 
 void PromptPlanner::commit(PromptDelta delta, Transcript& transcript) {
-  CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
+  CHECK_EQ(delta.number, n_plans_) << "the plan must be the last one";
   transcript.apply(std::move(delta.patch));
   if (std::exchange(is_ahead_, false)) return;  // common_bytes_ and tail_ already describe the last render
   common_bytes_ = delta.n_bytes;
@@ -176,8 +176,8 @@ Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& mes
 
 std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messages, const PromptDelta& delta,
                                                        const Transcript& transcript, std::string_view end_of_turn) try {
-  CHECK_EQ(delta.number, n_plans_) << "another plan was made since";
-  CHECK(!is_ahead_ || delta.n_continued) << "the plan's prompt is not the last render";
+  CHECK_EQ(delta.number, n_plans_) << "the plan must be the last one";
+  CHECK(!is_ahead_ || delta.n_continued) << "the plan's prompt must be the last render";
   if (!renderer_ || delta.n_continued) return std::nullopt;
   const size_t n_common = common_bytes_;
   const std::string prompt_tail = tail_.bytes();
@@ -189,7 +189,7 @@ std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messag
   const std::string_view text = tail_.view();
   if (!text.starts_with(prompt)) return std::nullopt;
   for (size_t end = text.find(end_of_turn, prompt.size()); end != text.npos; end = text.find(end_of_turn, end + 1)) {
-    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // part of a message
+    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // the tag is part of a message
     return std::string(text.substr(prompt.size(), end - prompt.size()));
   }
   return std::nullopt;

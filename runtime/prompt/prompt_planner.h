@@ -1,5 +1,5 @@
 // PromptPlanner: renders and compares the prompts of one conversation. It owns the renderer, and remembers the messages
-// of the last render and how that relates to the transcript. The rules for what stays are in prompt_delta.h.
+// of the last render, and how this render relates to the transcript. The rules for what stays are in prompt_delta.h.
 //
 // A value; not thread-safe.
 #pragma once
@@ -29,8 +29,8 @@ class PromptPlanner {
   // For a conversation without a template (runtime/prompt/plain_prompt.h).
   PromptPlanner(const Tokenizer& tokenizer, Clock& clock);
 
-  // Sets the variables from the next plan on, which compares as always. std::bad_alloc: nothing has changed. No effect
-  // without a template.
+  // Sets the variables for the next plans, which compare the text as always. std::bad_alloc: nothing has changed. No
+  // effect without a template.
   void set_variables(const ChatTemplate& chat_template, TemplateVariables variables);
 
   // Plans the prompt of `messages`, with the generation prompt. May be called with any messages; only those that differ
@@ -51,18 +51,18 @@ class PromptPlanner {
   }
 
   // Adds the reply to a plan: message number `message`, with its text as the next render shows it.
-  // REQUIRES: delta.end is set; it is moved from.
+  // REQUIRES: delta.end is set; this function moves it away.
   void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
 
-  // Returns how the template renders the answer to the planned prompt, up to the text that ends it. `messages`: those
-  // of the plan, which must be the last one, then the answer and any messages that must follow it. nullopt: the
-  // template rejects them, or does not render the prompt before the answer and `end_of_turn` after it. This plan
-  // remains the last one. std::bad_alloc drops the last render.
+  // Returns how the template renders the answer to the planned prompt, up to the text that ends the answer. `messages`:
+  // the messages of the plan, then the answer and any messages that must follow it. nullopt: the template rejects the
+  // messages, or does not render the prompt before the answer and `end_of_turn` after it. `delta` is, and remains, the
+  // planner's last plan. std::bad_alloc drops the last render.
   std::optional<std::string> shown_answer(const MessageList& messages, const PromptDelta& delta,
                                           const Transcript& transcript, std::string_view end_of_turn);
 
   // Applies the plan to its transcript. Does not throw after transcript.prepare(delta.patch).
-  // REQUIRES: it is the planner's last plan, and the transcript has not changed since.
+  // REQUIRES: `delta` is the planner's last plan, and the transcript has not changed since.
   void commit(PromptDelta delta, Transcript& transcript);
 
  private:
@@ -79,7 +79,8 @@ class PromptPlanner {
   Clock* clock_;
   std::optional<ConversationRenderer> renderer_;  // unset: no template
   ReplySpace reply_space_ = ReplySpace::kNone;
-  // The last render is the transcript's first common_bytes_ bytes and then tail_. It was of the messages `rendered_`.
+  // The last render is the transcript's first common_bytes_ bytes and then tail_. It was the render of the messages
+  // `rendered_`.
   size_t common_bytes_ = 0;
   MarkedText tail_;
   MessageStamps rendered_;

@@ -22,9 +22,9 @@ enum class ReplySpace {
 ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const TemplateVariables& variables);
 
-// Adds to a patch the space before a reply whose first token is written with one, as text without tokens of its own.
-// Moves `mark`, the encoder at the end of the patch, after the space. Adds nothing if the space would change the tokens
-// before it.
+// Adds to a patch the space before a reply whose first token is written with a space, as text without tokens of its
+// own. Moves `mark`, the encoder at the end of the patch, after the space. Adds nothing if the space would change the
+// tokens before it.
 void append_reply_space(ReplySpace kind, const Tokenizer& tokenizer, const SampledReply& reply, size_t message,
                         TranscriptPatch& patch, EncoderMark& mark);
 

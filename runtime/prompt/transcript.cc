@@ -162,7 +162,7 @@ void Transcript::append(TranscriptPatch patch) {
 }
 
 size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_ids) const {
-  // A textless reply, of special tokens only, is on the border and stays if its tokens do.
+  // A reply without text (only special tokens) at the border stays if its tokens stay.
   const auto stays = [&](const TranscriptSpan& span) {
     return span.byte_begin < n_bytes ||
            (span.byte_end == n_bytes && !span.token_ends.empty() && span.id_begin + span.token_ends.size() <= n_ids);

@@ -1,9 +1,9 @@
 // Transcript: the rendered bytes and tokens of a conversation, and which tokens belong to which bytes. The tokens are
-// authoritative: they are what was computed (or, for the last one, what is computed next).
+// authoritative: they are what was computed (or, for the last token, what is computed next).
 //
-// The text is a list of spans. Spans of template and input text are encoded. Between them are replies, whose tokens are
-// the sampled ones, even if encoding their text gives others. Each encoded span has a mark, the encoder's state before
-// it, so that text can be continued or replaced from there at the cost of the new text.
+// The text is a list of spans. Spans of template and input text are encoded. Between these spans are replies, whose
+// tokens are the sampled ones, even if encoding their text gives others. Each encoded span has a mark, the encoder's
+// state before it, so that text can be continued or replaced from there at the cost of the new text.
 //
 // It has neither the list of messages (Dialogue has) nor keys and values (KvCacheEntry). A value; a copy (fork) copies
 // text and tokens, everything else is O(new part). Not thread-safe.
@@ -33,12 +33,12 @@ enum class SpanOrigin {
 // first n_stable tokens of the transcript, then `tail`.
 struct EncoderMark {
   IncrementalEncoder encoder;
-  size_t base = 0;  // tokens before the encoder's first
+  size_t base = 0;  // number of tokens before the first token of the encoder
   size_t n_stable = 0;
   Tokens tail;
 
-  // Call before the tokens from position n_ids on change: copies those of the mark to tail. ids[i] is at position
-  // ids_begin + i. REQUIRES: ids_begin <= n_ids.
+  // Call before the tokens from position n_ids on change: copies the mark's tokens from there on to `tail`. ids[i] is
+  // at position ids_begin + i. REQUIRES: ids_begin <= n_ids.
   void forget_from(size_t n_ids, const Tokens& ids, size_t ids_begin);
 };
 
@@ -70,12 +70,14 @@ struct SampledReply {
   std::string end_of_turn_text;
 
   // Replaces the reply's text by `shown`, if different: templates render tool calls in their own spelling. The sampled
-  // tokens stay; those after the first difference all end at the end of the text, so they stay or are dropped together.
+  // tokens stay; all tokens after the first difference get the end of the text as their end, so they stay or are
+  // dropped together.
   void show_as(std::string shown);
 };
 
-// Appends the reply to a patch, as message number `message`; also an empty one, because it holds the mark. `mark`: the
-// encoder at the end of the patch. If the transcript ends in a reply to the same message, both become one reply.
+// Appends the reply to a patch, as message number `message`; also appends an empty reply, because the reply holds the
+// mark. `mark`: the encoder at the end of the patch. If the transcript ends in a reply to the same message, both become
+// one reply.
 void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark);
 
 class Transcript {
@@ -85,7 +87,7 @@ class Transcript {
   const Tokens& ids() const { return ids_; }
   const std::vector<TranscriptSpan>& spans() const { return spans_; }
   bool empty() const { return spans_.empty(); }
-  // Its memory in bytes, approximately. O(spans).
+  // Approximate memory in bytes. O(spans).
   size_t n_heap_bytes() const;
 
   // The span with the byte: the first that ends after it; spans().size() at the end. O(log spans).

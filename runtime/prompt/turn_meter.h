@@ -23,8 +23,8 @@ struct TurnCost {
 };
 
 // Adds `read`, the usage of a prefill that several answers share, to the turn that reports it. If KV of that prefill
-// was evicted, the turn has computed it again. Each position of the prompt counts once: as cached if both found it
-// cached.
+// was evicted, the turn has computed it again. Each position of the prompt counts once: as cached if both the prefill
+// and the turn found it cached.
 inline void add_prefill_usage(Usage& turn, const Usage& read) {
   const size_t n_new = std::min(read.n_prefilled, saturating_sub(turn.n_cached, read.n_cached));
   turn.n_cached -= n_new;
@@ -55,7 +55,7 @@ class TurnMeter {
  public:
   explicit TurnMeter(Clock& clock) : clock_(clock), start_ns_(clock.steady_ns()) {}
 
-  // Adds the lifetime of the result to a stage.
+  // Returns an object whose lifetime is added to the time of a stage.
   [[nodiscard]] Stopwatch time(double Timings::*stage) { return {clock_, cost_.timings.*stage}; }
 
   void add(const TurnCost& cost) { cost_ += cost; }

@@ -10,8 +10,8 @@
 namespace ibid {
 namespace {
 
-// Weight of the newest measurement. With 1/2, the average follows a history that grows by a chunk per pass within a few
-// passes.
+// Weight of the newest measurement in the moving average. With 1/2, the average adapts within a few passes, although
+// the history grows by a chunk in each pass.
 constexpr double kNewest = 0.5;
 
 // Fraction of the allowed time that a pass aims at. Rows cost more from pass to pass as the history grows, and passes

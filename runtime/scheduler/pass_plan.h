@@ -2,10 +2,10 @@
 // lock or model; used by Scheduler.
 //
 // A request of few rows (a sampled token and its drafts) is *decoding*: each of its passes has a visible result. A
-// request of more rows is *prefill*: only its last pass has one. Decoding always comes first; prefill gets the rows
-// that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes). A request that
-// *gives way* scores given tokens: without decoding requests it is like prefill, beside them it gets what ScoreShare
-// allows.
+// request of more rows is *prefill*: only its last pass has a visible result. Decoding always comes first; prefill gets
+// the rows that the time limit leaves (Agrawal et al. 2024, Sarathi-Serve: chunked prefill beside decodes). A request
+// that *gives way* scores given tokens: without decoding requests it is treated like prefill; beside decoding requests
+// it gets the rows that ScoreShare allows.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct PassRequest {
 struct PassLimits {
   size_t max_rows = 0;      // limit of the model
   size_t prefill_rows = 0;  // rows that fit the time limit; at least kPrefillRows are given if max_rows allows
-  size_t score_rows = 0;    // rows of all requests that give way, beside decoding requests
+  size_t score_rows = 0;    // rows of all requests that give way, while other requests decode
 
   // True if a request of n_rows decodes, so that all its rows are fed together.
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
@@ -49,16 +49,16 @@ struct PassLimits {
 // empty, limits.max_rows > 0.
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits);
 
-// Determines the rows of requests that give way beside decoding requests. A piece takes at most as long as a pass that
-// only decodes, so that no gap between tokens doubles. After a piece decoding requests get four times its duration for
-// themselves, so that pieces take at most a fifth of the time. The first piece has one row; later ones at most twice as
-// many as the one before.
+// Determines the rows of requests that give way beside decoding requests. A piece (their rows in one pass) takes at
+// most as long as a pass that only decodes, so that no gap between tokens doubles. After a piece, decoding requests get
+// four times its duration for themselves, so that pieces take at most a fifth of the time. The first piece has one row;
+// a later piece has at most twice as many as the piece before.
 class ScoreShare {
  public:
   // Rows of the next pass; 0: none. decode_pass_ns: duration of a pass that only decodes; 0: unknown.
   size_t rows(double decode_pass_ns) const;
-  // Call after each pass with decoding rows. has_prefill: it had prefill rows, too, so it does not show the cost of
-  // scored rows.
+  // Call after each pass with decoding rows. has_prefill: the pass had prefill rows too, so it does not show the cost
+  // of scored rows.
   void record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns);
 
  private:

@@ -1,8 +1,9 @@
 // PendingPrefixes: the prompts that are being prefilled now. A prefix that several sessions need at the same time is
 // computed once: the first session prefills it, the others wait and then find it in the store.
 //
-// A reading waits only for earlier ones, so there are no cycles. Prompts are compared by tokens, and only within one
-// namespace. No call blocks: a reading that has to wait polls. Thread-safe; must outlive its readings.
+// A reading (the prefill of a prompt) waits only for earlier readings, so there are no cycles. Prompts are compared by
+// tokens, and only within one namespace. No call blocks: a reading that has to wait polls. Thread-safe; must outlive
+// its readings.
 #pragma once
 
 #include <atomic>
@@ -43,7 +44,7 @@ class PendingPrefixes {
     // call again until the result changes. After any result but kNothing the store may have a longer prefix.
     Earlier earlier(size_t n_held);
 
-    // Marks the first n tokens as published: the store has all that prompts can resume from.
+    // Marks the first n tokens as published: the store has everything that prompts need to resume within them.
     void published(size_t n);
 
    private:
@@ -59,7 +60,7 @@ class PendingPrefixes {
     std::list<Reading*>::iterator place_;
   };
 
-  // unit: published lengths are multiples of it.
+  // unit: published lengths are multiples of this number.
   explicit PendingPrefixes(size_t unit = kPagePositions) : unit_(unit) {}
 
   // Changes whenever tokens were published or a reading ended. If it has changed since the last search of the store,

@@ -33,7 +33,8 @@ size_t n_logit_rows(const SequenceChunk& chunk) {
   return 0;
 }
 
-// Returns the first n_rows of a chunk. Without the last row it needs no logits, unless those of all rows are wanted.
+// Returns the first n_rows of a chunk. A part without the last row needs no logits, unless the logits of all rows are
+// wanted.
 SequenceChunk first_part(const SequenceChunk& wish, size_t n_rows) {
   SequenceChunk part = wish;
   part.tokens = wish.tokens.first(n_rows);
@@ -113,20 +114,21 @@ void Scheduler::compute() noexcept {
 bool Scheduler::take_arrivals() {
   const std::lock_guard lock(mutex_);
   tasks_.splice(tasks_.end(), arrived_);
-  CHECK(!ending_ || tasks_.empty()) << "tasks outlive their scheduler";
+  CHECK(!ending_ || tasks_.empty()) << "no task may outlive its scheduler";
   return !ending_;
 }
 
 void Scheduler::run_next_pass() noexcept {
   if (ask_tasks() == 0) {
-    CHECK(tasks_.empty()) << "they all wait for each other";
+    CHECK(tasks_.empty()) << "tasks must not all wait for each other";
     return;
   }
   choose_members(clock_.steady_ns());
   run_pass();
 }
 
-// Removes tasks that are over. Returns how many have tokens to feed: sets their n_rows_ to 1, that of others to 0.
+// Removes tasks that are over. Returns how many tasks have tokens to feed; sets n_rows_ of these tasks to 1, of the
+// others to 0.
 size_t Scheduler::ask_tasks() noexcept {
   size_t n_candidates = 0;
   for (auto it = tasks_.begin(); it != tasks_.end();) {
@@ -196,7 +198,7 @@ void Scheduler::run_pass() noexcept {
   } else if (members_.size() == 1) {
     run_alone(*members_.front());
   } else if (!run_shared()) {
-    // One of them made the pass fail. Fed alone, each gets its own result.
+    // One of the tasks made the pass fail. Feed each task alone, so that each gets its own result.
     for (Task* member : members_) run_alone(*member);
   }
 }
@@ -213,7 +215,7 @@ void Scheduler::run_alone(Task& task) noexcept {
   task.fed(n_fed, std::move(status), {logits_, 0});
 }
 
-// Drops spare states of all tasks' sequences, to free memory for another sequence's pass. Returns true if any was
+// Drops spare states of all tasks' sequences, to free memory for another sequence's pass. Returns true if a state was
 // dropped.
 bool Scheduler::drop_spare_states() noexcept {
   bool any = false;
@@ -223,8 +225,8 @@ bool Scheduler::drop_spare_states() noexcept {
   return any;
 }
 
-// Cancels tasks of low priority that may hold the memory that `task` lacks. Returns true if there were some; `task` is
-// then retried once they are over.
+// Cancels tasks of low priority that may hold the memory that `task` lacks. Returns true if there were such tasks;
+// `task` is then retried once they are over.
 bool Scheduler::end_idle_readings(const Task& task) noexcept {
   if (task.priority_ == Priority::kLow) return false;
   bool any = false;
@@ -264,7 +266,8 @@ Status Scheduler::forward(std::span<const SequenceChunk> batch, std::stop_token 
   return guarded([&] { return model_.forward(batch, std::move(stop), logits_); });
 }
 
-// Part of the cost of a pass: reducing a row of a large vocabulary takes about as long as a layer of a small model.
+// Calls read_row() for all scored rows. Its time counts as time of the pass, because reducing a row of a large
+// vocabulary takes about as long as a layer of a small model.
 void Scheduler::read_rows(std::span<Task* const> members) noexcept {
   for (size_t m = 0; m < members.size(); ++m) {
     Task& task = *members[m];

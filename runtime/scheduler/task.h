@@ -53,7 +53,8 @@ class Task {
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested(); }
   Waker& bell() const { return *bell_; }
 
-  // True for tasks whose result is read only as a whole: beside decoding tasks they get few rows (ScoreShare).
+  // True for tasks that give way: their result is needed only as a whole, so that beside decoding tasks they get few
+  // rows (ScoreShare).
   virtual bool gives_way() const noexcept { return false; }
 
   // True for tasks whose result is only useful later: at low priority they end if another task finds no memory.
@@ -64,12 +65,12 @@ class Task {
 
   // Returns the next action. Called before each pass, even if nothing was fed since the last call. The tokens follow
   // entry->length(), and must stay valid until fed(). Up to kDecodeRows tokens (or the model's max_chunk, if less) are
-  // fed all at once; of more, and of tasks that give way, possibly only a first part.
+  // fed all at once. Of more tokens, and of the tokens of tasks that give way, possibly only a first part is fed.
   virtual Wish next(SequenceChunk& chunk) noexcept = 0;
-  // Reports that the first n_rows of the tokens were fed. Logits (kLast) come once the last token was fed; if those of
-  // all rows are wanted, each part has its own. So do the chunk's hidden states. n_rows 0: `status` is the error (of
-  // LanguageModel::forward(), or kOutOfMemory of the heap), and the entry is unchanged. Called for several tasks at the
-  // same time, on threads of the engine's team.
+  // Reports that the first n_rows of the tokens were fed. With kLast, the logits or hidden states come once the last
+  // token was fed. With kAll, each fed part has the logits or hidden states of its own rows. n_rows 0: `status` is the
+  // error (of LanguageModel::forward(), or kOutOfMemory of the heap), and the entry is unchanged. Called for several
+  // tasks at the same time, on threads of the engine's team.
   virtual void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept = 0;
   // For tasks that give way: reduces the logits of the row at a position of the sequence. Called before fed() for all
   // rows of a part, several at the same time.

@@ -77,7 +77,7 @@ class ScorePass::Scoring final : public Task {
       entry_.release();
       return Wish::kOver;
     }
-    // The row of a token has the scores of the next one.
+    // The logits of a token's row score the next token.
     const bool scores = n_read + 1 >= first_;
     const size_t end = scores ? std::min(n_all, n_read + kScoreRows) : first_ - 1;
     chunk = {&entry_, ids_.subspan(n_read, end - n_read), scores ? WantLogits::kAll : WantLogits::kNone};
@@ -88,7 +88,7 @@ class ScorePass::Scoring final : public Task {
     const TokenId id = ids_[position + 1];
     const size_t place = position + 1 - first_;
     TokenLogprobs token = token_logprobs(logits, id, n_top_);
-    // A model may rule tokens out.
+    // A model may rule a token out by -infinity, but log-probabilities must be finite.
     if (!std::isfinite(token.logprob)) token.logprob = std::numeric_limits<float>::lowest();
     scored_.tokens[place] = std::move(token);
     scored_.ranks[place] = rank_of(logits, id);
@@ -118,7 +118,7 @@ ScorePass::ScorePass(EngineState& engine, Tokens ids, std::shared_ptr<Waker> bel
 ScorePass::~ScorePass() {
   if (scoring_ == nullptr) return;
   if (!engine_.check_process().ok()) {
-    (void)scoring_.release();  // in a child of fork() no thread ends it
+    (void)scoring_.release();  // in a child of fork() no thread ends the task
     return;
   }
   scoring_->cancel();

@@ -30,7 +30,7 @@ class ScorePass {
   ScorePass& operator=(const ScorePass&) = delete;
 
   bool is_over() const;
-  // Known at the start.
+  // Token counts of the pass, known at its start.
   const Usage& usage() const { return usage_; }
   // REQUIRES: is_over(); called once. Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward().
   Result<Scored> finish();
@@ -46,7 +46,7 @@ class ScorePass {
   std::unique_ptr<Scoring> scoring_;  // null: nothing to score
 };
 
-// Scores on the calling thread. Errors: as above.
+// Scores on the calling thread. Errors: those of begin() and finish().
 Result<Scored> score(EngineState& engine, Tokens ids, ScoreOptions options);
 
 }  // namespace ibid

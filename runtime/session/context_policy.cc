@@ -19,7 +19,7 @@ Status too_long(const std::string& what, size_t n_tokens, size_t max_tokens, con
                                        std::to_string(max_tokens) + "; " + ways_out};
 }
 
-// Tokens kept free for the answer beside n_least, which no policy can reduce.
+// Returns the number of tokens to keep free for the answer. n_least: tokens of the prompt that no policy can remove.
 size_t free_for_answer(const ContextRoom& room, size_t n_least) {
   const auto share = static_cast<size_t>(kFreeForAnswer * static_cast<double>(room.max_tokens));
   return std::min({share, room.n_answer, (room.max_tokens - n_least) / 2});
@@ -105,7 +105,7 @@ size_t longest_text(const Json& messages) {
   return longest;
 }
 
-// The largest n in [0, most] that fits, by bisection; 0 if none does. REQUIRES: if n fits, smaller ones fit.
+// Returns the largest n in [0, most] that fits, by bisection; 0 if none fits. REQUIRES: if n fits, smaller numbers fit.
 template <typename Fits>
 Result<size_t> largest_that_fits(size_t most, Fits&& fits) {
   size_t low = 0;
@@ -134,7 +134,7 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
   }
   const size_t aim = filled_afterwards(room);
   const size_t limit = n_least <= aim ? aim : room.max_tokens - free_for_answer(room, n_least);
-  // Searches for the most turns that can be kept. Keeping none fits.
+  // Searches for the most turns that can be kept. The prompt without these turns fits.
   const auto fits = [&](size_t n_kept) -> Result<bool> {
     const FittedMessages fitted = without_turns(messages, pinned, begins, n_droppable - n_kept);
     TRY_ASSIGN(const size_t n, count_tokens(fitted.messages, fitted.first_changed));
@@ -184,7 +184,7 @@ Result<FittedMessages> cut_texts(const Json& messages, const std::set<size_t>& p
     TRY_ASSIGN(const size_t n_bytes, largest_that_fits(longest_text(messages), fits));
     return with_cut_texts(messages, pinned, {.newest = n_bytes, .older = n_bytes});
   }
-  // Many short messages, which cutting shortens too little.
+  // The conversation consists of many short messages, which cutting shortens too little, so drop turns too.
   const std::vector<size_t> begins = turn_begins(messages);
   FittedMessages last = without_turns(messages, pinned, begins, begins.empty() ? 0 : begins.size() - 1);
   TRY_ASSIGN(const size_t n_last, count_tokens(last.messages, last.first_changed));

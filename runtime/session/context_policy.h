@@ -45,7 +45,7 @@ bool leaves_an_answer(size_t n_prompt, const ContextRoom& room);
 struct FittedMessages {
   Json messages;
   std::set<size_t> pinned;   // new numbers of the pinned messages
-  size_t first_changed = 0;  // messages before this one are unchanged
+  size_t first_changed = 0;  // messages before this index are unchanged
   LeftOut left_out;
 };
 

@@ -42,7 +42,7 @@ bool Dialogue::awaits_answer() const { return may_answer() && !is_from(messages_
 // A template may render roles as input too, so not every span of input is a message: searches for the text of the first
 // user message, as a whole or trimmed. Several messages may have that text. Spans know between which messages they lie;
 // if all of these messages are shown, the user's span has the same rank among them as its message. Otherwise takes the
-// first of them: it has fewer tokens before it, but is still a common beginning.
+// first of these spans: fewer tokens are before it, but they still are a common beginning.
 size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
   size_t first = 0;
   while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
@@ -63,7 +63,7 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
     if (span.first_message > first) break;
     if (span.origin != SpanOrigin::kInput) continue;
     last = std::max(last, span.last_message);
-    // A long text is encoded in several spans.
+    // A long text is encoded in several spans, which are joined here.
     size_t end = i + 1;
     const auto shown = [&] {
       return trimmed(bytes.substr(span.byte_begin, spans[end - 1].byte_end - span.byte_begin));
@@ -72,7 +72,7 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
     if (shown() == said) places[n_places++] = span.id_begin;
   }
   if (n_places == 0) return 0;
-  size_t n_before = 0, n_equal = 0;  // messages with that text: before the user's, and all
+  size_t n_before = 0, n_equal = 0;  // messages with that text: number before the user's message, and total
   last = std::min({last, messages_.size() - 1, first + kMostOpeningSpans});
   for (size_t i = 0; i <= last; ++i) {
     if (text_of(i) != said) continue;
@@ -126,8 +126,8 @@ BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
 }
 
 size_t Dialogue::n_bytes() const {
-  constexpr size_t kPerMessage = 256;              // objects, keys and stamps
-  constexpr size_t kPerId = 24 + sizeof(TokenId);  // SuffixIndex, and the idle tokens in the store
+  constexpr size_t kPerMessage = 256;              // bytes of a message's object, keys and stamp
+  constexpr size_t kPerId = 24 + sizeof(TokenId);  // per token: SuffixIndex, and the idle tokens in the store
   return 2 * transcript_.n_bytes() + messages_.size() * kPerMessage + transcript_.ids().size() * kPerId +
          transcript_.n_heap_bytes();
 }

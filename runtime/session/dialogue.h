@@ -30,7 +30,7 @@
 
 namespace ibid {
 
-// An answer that the next one continues.
+// An answer that the next turn continues.
 struct ContinuedAnswer {
   Json message;
   bool was_sampled = false;  // the transcript may have the tokens of the message
@@ -42,7 +42,7 @@ struct PendingEdit {
   std::vector<Json> added = {};                 // messages that follow the remaining ones
   std::optional<std::set<size_t>> pinned = {};  // unset: the pins of the messages that stay
   std::optional<std::string> system = {};       // new text of the system message; unset: no change
-  // The last message, which is not among those that stay: the answer is added to it.
+  // The last message, to which the answer is added; it is not among the messages that stay.
   std::optional<ContinuedAnswer> continued = {};
   bool goes_back = false;  // the user reverts messages: losing their tokens needs no explanation
 
@@ -75,7 +75,7 @@ class Dialogue {
   size_t n_numbered() const { return n_numbered_; }
   // True if the last message is a question: of the user or of a tool.
   bool awaits_answer() const;
-  // True if a turn may answer the messages: also a system message at their end, which is a question only on request.
+  // True if a turn may answer the messages: as awaits_answer(), but also if the last message is a system message.
   bool may_answer() const;
   // True if messages were reverted since the last answer.
   bool goes_back() const { return goes_back_; }
@@ -105,7 +105,8 @@ class Dialogue {
   Result<PromptDelta> plan();
   // As plan(), for a turn; applies the policy if the context is full. Further error: kContextFull.
   Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
-  // Returns the change of a turn that continues the last message. kInvalidArgument: it is no answer, or has tool calls.
+  // Returns the change of a turn that continues the last message. kInvalidArgument: the message is no answer, or has
+  // tool calls.
   Result<PendingEdit> continue_last() const;
   // Returns the tokens of the prompt of the proposed messages. Errors: those of plan() and plan_continuing().
   Result<Tokens> prompt_ids(PendingEdit proposal);

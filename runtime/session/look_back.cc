@@ -6,7 +6,7 @@
 namespace ibid {
 
 size_t LookBack::index(const PromptIds& prompt) {
-  // The number stays valid if the turn fails.
+  // Also correct if the turn fails: the first n_indexed_ tokens are those of the transcript in any case.
   n_indexed_ = std::min(n_indexed_, prompt.n_keep());
   const Tokens ids = prompt.from(n_indexed_);
   drafter_.truncate(n_indexed_);
@@ -16,7 +16,7 @@ size_t LookBack::index(const PromptIds& prompt) {
 
 size_t LookBack::checkout(const PromptIds& prompt, Sampler& sampler) {
   const size_t n_steps = history_.n_steps();
-  // The number stays valid if the turn fails.
+  // Also correct if the turn fails: the first n_counted_ tokens are those of the transcript in any case.
   n_counted_ = std::min({n_counted_, prompt.n_keep(), history_.size()});
   history_.truncate(n_counted_);
   history_.append(prompt.from(n_counted_));

@@ -2,7 +2,7 @@
 // token history. Both lag behind the transcript and catch up when a turn needs them, at the cost of the new tokens.
 //
 // Invariant between turns: the drafter's first n_indexed_ tokens and the history's first n_counted_ are the
-// transcript's. Later ones are of failed turns.
+// transcript's. Later tokens are of failed turns.
 //
 // A value that needs no engine; copies are independent. Not thread-safe.
 #pragma once

@@ -1,5 +1,5 @@
-// PrefillAhead: prefills the beginning of a session's next prompt while no answer runs. Its destructor cancels it
-// within a pass; its stop token within a layer.
+// PrefillAhead: prefills the beginning of a session's next prompt while no answer runs. The destructor cancels the
+// prefill within a pass, the stop token within a layer.
 #pragma once
 
 #include <cstddef>
@@ -64,7 +64,7 @@ class PrefillAhead {
 
   // After wait() only. Errors: those of Feeding.
   Status take_status() { return feeding_.take_status(); }
-  // The KV of all tokens; of fewer if there was no memory for a handle.
+  // The KV of all tokens, or of fewer if there was no memory for a handle.
   IdleSequence take_rows() { return std::move(rows_); }
   size_t n_transcript() const { return prompt_.n_transcript; }
   bool is_whole() const { return prompt_.is_whole; }

@@ -24,7 +24,7 @@ PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_
 PrefillStream::PrefillStream(PrefillStream&&) noexcept = default;
 
 PrefillStream::~PrefillStream() {
-  // In a child of fork() no thread can end the prefill.
+  // In a child of fork() no thread can end the prefill, so leak it.
   if (parts_ != nullptr && !parts_->state.engine->state().check_process().ok()) (void)parts_.release();
 }
 

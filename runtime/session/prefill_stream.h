@@ -20,8 +20,8 @@ class PrefillStream {
   PrefillStream(PrefillStream&&) noexcept;
   PrefillStream& operator=(PrefillStream&&) = delete;
 
-  // The start of the prefill: n_prompt tokens, of which n_cached are cached. nullptr: it could not begin, or there is
-  // nothing to prefill.
+  // The start of the prefill: n_prompt tokens, of which n_cached are cached. nullptr: the prefill could not begin, or
+  // there is nothing to prefill.
   const Usage* begun() const;
   bool is_over() const;
   // Waits for the end and returns the result of prefill(). REQUIRES: called once.

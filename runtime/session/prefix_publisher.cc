@@ -67,7 +67,7 @@ void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& rest, const F
   if (store.insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store.make_idle(entry, rest);
 }
 
-// O(prompt), as the search at the start of the turn.
+// Takes O(prompt), as does the search at the start of the turn.
 void PrefixPublisher::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
                                        size_t first_turn_boundary) const noexcept {
   LruKvCacheStore& store = engine_->state().store();

@@ -43,8 +43,8 @@ class PrefixPublisher {
   // answer, which calls it on the compute thread.
   SharedPrompt announce() const;
 
-  // Inserts `entry` into the store, and unless it is imported into the cache directory. rest: becomes its handle
-  // (InsertOptions). A full store is not an error: caching is best effort.
+  // Inserts `entry` into the store and, unless its KV is imported, into the cache directory. rest: becomes the entry's
+  // handle (InsertOptions). A full store is not an error: caching is best effort.
   void leave(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
              IdleSequence* rest = nullptr) const noexcept;
   // Moves the entry's pages to the store, and its tokens to `rest`. If memory is out, the entry keeps both.

@@ -91,7 +91,7 @@ void RunningTurn::drop() noexcept {
 
 // --- begin
 
-// guarded(), and drops the indexes of past tokens when memory runs out: they may be half-changed.
+// As guarded(), but drops the indexes of past tokens if memory runs out, because they may be half-changed.
 template <typename Body>
 auto RunningTurn::guarded_indexes(Body&& body) -> decltype(body()) {
   try {
@@ -167,7 +167,7 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
   request.prompt_logits = rows_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
   request.stop_ids = engine_.tokenizer().end_of_turn();
-  // A special token gives no text in which its stop string could be found.
+  // A special token gives no text in which a stop string could be found, so the token itself must end the turn.
   for (const std::string& text : options_.stop_strings) {
     const std::optional<TokenId> id = engine_.tokenizer().find_token(text);
     if (id && engine_.tokenizer().is_special(*id)) request.stop_ids.push_back(*id);
@@ -226,7 +226,7 @@ void RunningTurn::end_answer() noexcept {
 Result<Generation> RunningTurn::try_end_answer() {
   Result<Generation> generated = answer_->finish();
   if (counts_) branch_.look_back.take_back(answer_->take_history());
-  // A retry with the same seed samples the same tokens.
+  // Keep the sampled tokens as drafts, because a retry with the same seed samples the same tokens.
   if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
   TRY(generated.status());
   rows_->replaced(answer_->take_replaced());
@@ -336,7 +336,7 @@ Json RunningTurn::message_to_keep(std::string text) const {
   if (!continued_) return message;
   const Json& before = continued_->message;
   if (!has_parts) {
-    // Sampled tokens stay up to the last whole character; a given text stays as it is.
+    // Sampled tokens stay up to the last whole character; a text that the caller supplied stays as it is.
     const PromptDelta& delta = plan_->delta;
     const std::string* given = content_of(before);
     const std::string said = delta.keeps_reply || given == nullptr

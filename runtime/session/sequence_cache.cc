@@ -12,10 +12,10 @@
 namespace ibid {
 namespace {
 
-// A shorter unread part is not announced: that would cost more than prefilling it twice.
+// A shorter unread part is not announced, because announcing it would cost more than prefilling it twice.
 constexpr size_t kWorthAnnouncing = kPagePositions;
 
-// For constructors, which can report an error only by an exception.
+// Returns an entry that shares the pages. Throws, because constructors can report errors only by exceptions.
 KvCacheEntry shared_pages(const KvCacheEntry& entry) {
   Result<KvCacheEntry> fork = entry.fork();
   if (!fork.ok()) throw std::bad_alloc();
@@ -172,7 +172,7 @@ SequenceCache::Lease::Lease(SequenceCache& cache)
 }
 
 SequenceCache::Lease::~Lease() {
-  // In a child of fork() the store belongs to the parent.
+  // In a child of fork() the store belongs to the parent, so do not use it.
   if (std::holds_alternative<Committed>(undo_) || !cache_.rows_.engine().state().check_process().ok()) return;
   if (!std::holds_alternative<Unchanged>(undo_)) {
     cache_.rows_.leave(entry_, foreign_);
@@ -217,7 +217,7 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   if (n_keep < prompt.size()) logits_.reset();
   n_read_again_ = saturating_sub(n_own, n_keep);
   if (n_read_again_ == 0) missing_.reset();
-  // The other states belong to the store again, which may evict them while the turn runs.
+  // The entry's other states belong to the store again, which may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
   if (before() != nullptr) before()->state().clear();
   if (n_keep == 0) foreign_.reset();

@@ -18,12 +18,12 @@ Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n
     read = *ahead_of_all;
   } else if (ahead_of_all.status().code() != ErrorCode::kContextFull || options.when_full == WhenFull::kError) {
     return ahead_of_all.status();
-  }  // each turn then drops the same messages
+  }  // else the context is full, and the turn of each answer drops the same messages
   std::vector<SessionBranch> answers;
   answers.reserve(n);
   for (size_t i = 0; i < n; ++i) answers.push_back(branch);
   TRY_ASSIGN(std::vector<Turn> turns, run_side_by_side(answers, sampler.seed(), turn_options, on_event));
-  // Nothing below fails. The first turn reports the prefill of the question, which was done once for all.
+  // Nothing below fails. The first turn reports the prefill of the question, which was done once for all answers.
   const Usage alone = turns[0].usage;
   add_prefill_usage(turns[0].usage, read);
   answers[0].dialogue.replace_usage(alone, turns[0].usage);
@@ -46,7 +46,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<Result<Turn>> result;
   };
   const auto bell = std::make_shared<Waker>();
-  bool has_text = false;  // an answer has text; a stop then keeps what the others have as well
+  bool has_text = false;  // an answer has text, so a stop keeps the beginning of every answer
   std::vector<Running> running(branches.size());
   const auto pass_on = [&](size_t i, const TurnEvent& event) {
     has_text |= event.kind == TurnEvent::Kind::kText;
@@ -62,7 +62,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     const Turn& turn = one.turn->beginning();
     if (turn.left_out.any()) pass_on(i, {.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
   }
-  // One event of each answer in a round.
+  // In each round take one event of each answer.
   for (size_t n_over = 0; n_over < running.size();) {
     bool is_idle = true;
     for (size_t i = 0; i < running.size(); ++i) {

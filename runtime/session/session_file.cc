@@ -35,7 +35,7 @@ Sha256Digest digest_of(std::string_view text) {
   return hash.finish();
 }
 
-// rows: null: none are written.
+// rows: nullptr if the file gets no rows.
 Status write_all(File& file, const std::string& json, const SavedRows* rows) {
   FileHeader header;
   std::copy(kMagic.begin(), kMagic.end(), header.magic.begin());

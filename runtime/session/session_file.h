@@ -21,19 +21,19 @@
 
 namespace ibid {
 
-// Writes the file atomically, readable by its owner only, and replaces an existing one. Of concurrent writers of one
-// file all succeed, and the last one's file stays. kv: nullptr, or keys and values to include, with `identity`; states:
-// the recurrent states to include (runtime/session/session_rows.h). Errors: kIo, kOutOfMemory, those of
+// Writes the file atomically, readable by its owner only, and replaces an existing one. Concurrent writers of one file
+// all succeed, and the file of the last writer stays. kv: nullptr, or keys and values to include, with `identity`;
+// states: the recurrent states to include (runtime/session/session_rows.h). Errors: kIo, kOutOfMemory, those of
 // session_to_text(); an existing file is then unchanged.
 Status write_session_file(FileOps& files, const std::string& path, const SavedSession& session, const KvCacheEntry* kv,
                           const KvPageIdentity& identity, std::span<const StateSnapshot> states = {});
 
-// Reads a conversation without its keys and values; this needs no model. Errors: as below.
+// Reads a conversation without its keys and values; this needs no model. Errors: those of read_session_file().
 Result<SavedSession> read_saved_session(FileOps& files, const std::string& path);
 
 struct LoadedSession {
   SavedSession session;
-  std::optional<KvCacheEntry> kv;  // KV of the usable records; session.losses.rows says why some are missing
+  std::optional<KvCacheEntry> kv;  // KV of the usable records; session.load_warnings.rows: why some are missing
 };
 // identity: nullptr if the engine has none; it then cannot verify records and uses none.
 // Errors: kNotFound, kIo, kBadMagic, kUnsupportedVersion, kTruncated, kCorrupt, kLimitExceeded, kBadHeader.

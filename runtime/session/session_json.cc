@@ -153,7 +153,7 @@ void take(Result<T> value, const char* name, T& out, LoadWarnings& load_warnings
 struct Trouble {
   ErrorCode code;
   const char* what;
-  std::string where;  // path from the outermost value to the one that cannot be saved
+  std::string where;  // path from the outermost value to the value that cannot be saved
 };
 
 // Checks a value that is nested in `depth` levels.

@@ -1,8 +1,8 @@
 // A saved conversation as JSON: its messages, the sampled tokens of its answers, and the settings of its session.
 // docs/sessions.md lists the fields; runtime/session/session_file.h is the format on disk.
 //
-// The input is untrusted. If parts of a conversation are damaged, the others are used and the losses are reported; but
-// a missing or damaged message is an error. Pure functions.
+// The input is untrusted. If parts of a conversation are damaged, the other parts are used and the damage is reported;
+// but a missing or damaged message is an error. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -43,8 +43,9 @@ struct SavedSession {
 };
 
 Json session_to_json(const SavedSession& session);
-// Errors: kBadHeader naming the field, for messages. Other damaged parts are added to the losses. Unknown fields, such
-// as the namespace of older files, are ignored. The result has message numbers in range, roles, and token ids >= 0.
+// Error: kBadHeader for a damaged message, naming the field. Other damaged parts are added to load_warnings. Unknown
+// fields, such as the namespace of older files, are ignored. The result has message numbers in range, roles, and token
+// ids >= 0.
 Result<SavedSession> session_from_json(const Json& json);
 
 inline constexpr size_t kMaxSessionBytes = 256'000'000;

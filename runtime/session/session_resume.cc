@@ -84,7 +84,7 @@ std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
 }
 
 // Restores messages and transcript. If the model lacks tokens of a reply, or the template rejects its prompt, this
-// reply and later ones keep only their text and count as losses. REQUIRES: the session has no messages.
+// reply and later ones keep only their text and are added to load_warnings. REQUIRES: the session has no messages.
 Status replay(const SavedSession& saved, SessionState& session) {
   Dialogue& dialogue = session.branch.dialogue;
   const auto message = [&](size_t i) { return saved.messages.begin() + static_cast<std::ptrdiff_t>(i); };

@@ -68,8 +68,8 @@ class RowsReader {
   RowsReader(const KvPageIdentity& identity, KvPagePool& pool, const std::string& path)
       : identity_(identity), pool_(pool), path_(path) {}
 
-  // Call before allocating memory for a record. Returns an error if it cannot be of this engine or is incomplete.
-  // n_left: bytes to the end of the file.
+  // Call before allocating memory for a record. Returns an error if the record cannot be of this engine or is
+  // incomplete. n_left: bytes to the end of the file.
   Status check_size(const KvRecordHeader& header, uint64_t n_left) const {
     const uint32_t version = header.identity.fingerprint.numerics_version;
     const uint32_t own = identity_.fingerprint.numerics_version;
@@ -106,7 +106,7 @@ class RowsReader {
   }
 
  private:
-  // After an unusable page, later ones are unusable too.
+  // After an unusable page, all later pages are unusable too.
   Status add_page(std::span<const std::byte> record, const KvRecordHeader& header) {
     if (is_broken_) return {};
     is_broken_ = true;

@@ -1,5 +1,5 @@
 // Keys and values of a saved session: the records after the conversation in its file (runtime/session/session_file.h):
-// the pages in order, then the recurrent states at which it can resume, if the model has any.
+// the pages in order, then the recurrent states at which the session can resume, if the model has any.
 //
 // Records are untrusted input: a record is used only if it is provably of this engine and these tokens, and undamaged,
 // and so are the records that it depends on. Not thread-safe. Calls may throw std::bad_alloc.
@@ -21,16 +21,16 @@ namespace ibid {
 // Limit of states in a file; more are an error.
 inline constexpr size_t kMostSavedStates = 64;
 
-// The data to write of a sequence.
+// The data of a sequence that write_rows() writes.
 struct SavedRows {
   const KvCacheEntry& entry;
   std::span<const StateSnapshot> states;
   KvPageIdentity identity;
 };
 
-// For each of `positions`, returns the state of the entry that reaches furthest up to it, with the fewest rows among
-// equals. Adds other states, the deepest first, as long as all states together take no more bytes than the keys and
-// values.
+// For each of `positions`, returns the state of the entry that reaches furthest without exceeding the position; among
+// equals, the one with the fewest rows. Adds other states, the deepest first, as long as all states together take no
+// more bytes than the keys and values.
 std::vector<StateSnapshot> states_for(const KvCacheEntry& entry, std::span<const size_t> positions);
 
 // Writes all records. If the window part of a page was evicted, writes only the other part.

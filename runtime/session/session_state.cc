@@ -161,7 +161,7 @@ Status SessionState::replace_from(size_t n_kept, Json added) {
   });
 }
 
-// Idle work continues if the variables are the same.
+// Idle work continues if `given` equals the current variables.
 Status SessionState::set_variables(Json given) {
   return exclusively(
       [&]() -> Status {
@@ -297,7 +297,7 @@ bool SessionState::rewrites_history() {
   return n && *n < branch.cache.n_read();
 }
 
-// Without memory for it, the next turn prefills instead.
+// If there is no memory for idle work, the next turn prefills instead.
 void SessionState::start_idle_work() noexcept {
   (void)guarded([&]() -> Status {
     if (!rewrites_history()) return {};
@@ -355,7 +355,7 @@ Result<Turn> TurnCall::run(const TurnCallback& on_event) {
   Result<Turn> turn = turn_->finish();
   turn_.reset();
   if (!turn.ok()) return turn;
-  // Nothing may fail any more: the turn is committed. Idle work begins after its last event.
+  // The turn is committed, so nothing may fail any more. Idle work begins after the turn's last event.
   [&]() noexcept { on_event({.kind = TurnEvent::Kind::kFinish, .turn = &*turn}); }();
   session_.begin_after_turn();
   return turn;

@@ -61,7 +61,7 @@ class SessionState {
   static Result<ChatSession> create(std::shared_ptr<Engine> engine, Setup setup);
 
   SessionState(std::shared_ptr<Engine> engine, Setup setup);
-  SessionState(const SessionState& other);  // a fork
+  SessionState(const SessionState& other);  // makes a fork
   SessionState& operator=(const SessionState&) = delete;
   ~SessionState();
 
@@ -83,13 +83,13 @@ class SessionState {
   // `messages`: a JSON array of messages as for append().
   Status set_history(Json messages);
   // Keeps the first n_kept messages and appends `added`, for a caller that knows which messages are the same. Drops the
-  // transcript of the others. Errors: as set_history(); kInvalidArgument if there are fewer messages.
+  // transcript of the other messages. Errors: as set_history(); kInvalidArgument if there are fewer messages.
   Status replace_from(size_t n_kept, Json added);
   // Sets the template's variables from the next plan on, which keeps the text that renders the same. Equal variables
   // cost nothing. Errors: kBusy; kInvalidArgument: not an object, or not UTF-8.
   Status set_variables(Json variables);
-  // Return the length of the prompt of answer(), and the tokens of any turn's prompt. Compute nothing; the next turn
-  // reuses the first plan. Errors: those of the turn before its first event.
+  // prompt_size() returns the length of the prompt of answer(); prompt_ids() returns the tokens of any turn's prompt.
+  // Both compute nothing; the next turn reuses the first plan. Errors: those of the turn before its first event.
   Result<PromptSize> prompt_size(size_t max_tokens);
   Result<Tokens> prompt_ids(const TurnStart& start);
 
@@ -104,7 +104,7 @@ class SessionState {
 
   // --- parts of these calls, for a caller that holds the session
 
-  // Returns the change of messages that `start` asks for. Errors: kInvalidArgument.
+  // Returns the change of messages that `start` describes. Errors: kInvalidArgument.
   Result<PendingEdit> proposal_of(const TurnStart& start) const;
 
   // Returns an independent copy of the conversation. May throw std::bad_alloc.
@@ -169,7 +169,7 @@ Status save_session(const SessionState& session, const std::string& path, bool w
 Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engine, const std::string& path,
                                                    const LoadOptions& load_options);
 // Converts a session to and from what save_session() writes, without keys and values; the first turn of a resumed
-// session searches for these. REQUIRES: it has a template. to_saved() may throw std::bad_alloc.
+// session searches for these. REQUIRES: the session has a template. to_saved() may throw std::bad_alloc.
 SavedSession to_saved(const SessionState& session);
 Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSession& saved,
                                    const LoadOptions& load_options = {});
@@ -178,7 +178,7 @@ Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSe
 // its work is submitted to the compute thread, which rings the bell.
 class TurnCall {
  public:
-  // `options` must outlive it. `bell` rings when there are new events.
+  // `options` must outlive the call. `bell` rings when there are new events.
   TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> bell);
   // Cancels and rolls back a turn that is not finished.
   ~TurnCall() = default;
@@ -194,7 +194,7 @@ class TurnCall {
   const RunningTurn& turn() const { return *turn_; }
   Status check_process() const { return session_.engine->state().check_process(); }
   void wait() const { bell_->wait(); }
-  // As RunningTurn::finish(). Error besides: kUnsupported in a child of fork(), which has no thread that computes.
+  // As RunningTurn::finish(). Further error: kUnsupported in a child of fork(), which has no thread that computes.
   Result<Turn> finish();
   // Passes all events to on_event, and finishes the turn.
   Result<Turn> run(const TurnCallback& on_event);

@@ -37,11 +37,11 @@ TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uin
   n_held_reasoning_ = saturating_sub(alone.reply().reasoning.size(), parser_.reply().reasoning.size());
 }
 
-// Takes off what was said before. Returns false if nothing of the event is left.
+// Removes the text of the continued answer from an event. Returns false if nothing of the event is left.
 bool TurnReply::take_added(TurnEvent& event) {
   const bool is_content = event.kind == TurnEvent::Kind::kContent;
   const size_t n_held = is_content ? n_held_content_ : n_held_reasoning_;
-  n_held_content_ = n_held_reasoning_ = 0;  // unless the first event has these bytes, they were part of a marker
+  n_held_content_ = n_held_reasoning_ = 0;  // if the first event lacks these bytes, they were part of a marker
   if (!is_content && event.kind != TurnEvent::Kind::kReasoning) return true;
   event.text.erase(0, std::min(n_held, event.text.size()));
   (is_content ? added_.content : added_.reasoning) += event.text;

@@ -21,20 +21,20 @@ class EngineState;
 // Returns a parsed answer as an OpenAI message (templates/reply/protocol_messages.h).
 Json message_of_answer(const Turn& turn);
 
-// The special tokens shown in an answer that is split into parts: markers, those of calls only if with_calls.
+// The special tokens shown in an answer that is split into parts: the markers; those of calls only if with_calls.
 Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
  public:
-  // seed: for ids of calls to which the model gave none (assign_call_ids()). said: the answer that this one continues:
-  // parsed first, and not emitted.
+  // seed: for ids of calls to which the model gave none (assign_call_ids()). said: the answer that this turn continues;
+  // it is parsed first, and not emitted.
   TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed, std::string_view said = {});
 
   // Parses the next piece of text and emits the parts that are certain.
   void feed(std::string_view text, const ReplyParser::Listener& on_event);
   // `text`: the whole text. Feeds what was not fed, and emits the remaining parts. REQUIRES: called once.
   ParsedReply finish(std::string_view text, const ReplyParser::Listener& on_event);
-  // After finish(): the parts of `whole`, its result, that were not said before.
+  // After finish(): the parts of `whole`, its result, that are not in the continued answer.
   std::string added_reasoning(const ParsedReply& whole) const {
     return continues_ ? added_.reasoning : whole.reasoning;
   }
@@ -50,7 +50,7 @@ class TurnReply {
   ParsedReply ids_;     // the emitted calls, with their ids only
   const bool continues_;
   ParsedReply added_;  // text that was emitted
-  // Bytes that the parser held back at the end of what was said: they come again as part of the next text.
+  // Bytes that the parser held back at the end of the continued answer; the next text begins with them.
   size_t n_held_content_ = 0, n_held_reasoning_ = 0;
 };
 

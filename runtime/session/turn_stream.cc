@@ -101,7 +101,8 @@ class TurnStream::Pulled {
     return call_->turn().take_event();
   }
 
-  // Keeps the events that were not pulled, in their form: if that is unknown and matters, the turn stays unfinished.
+  // Finishes a turn that is computed, and keeps the events that were not pulled in the owner's form. If this form is
+  // unknown and matters, the turn stays unfinished.
   void finish_if_computed() {
     if (!call_ || !call_->turn().is_computed()) return;
     if (form_ == Form::kUnknown && options_.parse_reply) return;

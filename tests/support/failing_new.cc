@@ -55,7 +55,7 @@ void FailingNew::stop() {
 size_t FailingNew::allocations() const { return is_on_ ? state_of(threads_).allocations.load() : allocations_; }
 bool FailingNew::has_failed() const { return is_on_ ? state_of(threads_).has_failed.load() : has_failed_; }
 
-// Not in the anonymous namespace, because operator new below calls them.
+// These functions are not in the anonymous namespace, because operator new below calls them.
 void* counted_allocation(size_t size, size_t alignment) {
   this_thread.count();
   all_threads.count();

@@ -43,7 +43,7 @@ class FakeModel : public LanguageModel {
   const KvLayout& kv_layout() const override { return layout_; }
   Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override;
 
-  // fed() has every committed chunk, in order; take_fed() returns the tokens of all sequences since its last call.
+  // fed() returns every committed chunk, in order; take_fed() returns the tokens of all sequences since its last call.
   const std::vector<Fed>& fed() const { return fed_; }
   Tokens take_fed();
   size_t n_calls() const { return n_calls_; }  // including failed ones
@@ -56,7 +56,7 @@ class FakeModel : public LanguageModel {
   std::function<void(TokenSpan prefix, std::span<float> row)> change_logits;
 
   // Keys and values of all layers as floats, [length][n_layers][2 * head_dim], for comparing two entries. For layers
-  // with a window only the positions that the next one may read.
+  // with a window: only the positions that the next token may read.
   static std::vector<float> rows_of(const KvCacheEntry& entry);
 
  private:

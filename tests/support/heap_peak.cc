@@ -18,7 +18,7 @@ std::atomic<size_t> in_use{0}, most{0};
 HeapPeak::HeapPeak() : before_(in_use) { most = before_; }
 size_t HeapPeak::bytes() const { return most - std::min<size_t>(before_, most); }
 
-// Not in the anonymous namespace, because operator new below calls them.
+// These functions are not in the anonymous namespace, because operator new below calls them.
 void* measured_allocation(size_t size, size_t alignment) {
   const size_t padded = (std::max<size_t>(size, 1) + alignment - 1) / alignment * alignment;
   void* memory = alignment > alignof(std::max_align_t) ? std::aligned_alloc(alignment, padded)

@@ -115,7 +115,7 @@ struct MemoryFileOps::OpenDirectory : Directory {
 MemoryFileOps::~MemoryFileOps() = default;
 
 void MemoryFileOps::apply(const Change& change, Names& names) {
-  if (!change.to.empty()) names[change.to] = change.inode;  // done first, because it may throw
+  if (!change.to.empty()) names[change.to] = change.inode;  // done first, because this insertion may throw
   if (!change.from.empty()) {
     // If an earlier change was lost, the name may be missing, or be that of another file.
     const auto found = names.find(change.from);

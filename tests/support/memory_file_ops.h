@@ -1,6 +1,6 @@
 // MemoryFileOps: a file system in memory that tracks durability: bytes are durable once their file was synced, names
-// once their directory was. after_power_loss() returns a possible state after a power loss. Of the other writes each is
-// lost, kept or torn, and of the other creations, renames and removals any subset is kept.
+// once their directory was. after_power_loss() returns a possible state after a power loss. Each write that is not
+// durable is lost, kept or torn, and any subset of the other creations, renames and removals is kept.
 //
 // As in a file system that does not order its writes, a later change may be kept without an earlier one. Directories
 // are durable when created, and locks are lost with the process. Thread-safe.

@@ -68,7 +68,8 @@ void PseudoTerminal::start(const std::vector<std::string>& command, const Termin
 }
 
 // Runs in a process between test and program, which acts as a shell: it leads the terminal's session and is the parent
-// of the foreground program. Without it Ctrl-Z would stop nothing. It reports each status change of the program.
+// of the foreground program. Without this process Ctrl-Z would stop nothing. The process reports each status change of
+// the program.
 void PseudoTerminal::be_shell(const std::vector<char*>& arguments, const TerminalOptions& options, int changes) {
   login_tty(slave_);
   ::signal(SIGTTOU, SIG_IGN);

@@ -12,7 +12,7 @@
 // and check the screen then. tests/support/scripted_model.h writes a model with scripted answers, without a
 // download.
 //
-// The program gets this environment and TERM=xterm-256color, with HOME and the XDG directories in a
+// The program gets the environment of the test and TERM=xterm-256color, with HOME and the XDG directories in a
 // separate temporary directory unless `environment` sets them. Not thread-safe.
 #pragma once
 
@@ -37,7 +37,7 @@ namespace ibid {
 struct TerminalOptions {
   size_t rows = 24;
   size_t columns = 80;
-  std::map<std::string, std::string> environment = {};  // added to those above; an empty value unsets
+  std::map<std::string, std::string> environment = {};  // variables to set; an empty value unsets one
   std::string input_file = {};                          // file used as standard input instead of the terminal
   std::string output_file = {};                         // file used as standard output instead of the terminal
 };

@@ -1,5 +1,5 @@
-// For tests of law 1 (bit-identical results) on real forward passes: data to compare, and all types of weights, keys
-// and values.
+// For tests that real forward passes give bit-identical results (law 1): data to compare, and all types of weights,
+// keys and values.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +38,8 @@ inline bool is_worth_its_time(DType matrix_dtype) {
          matrix_dtype == DType::kQ4_1;
 }
 
-// Returns all stored keys and values of the entry as attention reads them; for layers with a window only the positions
-// that the next one may read, because earlier ones may be evicted.
+// Returns all stored keys and values of the entry as attention reads them. For layers with a window: only the positions
+// that the next token may read, because earlier positions may be evicted.
 inline Row stored_rows(const KvCacheEntry& entry) {
   const KvLayout& layout = entry.layout();
   const size_t window_begin = layout.first_window_page(entry.length()) * kPagePositions;
@@ -96,7 +96,7 @@ struct WeightsAndKv {
 
 inline void PrintTo(const WeightsAndKv& kind, std::ostream* out) { *out << kind.name; }
 
-// Every panel type as the type of the layers (same_bits_test.cc checks this), and every type of keys and values.
+// Every panel type as the weight type of the layers (same_bits_test.cc checks this), and every type of keys and values.
 inline constexpr WeightsAndKv kEveryPanelType[] = {
     {"F32_weights_F32_KV", KvDType::kF32, DType::kF32, DType::kF32},
     {"F16_weights_F16_KV", KvDType::kF16, DType::kF16, DType::kF16},

@@ -32,7 +32,7 @@ std::vector<std::string> pieces_of(std::string_view text, std::set<std::string>&
     if (c != kPieceEnd) piece += c;
   }
   end_piece();
-  if (!piece.empty()) {  // the last piece is taken: join it with the previous one
+  if (!piece.empty()) {  // the last piece is in `taken`: join it with the previous piece
     CHECK(!pieces.empty()) << "an answer needs a piece that no other answer has: " << text;
     taken.erase(pieces.back());
     pieces.back() += piece;

@@ -14,7 +14,7 @@ class TempDir {
   TempDir& operator=(const TempDir&) = delete;
 
   const std::string& path() const { return path_; }
-  // Returns the path of `name` in it.
+  // Returns the path of `name` in the directory.
   std::string file(std::string_view name) const { return path_ + "/" + std::string(name); }
   // Writes a file and returns its path.
   std::string write(std::string_view name, std::string_view content) const;

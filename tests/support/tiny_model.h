@@ -31,7 +31,7 @@ struct TinyModel {
   DType embed_dtype = DType::kF32;
   DType head_dtype = DType::kF32;
   bool tied = false;    // no output.weight
-  bool biases = false;  // with every optional bias
+  bool biases = false;  // every matrix that may have a bias has one
   // If there are experts, they replace the MLP of every layer. The router uses a softmax over all of them.
   size_t n_experts = 0, n_experts_active = 2, expert_ffn_dim = 32;
   size_t shared_ffn_dim = 0;  // F of a shared expert with a gate
@@ -44,7 +44,7 @@ struct TinyModel {
 
 // Returns the model as a GGUF file (without a tokenizer), which may be changed before it is written.
 GgufWriter tiny_model_writer(const TinyModel& model);
-// Writes it at `path`.
+// Writes the model to `path`.
 void write_tiny_model(const TinyModel& model, const std::string& path);
 
 // Writes, opens and loads a model, and removes the file.
