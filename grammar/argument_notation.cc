@@ -17,7 +17,7 @@ namespace {
 using Call = RequiredCalls::Call;
 using Form = ArgumentNotation::Form;
 
-constexpr size_t kMostBranches = 64;  // maximum of a value's choices, nested ones included
+constexpr size_t kMostBranches = 64;  // maximum number of choices of a value, nested ones included
 constexpr size_t kMostBareDepth = 6;  // maximum nesting of values that a schema describes
 constexpr size_t kMostAnyDepth = 2;   // maximum nesting of values without a schema
 constexpr const char* kAnyKey = "[a-zA-Z_][a-zA-Z0-9_.-]*";
@@ -79,7 +79,7 @@ class ArgumentWriter {
     return in_brackets(members, std::move(free));
   }
 
-  // free: a member that may come any number of times; empty: no such member
+  // Returns the grammar of all arguments. `free`: a member that may occur any number of times; empty: no such member.
   Call in_brackets(const std::vector<Member>& members, Call free) const {
     if (notation_.form == Form::kMarked) {
       Call all;
@@ -94,7 +94,8 @@ class ArgumentWriter {
     return all;
   }
 
-  // first: the members from i on, if no member precedes them; after: if one does.
+  // Returns the members with separators between them. first: members i and later if none precedes them; after: if one
+  // does.
   static Call separated(const std::vector<Member>& members, const std::string& separator) {
     Call first, after;
     for (size_t i = members.size(); i-- > 0;) {
@@ -336,7 +337,7 @@ class ArgumentWriter {
 
   SchemaDocument& document_;
   const ArgumentNotation& notation_;
-  size_t n_choices_ = 0;  // choices expanded for the current value
+  size_t n_choices_ = 0;  // choices expanded so far for the current value
 };
 
 }  // namespace
