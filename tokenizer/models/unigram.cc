@@ -13,8 +13,8 @@
 
 namespace ibid {
 
-// Places the children of one node after another in free units. Only the last few blocks are searched for free units,
-// and free units of older blocks stay unused, so that each node costs a bounded search.
+// Places the children of a node in free units, for one node after another. Searches only the last few blocks for free
+// units, so each node costs a bounded search, and free units of older blocks stay unused.
 class ByteTrie::Builder {
  public:
   Builder(std::vector<Unit>& units, std::span<const Entry> sorted) : units_(units), sorted_(sorted) {}
@@ -42,7 +42,7 @@ class ByteTrie::Builder {
     bool has(uint8_t place) const { return bits[place / 64] >> (place % 64) & 1; }
   };
 
-  // Sets the entry of `node`, places its children, and appends them to `open`.
+  // Sets the unit of `node`, places the children of `node`, and appends them to `open`.
   void grow(Node node, std::vector<Node>& open) {
     if (node.begin < node.end && sorted_[node.begin].text.size() == node.depth) {
       units_[node.unit].value = sorted_[node.begin++].value;
@@ -136,7 +136,8 @@ Unigram::Unigram(UnigramModel model)
   pieces_ = ByteTrie(std::move(pieces));
 }
 
-// One pass from left to right (Viterbi). best[i] is the best split of text[0, i); it is final when the pass reaches i.
+// Makes one pass from left to right (Viterbi). best[i] is the best split of text[0, i); it is final when the pass
+// reaches i.
 void Unigram::find_best(std::string_view text, Best* best) const {
   for (size_t begin = 0; begin < text.size();) {
     const double so_far = best[begin].score;
@@ -161,7 +162,7 @@ void Unigram::encode(std::string_view text, Tokens& out) const {
   Best* const best = many.empty() ? few.data() : many.data();
   find_best(text, best);
   const size_t n_before = out.size();
-  // Unknown runs, found from the end of the text; `out` has placeholders for them.
+  // Runs of unknown characters, the last one first; `out` has one unknown token for each.
   std::vector<std::pair<size_t, size_t>> unknown;
   for (size_t end = text.size(); end > 0;) {
     const TokenId token = best[end].token;
