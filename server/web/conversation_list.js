@@ -1,4 +1,5 @@
-// The list of conversations in the side panel: search and open. Other actions are in the header of a conversation.
+// The list of conversations in the side panel, for searching and opening them. Other actions are in the header of a
+// conversation.
 
 import {element} from "./elements.js";
 import {dayInWords} from "./words.js";
@@ -14,7 +15,8 @@ export function matches(record, words) {
 }
 
 export class ConversationList {
-  // place: a <ul>; search: the search field; storage: the Storage; open(id): opens a conversation; isAnswering(id).
+  // place: a <ul>; search: the search field; storage: the Storage; open(id) opens a conversation; isAnswering(id):
+  // whether an answer is running in it.
   constructor({place, search, storage, open, isAnswering}) {
     Object.assign(this, {place, search, storage, open, isAnswering});
     this.current = "";
@@ -25,9 +27,9 @@ export class ConversationList {
     const words = this.search.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
     const turn = (this.turn ?? 0) + 1;
     this.turn = turn;
-    // Only a search needs the texts of messages. Without one, summaries suffice.
+    // Read whole records only for a search, which needs the texts of messages. For the list, summaries suffice.
     const records = words.length > 0 ? await this.storage.all() : await this.storage.summaries();
-    if (turn !== this.turn) return;  // a later call has replaced this one
+    if (turn !== this.turn) return;  // a later call of this function has replaced this call
     const found = records.filter((record) => matches(record, words)).sort((a, b) => b.changed - a.changed);
     const focused = this.place.contains(document.activeElement) ? document.activeElement.dataset.id : null;
     this.place.replaceChildren(...found.slice(0, MAX_SHOWN).map((record) => this.#row(record)));

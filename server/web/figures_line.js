@@ -17,7 +17,7 @@ function figure(value, name, title) {
   return element("span", {class: "figure", title}, element("b", {}, value), ` ${name}`);
 }
 
-// Returns a list that contains the line as its one element, or an empty list while there are no figures.
+// Returns a list whose only element is the line, or an empty list while there are no figures.
 export function figuresLine(figures) {
   if (!figures) return [];
   const line = element("p", {class: "figures"});
@@ -38,7 +38,8 @@ export function figuresLine(figures) {
   return line.childElementCount > 0 ? [line] : [];
 }
 
-// Returns the reasons why cached tokens were prefilled again, one line each. roles: those of the request's messages.
+// Returns the reasons why cached tokens were prefilled again, one line each. roles: the roles of the request's
+// messages.
 export function lostLines(figures, roles) {
   const reasons = [];
   const lost = lostInWords(figures?.lost, roles);

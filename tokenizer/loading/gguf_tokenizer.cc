@@ -126,8 +126,7 @@ Status set_control_types(const ModelFile& file, const std::vector<std::string_vi
     const std::string_view text = tokens[i];
     const bool is_normal = types[i] == static_cast<int64_t>(kNormal);
     if (!is_normal && types[i] != static_cast<int64_t>(kUserDefined)) continue;
-    if (!text.starts_with('<') && !text.ends_with(']') && !text.ends_with('>'))
-      continue;  // excludes most tokens quickly
+    if (!text.starts_with('<') && !text.ends_with(']') && !text.ends_with('>')) continue;  // skips most tokens
     if (!is_turn_end(text) && (!written.contains(text) || (is_normal && has_types))) continue;
     if (is_normal && has_types) {
       builder.pipeline().special[i] = true;
