@@ -18,7 +18,7 @@
 
 namespace ibid {
 
-// The reader of the answers. Answers for people are limited (terminal_defaults()); programs get the library's defaults.
+// Who reads the answers. Answers for people are limited (terminal_defaults()); programs get the library's defaults.
 enum class AnswerReader : uint8_t { kPerson, kProgram };
 
 struct TurnArguments {
@@ -34,7 +34,7 @@ struct TurnArguments {
   // person, the catalog's recommendations for this file, and the command line.
   TurnOptions turn_options(const Engine& engine, AnswerReader reader) const;
 
-  // Returns only the options on the command line, for a model of a server.
+  // Returns only the options on the command line, for a model that runs on a server.
   TurnOptions given_options() const;
   std::vector<const SamplingOption*> given() const;
 

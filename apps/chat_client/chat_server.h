@@ -1,5 +1,5 @@
-// ChatServer: client for a server with OpenAI's chat completions, `ibid serve` or another. It requests streams and
-// passes answers on as they arrive.
+// ChatServer: client for a server with OpenAI's chat completions, `ibid serve` or another. Requests streams, and passes
+// on the parts of answers as they arrive.
 //
 // Immutable and thread-safe: each call uses a connection of its own. Requesting a stop closes the connection, which
 // cancels the answer. Text from a server is untrusted: names and error reasons are reduced to one line without control
@@ -26,10 +26,13 @@ struct ServerAddress {
   std::string base;         // "http://127.0.0.1:8080": the part of the URL before "/v1/..."
   std::string unix_socket;  // path of the socket; empty: TCP
   std::string key;          // API key; empty: none is sent
-  std::string name() const { return unix_socket.empty() ? base : "unix:" + unix_socket; }  // for error messages
+  std::string name() const {
+    return unix_socket.empty() ? base : "unix:" + unix_socket;
+  }  // name of the server in
+     // error messages
 };
 
-// Parses http://HOST[:PORT][/PATH], the same with https, or unix:PATH for a Unix socket. "/v1" at the end is optional,
+// Parses http://HOST[:PORT][/PATH], the same with https, or unix:PATH for a Unix socket. "/v1" at the end is accepted,
 // because other clients require it. Error: kInvalidArgument with the reason; also for a key in the URL, because every
 // user of the machine can see command lines.
 Result<ServerAddress> parse_server_address(const std::string& url);
@@ -57,7 +60,7 @@ struct ChatReply {
   std::string reasoning;
   std::string content;
   std::vector<ToolCall> tool_calls;
-  std::optional<LostPrefix> lost_prefix;  // reported by ibid servers, without the texts
+  std::optional<LostPrefix> lost_prefix;  // reported by ibid servers, without texts of messages
   std::string finish_reason;              // reason that the server reports; empty: the answer was stopped
   bool was_stopped = false;               // stopped by the stop token; the reply is partial
   // Counts that the server reports; nullopt: not reported.
@@ -76,7 +79,7 @@ class ChatServer {
 
   std::string name() const { return address_.name(); }
 
-  // Errors: those of complete(). kNotFound: the server has no list of models.
+  // Errors: those of complete(). kNotFound if the server has no list of models.
   Result<std::vector<ServedModel>> models(std::stop_token stop = {}) const;
 
   // Sends `request`, a body without "stream" and its options. Calls `on_part` on the calling thread. Errors, with the

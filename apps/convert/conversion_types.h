@@ -1,4 +1,4 @@
-// Selects the type of each tensor of a converted model. It selects as llama-quantize of llama.cpp does for the same
+// Selects the type of each tensor of a converted model. The types are those of llama-quantize (llama.cpp) for the same
 // file type, so that our Q4_K_M is the same as theirs.
 #pragma once
 
@@ -16,7 +16,7 @@ struct FileType {
   const char* name;      // "Q4_K_M"
   uint32_t gguf_number;  // the value for general.file_type
   DType matrices;
-  DType larger;  // type of the head, and in _M mixtures of the most sensitive matrices
+  DType larger;  // type of the head, and in mixtures (_M) of the most sensitive matrices
   bool mixture;  // in half of the layers, attn_v and ffn_down have the larger type
 };
 
@@ -29,7 +29,7 @@ std::vector<std::string> file_type_names();
 // Properties of the model on which the types depend.
 struct ModelShape {
   size_t n_layers = 0;
-  bool has_head = false;  // the model has output.weight; false: the embedding serves as head
+  bool has_head = false;  // the model has output.weight; false: the embedding is also the head
 };
 
 // Returns the type of a tensor, given its GGUF name. Vectors, norms, routers and tensors that are not weights keep

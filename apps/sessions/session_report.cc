@@ -31,7 +31,7 @@ std::string formatted_time(int64_t ns, const char* format, bool local) {
   return {text.data(), std::strftime(text.data(), text.size(), format, &parts)};
 }
 
-// Formats as `ls -l` does: old times have a year instead of the hour.
+// Formats a time as `ls -l` does: an old time has a year in place of the hour.
 std::string short_time(int64_t ns, int64_t now_ns) {
   return formatted_time(ns, now_ns - ns < kHalfAYearNs ? "%d %b %H:%M" : "%d %b %Y", true);
 }
@@ -95,7 +95,7 @@ std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64
   std::string table = padded("NAME", kNameColumns) + "  " + padded("WHEN", kTimeColumns) + "  TURNS  TOKENS  " +
                       padded("MODEL", kModelColumns) + "  FIRST WORDS\n";
   for (const SessionSummary& session : sessions) {
-    // Names are never cut, because users type them.
+    // Never cut names, because users type them.
     std::string line = padded(session.name, kNameColumns);
     if (utf8_length(session.name) > kNameColumns) line += "\n" + std::string(kNameColumns, ' ');
     line += "  " + padded(short_time(session.modified_ns, now_ns), kTimeColumns) + "  ";
