@@ -177,8 +177,7 @@ void AutomatonBuilder::add_token(const Expr& expr, StateId from, StateId to) {
 
 // Adds the UTF-8 forms of a set. Sequences whose last ranges are equal share the states for these ranges.
 void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
-  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // last ranges of sequences -> the state before
-                                                                       // them
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // last ranges -> the state before them
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;
     std::vector<std::pair<uint8_t, uint8_t>> rest;
@@ -406,8 +405,8 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // Rules without a rank are on a cycle of calls or reachable from one. A walk from callee to caller meets some rule
-  // twice; the first such rule is on a cycle.
+  // Rules without a rank are on a cycle of calls or reachable from one. A walk from callee to caller finds the cycle:
+  // the first rule that it meets twice is on it.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
   std::vector<RuleId> caller(out_.rules_.size());  // by rule: one of its callers that has no rank either

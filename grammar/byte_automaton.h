@@ -38,9 +38,9 @@ class ByteAutomaton {
     StateId target;       // kCall: the state to which the rule returns
     RuleId rule;          // kCall: the rule; kToken, kOtherToken (any other token): an index in tokens()
   };
-  // A repetition of a text. State base + k: k repeated texts were read. Counts that are far from `max` have further
-  // states, which texts that cannot reach `max` share. State far(v): v more texts are needed before the repetition may
-  // end; if v is above `min`, any number of texts may follow.
+  // A repetition of a text. State base + k: k texts were read. Counts far from `max` also have states, shared by texts
+  // that cannot reach `max`. State far(v): v more texts are needed before the repetition may end; if v is above `min`,
+  // any number may follow.
   struct Block {
     StateId base;
     uint32_t min, max;  // max == kUnbounded: state base + min has an edge to itself

@@ -147,8 +147,7 @@ class Configurations {
   std::vector<StackItem> seeds_, todo_, kept_;
   std::vector<uint64_t> seen_;  // hash table of the items that were added; 0: a free slot
   size_t n_seen_ = 0;
-  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank: the rule, and where its calls
-                                                                         // return to
+  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank: rule, return states
   bool may_end_ = false, reaches_open_ = false;
 };
 
@@ -190,7 +189,7 @@ struct RegularProduct {
 // (also for more than max_states states), kCancelled.
 Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
                                         CompileBudget& budget);
-// Returns true if some text matches all parts: is in each language, or outside of it for excluded parts.
+// Returns true if some text matches all parts (is not in a language that is excluded).
 Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

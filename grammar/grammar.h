@@ -72,8 +72,7 @@ Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
 // The text before the constrained part of an answer. The model may write it with any tokens, special tokens included.
 struct Preamble {
-  std::string begin = {};    // "<think>": if it comes first, free text follows up to `end`; empty: there is no free
-                             // text
+  std::string begin = {};    // "<think>": if it comes first, free text follows up to `end`; empty: no such text
   std::string end = {};      // "</think>"
   bool is_open = false;      // the prompt already contains `begin`
   std::string opening = {};  // words required after the free text ("<|channel|>final<|message|>")
@@ -158,9 +157,8 @@ struct ArgumentNotation {
   };
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
-  std::string before_value = {};        // text before a string value
-  std::string before_other_value = {};  // text before other values; if equal to before_value, unclear values are
-                                        // strings
+  std::string before_value = {};        // before a string value
+  std::string before_other_value = {};  // before other values; if equal to before_value, unclear values are strings
   std::string quote = {};
 };
 

@@ -32,9 +32,8 @@ int compare_magnitudes(const Decimal& a, const Decimal& b) {
   return a.fraction.compare(b.fraction);  // without trailing zeros a proper prefix is the smaller fraction
 }
 
-// Comparison of the digits read so far with a bound. The counts of digits in the whole part (at most one more than the
-// bound has) and in the fraction, and `order`: -1, 0 or 1 if the digits are below, equal to or above those of the
-// bound.
+// Comparison of the digits read so far with a bound: number of digits in the whole part (at most one more than the
+// bound has) and in the fraction, and `order` (-1: below the bound, 0: equal so far, 1: above).
 struct Comparison {
   size_t n_whole = 0, n_fraction = 0;
   int order = 0;
@@ -478,7 +477,7 @@ ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   }
   parts = {rules_.bytes(json_to_string(value))};
   const double number = value.is_number_float() ? value.get<double>() : 0;
-  const double most = is_integer ? 9e18 : 1e15;  // integers up to this size are exact: in 64 bits, or in a double
+  const double most = is_integer ? 9e18 : 1e15;  // exact in 64 bits, or as a double
   if (value.is_number_float() && std::abs(number) < most && std::trunc(number) == number) {
     if (is_integer) parts.clear();
     parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // writes 1.0 as 1

@@ -25,10 +25,9 @@ namespace ibid {
 // --- Numbers within bounds, as decimal texts. Their digits are compared with the digits of the bounds, so nothing is
 // rounded. The texts have no exponent, no leading zeros and no "-0".
 
-// Maximum number of digits before the point, unless a bound has more digits. kMostWholeDigits is for
-// JsonFormat::strict: a double can represent every number of this length, and programs parse numbers as doubles.
-// Otherwise kMostUsualDigits limits the digits before and after the point: a model that does not end a number by itself
-// would write digits until the end of its answer.
+// Maximum digits before the point, unless a bound has more. With JsonFormat::strict kMostWholeDigits: a double can
+// represent every number of this length, and programs parse numbers as doubles. Otherwise kMostUsualDigits, also after
+// the point: a model that does not end a number by itself would write digits until the end of its answer.
 inline constexpr uint32_t kMostWholeDigits = 308;
 inline constexpr uint32_t kMostUsualDigits = 18;
 

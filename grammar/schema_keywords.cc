@@ -322,7 +322,7 @@ class KeywordReader {
   // Ignores `if` without then and else, and then/else without `if`.
   void read_condition(const Json& value) {
     if (!is_schema(value)) return;
-    // `if` alone has an effect only if another keyword depends on the properties and items that it evaluates.
+    // `if` alone only matters for keywords that depend on what it evaluates.
     const bool matters = json_.contains("then") || json_.contains("else") || json_.contains("unevaluatedProperties") ||
                          json_.contains("unevaluatedItems");
     if (!matters) return;

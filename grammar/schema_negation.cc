@@ -45,8 +45,7 @@ Json keyword(const char* name, Json value) {
 
 bool is_true(const Json& schema) { return schema == true || (schema.is_object() && schema.empty()); }
 
-// Returns the schema of objects that have a property that satisfies `schema`; if `schema` is false, of objects without
-// the property.
+// Returns the objects with a property that satisfies `schema`; if `schema` is false, those without the property.
 Json with_property(const std::string& name, const Json& schema) {
   Json out = marked("object");
   if (schema != false) out["required"] = Json::array({name});

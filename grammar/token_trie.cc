@@ -116,8 +116,8 @@ ByteClasses byte_class(uint8_t byte) {
   static const std::array<uint8_t, 128> kClasses = [] {
     std::array<uint8_t, 128> out{};
     for (uint8_t c = 0; c < 128; ++c) {
-      // Class 0: control characters; 1 to 3: letters and digits; then one class for each punctuation character of the
-      // list, the last class for all others.
+      // Class 0: control characters; 1 to 3: letters and digits; then a class for each punctuation character, the last
+      // one for all others.
       constexpr std::string_view kPunctuation = "\"\\ ,:{}[]/.-_<>'()=+@#&$`?";
       const size_t found = kPunctuation.find(static_cast<char>(c));
       if (c < ' ') continue;

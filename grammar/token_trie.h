@@ -28,8 +28,7 @@ const std::vector<ByteSequence>& multi_byte_sequences();
 struct TokenTrie {
   struct Node {
     uint32_t end;          // index after its last descendant
-    uint32_t token_begin;  // index in `tokens` of the first token that ends here; the next node's token_begin is the
-                           // end
+    uint32_t token_begin;  // first token that ends here, as an index in `tokens`; ends at the next node's
     ByteClasses below;     // classes of its descendants' bytes; with kBrokenClass if a character is incomplete here
     uint16_t depth;        // number of bytes up to and including this node
     uint8_t byte;
@@ -73,7 +72,7 @@ class TokenTexts {
   // All ordinary tokens by their bytes at the beginning of an answer; nullptr if these are the same as elsewhere.
   const TokenTrie* first_tokens() const { return first_.get(); }
 
-  // Returns the longest ordinary token whose bytes are a prefix of `text`; -1 if there is none.
+  // Returns the longest ordinary token whose bytes are a prefix of `text`; -1 if no token is.
   TokenId longest_prefix(std::string_view text) const;
   // As longest_prefix(), but among special tokens.
   TokenId longest_special_prefix(std::string_view text) const;

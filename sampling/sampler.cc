@@ -300,9 +300,9 @@ void Sampler::keep_share(double share) {
   keep_heaviest(std::max(wanted, uint64_t{1}), false);
 }
 
-// Keeps the most typical candidates: those whose surprise is nearest to the entropy. A token's surprise is -log p =
-// log(total) - x (x: scaled logit), so its distance from the entropy (the mean surprise) is the distance of x from the
-// mean of x. Computed in integers, x in steps of 2^-26, so that the mean does not depend on the order of summation.
+// Keeps the most typical candidates, whose surprise is nearest to the entropy. A token's surprise is -log p =
+// log(total) - x (x: scaled logit), so its distance from the entropy (the mean surprise) is that of x from the mean of
+// x. Computed in integers, x in steps of 2^-26, so that the mean does not depend on the order of summation.
 void Sampler::keep_typical(float max) {
   constexpr double kSteps = static_cast<double>(1u << 26);
   const auto steps_below = [&](const Candidate& c) {

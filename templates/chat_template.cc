@@ -17,7 +17,7 @@ struct ChatTemplate::Parts {
   Json defaults = Json::object();
   TemplateBudget budget;
 
-  // Returns the template for conversations with these variables: it depends on whether they have tools.
+  // Returns the template for conversations with or without tools, as these variables say.
   const jinja::Program& program_with(const Json& variables) const;
 };
 

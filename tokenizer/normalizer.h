@@ -81,7 +81,7 @@ struct NormalizerStep {
   std::optional<Pattern> pattern = {};
 };
 
-// What precedes and follows a part of a text.
+// The surroundings of a part of a text.
 struct TextPlace {
   bool begins_section = true;  // no ordinary text directly precedes the part
   bool begins_text = true;     // nothing at all precedes the part

@@ -20,11 +20,11 @@ namespace ibid {
 
 class ModelFile;
 
-// What the encoding of a text must know about the text before it.
+// Properties of the preceding text on which the encoding of a text depends.
 struct TextContext {
   bool at_start = true;     // nothing precedes the text
   bool after_word = false;  // the preceding character is a word character (\w)
-  // as after_word, but after normalization: "²" is no word character, but becomes "2", which is one
+  // As after_word, but after normalization: "²" is no word character, but becomes "2", which is one.
   bool after_normalized_word = false;
   bool after_text = false;  // ordinary text directly precedes the text, not an added token
 };

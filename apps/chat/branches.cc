@@ -35,7 +35,7 @@ Status cut(ChatBackend& session, size_t n) {
   return session.set_history(std::move(kept));
 }
 
-// Returns the index of the last question; nullopt: there is none.
+// Returns the index of the last question; nullopt: no question.
 std::optional<size_t> begin_of_last_turn(const Json& messages) {
   const size_t question = last_from(messages, Role::kUser);
   if (question == messages.size()) return std::nullopt;

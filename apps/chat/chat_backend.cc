@@ -50,7 +50,7 @@ Result<std::unique_ptr<ChatBackend>> LocalBackend::load(const std::string& path)
 }
 
 bool LocalBackend::may_overflow_context(size_t n_bytes) const {
-  // n_bytes is an upper bound for the tokens, because each token has at least one byte.
+  // Each token has at least one byte, so a message has at most n_bytes tokens.
   return session_.ids().size() + n_bytes + kAroundAMessage > session_.engine()->max_seq_len();
 }
 

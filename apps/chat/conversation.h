@@ -29,7 +29,7 @@ using AskPerson = std::function<std::optional<std::string>(const std::string& qu
 
 struct ConversationOptions {
   TurnOptions turn;
-  Result<SessionFiles> files;             // directory for /save, or the reason why there is none
+  Result<SessionFiles> files;             // directory for /save, or the reason why it does not exist
   std::optional<SavedConversation> kept;  // the conversation's files; nullopt: it is not saved
   bool commands = false;                  // interactive: a line may be a command, and @FILE attaches a file
   bool verbose = false;                   // show the speed of each answer

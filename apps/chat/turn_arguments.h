@@ -18,7 +18,7 @@
 
 namespace ibid {
 
-// Who reads the answers. Answers for people are limited (terminal_defaults()); programs get the library's defaults.
+// The reader of the answers. Answers for people are limited (terminal_defaults()); programs get the library's defaults.
 enum class AnswerReader : uint8_t { kPerson, kProgram };
 
 struct TurnArguments {

@@ -26,10 +26,7 @@ struct ServerAddress {
   std::string base;         // "http://127.0.0.1:8080": the part of the URL before "/v1/..."
   std::string unix_socket;  // path of the socket; empty: TCP
   std::string key;          // API key; empty: none is sent
-  std::string name() const {
-    return unix_socket.empty() ? base : "unix:" + unix_socket;
-  }  // name of the server in
-     // error messages
+  std::string name() const { return unix_socket.empty() ? base : "unix:" + unix_socket; }  // for error messages
 };
 
 // Parses http://HOST[:PORT][/PATH], the same with https, or unix:PATH for a Unix socket. "/v1" at the end is accepted,

@@ -22,8 +22,8 @@ std::vector<LocalModel> local_models();
 // Returns the directories of stores that exist but that this user may not read.
 std::vector<std::string> unreadable_stores();
 
-// Returns the models with this name, ignoring case; if there is none, the models whose name begins with the word, with
-// or without the owner. A file in several stores counts once.
+// Returns the models with this name, ignoring case, or else the models whose name begins with the word, with or without
+// the owner. A file in several stores counts once.
 std::vector<LocalModel> models_named(std::string_view word, const std::vector<LocalModel>& models);
 
 }  // namespace ibid

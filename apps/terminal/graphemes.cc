@@ -10,7 +10,7 @@ namespace {
 
 using Break = ClusterBreak;
 
-constexpr uint32_t kVariationSelector16 = 0xFE0F;  // requests that the character before it is shown as an emoji
+constexpr uint32_t kVariationSelector16 = 0xFE0F;  // shows the character before it as an emoji
 
 struct Character {
   uint32_t code_point;
@@ -47,7 +47,7 @@ struct Cluster {
     last = c.kind;
   }
 
-  // Returns whether the next character belongs to the cluster (rules GB3 to GB13 of UAX 29).
+  // True if the next character belongs to the cluster (UAX 29, GB3 to GB13).
   bool takes(const Character& next) const {
     const Break n = next.kind;
     if (last == Break::kControl || n == Break::kControl) return false;

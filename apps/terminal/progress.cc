@@ -114,7 +114,7 @@ void ProgressIndicator::draw() {
   std::string line = what_;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since_);
   if (seconds >= kWorthTelling) line += " · " + std::to_string(seconds.count()) + " s";
-  // Cut the line to the terminal's width, because a wrapped row could not be erased.
+  // Cut the line, because a wrapped row could not be erased.
   const size_t width = terminal_width(screen_);
   while (!line.empty() && text_columns(line) >= width) line.resize(grapheme_begin(line, line.size()));
   if (line == shown_ || line.empty()) return;

@@ -29,9 +29,8 @@ struct ServerOptions {
   std::string key_file = {};
   std::vector<ApiKey> api_keys = {};              // empty: requests need no key
   bool insecure = false;                          // allows an address other than loopback without keys
-  std::vector<std::string> allowed_hosts = {};    // names allowed in Host besides localhost and IP addresses; {"*"}:
-                                                  // any
-  std::vector<std::string> allowed_origins = {};  // origins allowed by CORS besides the server's own; {"*"}: any
+  std::vector<std::string> allowed_hosts = {};    // allowed in Host besides localhost and IP addresses; {"*"}: any name
+  std::vector<std::string> allowed_origins = {};  // allowed by CORS besides the server's own; {"*"}: any origin
   int n_threads = 2;                              // threads for I/O and deadlines
   int n_workers = 2;                              // threads for handlers
   size_t max_connections = 1024;                  // above this number, a connection that waits for its client is closed

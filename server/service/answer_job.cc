@@ -445,8 +445,8 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   listener_->answer(i, {*std::move(turn), request_.options.max_tokens, is_guarded_});
 }
 
-// Adds the prefill or scoring of the prompt, which was done once for all answers, to the usage of the first answer. If
-// a part of the prompt was evicted before the answer began, the answer's own prefill counts this part.
+// Adds the prefill or scoring of the prompt, done once for all answers, to the usage of the first answer. If a part was
+// evicted before the answer began, the answer's own prefill counts this part.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
   ibid::add_prefill_usage(turn.usage, read_.usage);
   turn.timings.prefill_ms += read_.ms();

@@ -8,8 +8,8 @@
 namespace ibid::serve {
 namespace {
 
-// The tokens that one family of models has before the prefix, suffix and middle of a text. Names: those of llama.cpp
-// (src/llama-vocab.cpp); those of Mistral's tokenizers, whose models read the suffix first and have no token before the
+// The tokens that one family of models has before the prefix, suffix and middle of a text, named as in llama.cpp
+// (src/llama-vocab.cpp), and those of Mistral's models, which read the suffix first and have no token before the
 // middle.
 struct FamilyNames {
   std::string_view prefix, suffix, middle;

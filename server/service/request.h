@@ -90,8 +90,7 @@ struct AnswerRequest {
   size_t n = 1;  // number of answers, at most ChatSession::kMaxAnswers; 0: only prefill the prompt
   size_t n_answers() const { return n == 0 ? 1 : n; }  // number of answers that the listener receives
   bool adds_generation_prompt = true;                  // option of render_prompt()
-  bool continues = false;                              // the last message is the assistant's, and the answer is
-                                                       // appended to it
+  bool continues = false;                              // the last message is an answer, to which more is appended
   // If set, the prompt is scored first, with this many likely tokens at each position
   // (AnswerListener::prompt_scores()).
   std::optional<size_t> n_prompt_logprobs = {};

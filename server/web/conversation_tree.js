@@ -44,8 +44,8 @@ export function hasContent(node) {
   return node.text !== "" || node.reasoning !== "" || node.calls.length > 0;
 }
 
-// True for an answer that has text and did not end by itself. An answer that ends with calls awaits their results;
-// reasoning alone could not be continued, because it is not sent.
+// True for an answer that has text and did not end by itself. Calls await their results, and reasoning alone is not
+// sent, so it cannot be continued.
 export function canContinue(node) {
   const endedByItself = node.end === "" || node.end === "stop" || node.end === "tool_calls";
   return node.role === "assistant" && node.text !== "" && node.calls.length === 0 && !endedByItself;
@@ -137,7 +137,7 @@ export class ConversationTree {
     return {index: siblings.findIndex((node) => node.id === id) + 1, count: siblings.length};
   }
 
-  // Activates and returns the sibling at offset `by`; undefined if there is none.
+  // Activates and returns the sibling at offset `by`; undefined if it does not exist.
   step(id, by) {
     const siblings = this.children(this.#nodes.get(id).parent);
     const next = siblings[siblings.findIndex((node) => node.id === id) + by];

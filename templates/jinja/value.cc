@@ -13,8 +13,7 @@ struct MethodObject : Object {
   Method method = nullptr;
 };
 
-// Returns the nesting depth of a value. Fails for loops and bound methods: they contain values, so inside containers
-// they could form chains of unbounded depth.
+// Fails for loops and bound methods, which contain values: inside containers they could form chains of unbounded depth.
 uint32_t depth_of(const Value& value) {
   if (value.is(Kind::kLoop) || value.is(Kind::kMethod)) fail("a loop or a method cannot be put into a list or dict");
   if (value.is(Kind::kSequence)) return value.sequence_object().depth;

@@ -116,8 +116,8 @@ std::unordered_set<std::string_view> control_words(std::string_view source) {
 }
 
 // Makes normal and user-defined tokens control tokens if their text ends turns in some model, or the chat template
-// writes them as control tokens. If the file itself says that a token is normal, the token stays normal in the text of
-// a template, which the file does not expect to contain it whole; but it ends turns, and no message can become it.
+// writes them as control tokens. A token that the file types as normal stays normal in the text of a template, but it
+// ends turns, and no message can become it.
 Status set_control_types(const ModelFile& file, const std::vector<std::string_view>& tokens, bool has_types,
                          std::vector<int64_t>& types, TokenizerBuilder& builder) {
   TRY_ASSIGN(const std::optional<std::string_view> chat_template, file.get_string("tokenizer.chat_template"));

@@ -126,8 +126,7 @@ class AddedReader {
     add(std::move(token));
   }
 
-  // Adds a token that is not in the list of added tokens. Leaves out a new token if the next free id is not the id that
-  // the files name.
+  // Adds a token that is not in the list. Leaves out a new token if the files name another id than the next free one.
   void add_named(const AddedToken& token) {
     const bool is_new = ids_.at(token.text) == kNoToken;
     if (!is_new || token.id == next_) add(token);

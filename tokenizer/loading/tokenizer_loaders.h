@@ -17,7 +17,7 @@ namespace ibid {
 
 struct TokenizerKind {
   std::string family;         // "byte-level BPE"
-  std::string pre_tokenizer;  // "qwen2" in GGUF, "Split, ByteLevel" in tokenizer.json; empty: there is none
+  std::string pre_tokenizer;  // "qwen2" in GGUF, "Split, ByteLevel" in tokenizer.json; empty: not named
 };
 
 // As load_tokenizer(file), but also sets `kind`, even if the tokenizer is rejected. `kind` stays empty if the file

@@ -125,8 +125,7 @@ class MergeTable {
   size_t merge(std::span<TokenId> symbols) const;
 
  private:
-  static constexpr size_t kShort = 48;  // above this number of symbols, a heap is faster than scanning all pairs after
-                                        // each merge
+  static constexpr size_t kShort = 48;  // for more symbols, a heap is faster than scanning all pairs after each merge
 
   struct Ranked {
     uint32_t rank;

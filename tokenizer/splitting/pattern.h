@@ -160,7 +160,8 @@ struct ScanMemory {
   struct Region {
     size_t begin = 0, end = 0;
     size_t safe_end = kCertain;
-    bool match = false;  // true: all or a part of the region matched the stage's pattern; false: it is between matches
+    bool match =
+        false;  // the stage's pattern matched the region, wholly or in part; else the region is between matches
     bool dropped = false;
   };
   std::vector<Region> regions;            // the current region of each stage

@@ -36,7 +36,7 @@ struct PretokenizerFamily {
   bool add_bos;
 };
 
-// What happens to the matches of a step's pattern and to the text between them.
+// Treatment of the matches of a step's pattern and of the text between them.
 enum class SplitBehavior {
   kIsolated,            // each match, and each text between matches, is a piece
   kRemoved,             // matches are dropped
@@ -64,7 +64,7 @@ const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signat
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps);
 const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
 
-// Returns the family that has a GGUF name, these steps and these properties; nullptr if there is none.
+// Returns the family that has a GGUF name, these steps and these properties, or nullptr.
 const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& steps, bool nfc, bool ignore_merges);
 // Returns the family's first GGUF name. REQUIRES: the family has a GGUF name.
 std::string_view gguf_name_of(const PretokenizerFamily& family);
