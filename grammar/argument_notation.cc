@@ -17,7 +17,7 @@ namespace {
 using Call = RequiredCalls::Call;
 using Form = ArgumentNotation::Form;
 
-constexpr size_t kMostBranches = 64;  // maximum number of choices of a value, nested ones included
+constexpr size_t kMostBranches = 64;  // maximum of a value's choices, nested ones included
 constexpr size_t kMostBareDepth = 6;  // maximum nesting of values that a schema describes
 constexpr size_t kMostAnyDepth = 2;   // maximum nesting of values without a schema
 constexpr const char* kAnyKey = "[a-zA-Z_][a-zA-Z0-9_.-]*";
@@ -337,7 +337,7 @@ class ArgumentWriter {
 
   SchemaDocument& document_;
   const ArgumentNotation& notation_;
-  size_t n_choices_ = 0;  // choices expanded so far for the current value
+  size_t n_choices_ = 0;  // choices expanded for the current value
 };
 
 }  // namespace

@@ -63,7 +63,7 @@ Result<ExprId> ArrayCompiler::compile() {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Supports unique items only if few values are possible, because each set of values written so far is a state.
+// Supports unique items only with few possible values, because each set of values written so far is a state.
 Result<ExprId> ArrayCompiler::of_different() {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part_.schema), "uniqueItems", what);

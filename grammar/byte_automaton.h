@@ -54,7 +54,7 @@ class ByteAutomaton {
     uint32_t n_counts() const { return (max == kUnbounded ? min : max) + 1; }
     uint64_t n_states() const { return uint64_t{n_counts()} + min + 2; }
     StateId far(uint32_t v) const { return base + n_counts() + std::min(v, min + 1); }
-    // Returns the state after one more repetition of the text.
+    // Returns the state after one more repeated text.
     StateId next(StateId state) const {
       const uint32_t k = state - base;
       if (k < n_counts()) return base + std::min(k + 1, n_counts() - 1);

@@ -27,7 +27,7 @@ class WordAutomaton {
   static constexpr size_t kMostBytes = 10'000;  // maximum bytes of all words together
   static constexpr uint32_t kNoWord = UINT32_MAX;
 
-  // REQUIRES: no word is empty; the words have at most kMostBytes in total. Node 0 is the beginning of a text.
+  // REQUIRES: no word is empty; all have kMostBytes in total at most. Node 0 is the beginning of a text.
   explicit WordAutomaton(const std::vector<std::string>& words);
 
   uint32_t n_nodes() const { return static_cast<uint32_t>(nodes_.size()); }
@@ -146,7 +146,7 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
 
 namespace {
 
-// Maximum number of calls: a model that writes more of them in one answer never ends it.
+// Maximum number of calls: a model that writes more in one answer never ends it.
 constexpr size_t kMostCalls = 16;
 // Maximum states of all calls. Each of the possible calls has its own, so large calls reduce their number.
 constexpr size_t kMostCallStates = 200'000;
@@ -177,7 +177,7 @@ ExprId reasoning(const Preamble& lead, GrammarRules& rules) {
   return lead.begin.empty() ? rules.empty() : rules.optional(rules.sequence({rules.bytes(lead.begin), rest}));
 }
 
-// Returns an expression for one call, or for several calls with separators.
+// Returns an expression for one call, or for several with separators.
 ExprId section(const RequiredCalls& demanded, CallRules& rules) {
   std::vector<ExprId> calls;
   for (const RequiredCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
@@ -246,7 +246,7 @@ Status check_words(const std::vector<std::string>& words) {
 
 namespace {
 
-// ignored: becomes Grammar::ignored() of the result.
+// ignored: Grammar::ignored() of the result.
 Result<Grammar> compile_section(const RequiredCalls& demanded, std::vector<std::string> ignored) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: the list is empty"};
   TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // for two words: see text_up_to()

@@ -73,7 +73,7 @@ class Configurations {
   ConfigId both(ConfigId a, ConfigId b);
   // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes or tokens.
   ConfigId at(StackItem item);
-  // Returns the configuration after a rule whose call has the stack `stack` has ended.
+  // Returns the configuration after the end of a rule whose callers are on `stack`.
   ConfigId behind(StackId stack);
   // Returns a stack with `return_to.state` on top of `return_to.stack`.
   StackId push(StackItem return_to);
@@ -189,7 +189,7 @@ struct RegularProduct {
 // (also for more than max_states states), kCancelled.
 Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
                                         CompileBudget& budget);
-// Returns true if some text matches all parts (is not in a language that is excluded).
+// Returns true if some text matches all parts (is in no excluded language).
 Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

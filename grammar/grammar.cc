@@ -229,7 +229,7 @@ class GbnfParser {
     }
   }
 
-  // Parses a count of repetitions after {: m}, m,}, m,n} or ,n}.
+  // Parses what follows a {: m}, m,}, m,n} or ,n}.
   void counts(uint32_t& min, uint32_t& max) {
     skip_space(false);
     const bool has_min = number(min);

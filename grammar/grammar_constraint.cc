@@ -247,7 +247,7 @@ Configurations::Limits config_limits(size_t max_bytes) {
   return limits;
 }
 
-// Returns the ids of the tokens that the grammar refers to; -1 for tokens that the model lacks.
+// The ids of the tokens that the grammar refers to; -1 for those that the model lacks.
 std::vector<TokenId> find_referred(const ByteAutomaton& automaton, const TokenTexts& vocabulary) {
   std::vector<TokenId> ids;
   for (const std::string& reference : automaton.tokens()) {

@@ -51,8 +51,8 @@ class TokenMasks {
  private:
   static constexpr size_t kMostFrames = 4;
   static constexpr size_t kMostItems = 4;         // a configuration with more items is walked as a whole
-  static constexpr size_t kMostExitNodes = 2000;  // above it, the state to which the rule returns is part of the key
-  static constexpr size_t kMostExits = 6000;      // above it, caching the rule's part costs more than it saves
+  static constexpr size_t kMostExitNodes = 2000;  // with more, the key also has the state to which the rule returns
+  static constexpr size_t kMostExits = 6000;      // with more exits, caching the rule's part costs more than it saves
 
   // A set of tokens: as a list if that is smaller, else as a bit mask.
   struct TokenList {
@@ -100,7 +100,7 @@ class TokenMasks {
   std::map<LocalKey, Local> locals_;
   std::map<std::pair<uint32_t, ConfigId>, TokenList> wholes_;
   std::unordered_map<ConfigId, ByteClasses> loops_;
-  std::vector<ConfigId> path_;  // configuration at each depth of the walk so far
+  std::vector<ConfigId> path_;  // configuration at each depth of the current walk
   size_t n_bytes_ = 0;
   size_t n_nodes_walked_ = 0;
 };

@@ -26,8 +26,7 @@ inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 // Maximum count of a repetition, because each count needs a state of the automaton.
 inline constexpr uint32_t kMaxRepetition = 1'000'000;
 
-// A graph of states with expressions on its edges. A path from state 0 to a final state matches the texts of its edges
-// in sequence.
+// A graph of states with expressions on its edges. A path from state 0 to a final state matches its edges' texts.
 struct ExprGraph {
   struct Edge {
     uint32_t from, to;

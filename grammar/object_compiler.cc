@@ -174,7 +174,7 @@ Status ObjectCompiler::compile_patterns() {
   return {};
 }
 
-// Returns the sets of patterns that one name may match together; bit i stands for pattern i.
+// Returns the sets of patterns that a name may match together; bit i is pattern i.
 Result<std::vector<uint32_t>> ObjectCompiler::pattern_sets() {
   std::vector<uint32_t> sets;
   for (size_t i = 0; i < patterns_.size(); ++i) {

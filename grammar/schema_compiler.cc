@@ -272,8 +272,8 @@ Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& f
   return compile_parsed_json_schema(parsed, format, budget);
 }
 
-// --- DisjointnessChecker: checks for oneOf whether two schemas have no value in common. If this is not known, they are
-// treated as having a common value.
+// --- DisjointnessChecker: checks for oneOf whether two schemas have no value in common. If in doubt, they are treated
+// as having one.
 
 namespace {
 

@@ -29,7 +29,7 @@ class SchemaCompiler {
   Status compile(SchemaId schema, unsigned types = kAllTypes);
 
  private:
-  // Returns a call of the rule for the values of `schema`; the rule is defined later.
+  // Returns a call of the rule for the values of `schema`, which is defined later.
   ExprId call(SchemaId schema);
   Result<ExprId> values_of(SchemaId schema);
   Result<ExprId> values_of(const SchemaPart& part, size_t depth);
@@ -155,7 +155,7 @@ class ObjectCompiler {
   // The constraints of one schema of propertyNames.
   struct NameConstraints {
     SchemaPart part;
-    std::unordered_set<std::string_view> listed;  // the strings of the schema's enum
+    std::unordered_set<std::string_view> listed;  // the strings of its enum
   };
   Status read_property_names();
   Status list_properties();

@@ -71,7 +71,7 @@ class SchemaDocument {
   std::span<const PlaceId> places(SchemaId schema) const { return sets_[schema]; }
 
   const Json& json(PlaceId place) const { return *places_[place].json; }
-  // Returns the first place that has the same content and meaning as `place`.
+  // Returns the first place with equal content and meaning.
   PlaceId first_like(PlaceId place) const { return places_[place].first_like; }
   std::string pointer(PlaceId place) const;       // for example "#/properties/a"
   std::string pointer_of(SchemaId schema) const;  // JSON pointer to the first place of the schema
@@ -117,7 +117,7 @@ class SchemaDocument {
   // Returns the pointers recorded by note_ignored(), each once, at most kMostIgnored.
   std::vector<std::string> take_ignored() { return std::move(ignored_); }
 
-  // Charges work to the budget. Errors: kLimitExceeded and kCancelled, with the place of `where`.
+  // Charges work to the budget. Errors: kLimitExceeded, kCancelled, with the schema's place.
   Status spend(uint64_t n, SchemaId where) const;
   CompileBudget& budget() const { return *budget_; }
   PatternSearch& patterns() { return patterns_; }
@@ -225,7 +225,7 @@ struct CountBounds {
 struct ListedValue {
   const Json* json;
   uint32_t number;
-  bool is_integer = false;  // the value's schema requires a number without a fraction
+  bool is_integer = false;  // its schema requires a number without a fraction
 };
 
 struct SchemaPart {
@@ -276,8 +276,8 @@ struct SchemaPart {
   std::vector<SchemaId> property_names;
   std::vector<Outside> outside;
   bool needs_other_property = false;  // at least one undeclared property is required
-  // unevaluatedProperties and unevaluatedItems, which take effect after all choices are made, unless another keyword
-  // evaluates all properties or items.
+  // unevaluatedProperties and unevaluatedItems take effect after all choices are made, unless another keyword evaluates
+  // all properties or items.
   SchemaId unevaluated_properties = kAnySchema, unevaluated_items = kAnySchema;
   bool evaluates_properties = false, evaluates_items = false;
   bool has_contains = false;

@@ -34,7 +34,7 @@ class CharReader {
 
  private:
   uint32_t possible_ = 0;  // bits of the UTF-8 sequences that begin with the bytes of the current character
-  size_t n_read_ = 0;      // bytes of the current character so far
+  size_t n_read_ = 0;      // bytes of the current character
   bool broken_ = false;
 };
 

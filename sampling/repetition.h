@@ -35,7 +35,7 @@ class RepetitionDetector {
   // Appends the next token. Returns true if the tokens so far end in a repetition as defined above.
   bool push(TokenId id);
 
-  // Length of the repeated span; 0: the answer does not repeat itself.
+  // Length of the repeated span; 0: no repetition.
   size_t period() const { return period_; }
   // Number of tokens compared so far, for tests of the cost.
   size_t n_steps() const { return n_steps_; }

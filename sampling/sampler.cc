@@ -188,7 +188,7 @@ struct Best {
   size_t id = 0;
 };
 Result<Best> find_best(std::span<const float> logits) {
-  // Uses independent lanes, so that compilers vectorise the loop: a single running maximum would be sequential.
+  // Uses independent lanes, so that compilers vectorise the loop: one running maximum would be sequential.
   constexpr size_t kLanes = 16;
   constexpr float kMost = std::numeric_limits<float>::max();
   std::array<float, kLanes> most;

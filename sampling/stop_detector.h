@@ -24,8 +24,8 @@ class StopDetector {
 
   StopDetector() = default;  // no stop strings: all text is emitted
 
-  // Error: kInvalidArgument for more than kMaxStrings strings, and for a string that is empty, longer than kMaxBytes or
-  // not valid UTF-8. (With valid stop strings, text of whole characters is emitted as whole characters.)
+  // Error: kInvalidArgument for more than kMaxStrings strings, and for one that is empty, longer than kMaxBytes or not
+  // valid UTF-8. (With valid stop strings, text of whole characters is emitted as whole characters.)
   static Result<StopDetector> create(const std::vector<std::string>& stop_strings);
 
   struct Step {

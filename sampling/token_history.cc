@@ -113,11 +113,11 @@ void RepeatIndex::undo_last() {
 
 void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std::vector<Repeat>& out) const {
   out.clear();
-  const size_t begin = saturating_sub(ids_.size(), window);  // first position of the window
+  const size_t begin = saturating_sub(ids_.size(), window);  // start of the window
   const size_t cap = std::min({max_length, kMaxMatch, ids_.size()});
   for (uint32_t v = end_state_; v != 0; v = states_[v].link) {
     ++n_steps_;
-    // The shorter strings of the state match too, but have the same next tokens, so the longest match suffices.
+    // Shorter strings of the state match too, but with the same next tokens, so the longest suffices.
     const size_t length = std::min<size_t>(states_[v].length, cap);
     if (length < min_length) break;
     if (states_[states_[v].link].length >= cap) continue;  // the next state has the same lengths and more edges

@@ -41,8 +41,7 @@ struct TemplateVariables {
 
 class ChatTemplate {
  public:
-  // Appended to a text to find the end of the text in a render. If a template trims texts, it removes only the space at
-  // the end of the tag.
+  // Appended to a text to find its end in a render. A template that trims texts removes only the space at the end.
   static constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
   // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.

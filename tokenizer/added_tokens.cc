@@ -139,7 +139,7 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
     search.spaces_end = end;
     if (search.growing && is_open_at(text, end)) return false;
   }
-  if (begin >= end) return true;  // the match is inside white space that the previous token took: it is no token
+  if (begin >= end) return true;  // inside white space that the previous token took: no token
   if (search.covered < begin) search.out.sections.push_back({search.covered, begin});
   search.out.sections.push_back({begin, end, token.id});
   search.covered = end;

@@ -230,7 +230,7 @@ size_t find_all(const Pattern& pattern, std::string_view in, Replace replace) {
   return certain;
 }
 
-// Returns the length of the longest proper prefix of `word` that is a suffix of `text`.
+// Returns the length of the longest proper prefix of `word` with which `text` ends.
 size_t begun(std::string_view text, std::string_view word) {
   for (size_t n = std::min(text.size(), word.size() - 1); n > 0; --n) {
     if (text.ends_with(word.substr(0, n))) return n;

@@ -39,7 +39,7 @@ struct Stretch {
   std::vector<OriginEnd> origins;
   size_t begin;  // position of the part in that text
 
-  // Returns the stretch after a chain of steps has rewritten it. `normalized` must outlive the result.
+  // Returns this stretch as a chain of steps rewrote it. `normalized` must outlive the result.
   Stretch rewritten(const NormalizedText& normalized) const {
     Stretch out{normalized.text(), origins, begin};
     for (OriginEnd& run : out.origins) {
@@ -179,8 +179,8 @@ class PipelineTokenizer::Walk {
     }
   }
 
-  // Marks a position in the normalized text of the section as one from which encoding may resume. If only text that a
-  // step added precedes it, encoding cannot resume there, because the step would add the text again.
+  // Marks a position in the normalized text of the section from which encoding may resume. It may not if only text that
+  // a step added precedes the position, because the step would add the text again.
   void mark_in(size_t position, HiddenMatches& hidden) {
     if (hidden.contain(position)) return;
     const std::optional<size_t> raw = normalized_->raw_position(position);

@@ -64,7 +64,7 @@ class PipelineTokenizer : public Tokenizer {
   const PipelineSpec& spec() const { return spec_; }
 
   // Returns the piece that starts at text[begin], where the previous piece ended (see pretokenizer.h). `memory` is
-  // passed to all calls for one text, and is empty at the first call.
+  // passed to all calls for one text, and is empty at the first.
   virtual Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const = 0;
   // Appends the tokens of a piece. only_template: the whole piece comes from the template, so control tokens are
   // allowed.

@@ -43,14 +43,14 @@ class OwnServer {
 
  private:
   OwnServer(pid_t process, int errors) : process_(process), errors_(errors) {}
-  // Reads the server's output until it is ready. Returns false if the server ended; said_ then has all of its output.
+  // Reads the server's output until it is ready. Returns false if the server ended; said_ then has all output.
   bool await_ready();
 
   pid_t process_;
   int errors_;
   std::string said_;
   std::string url_;
-  std::thread reader_;  // reads and drops later output
+  std::thread reader_;  // drains later output
 };
 
 constexpr const char* kThisProgram = "/proc/self/exe";
@@ -230,7 +230,7 @@ Result<Target> find_target(const ServeBenchArguments& arguments, const ModelArgu
     const bool is_wanted = target.own != nullptr || model.model.empty() || each.name == model.model;
     if (is_wanted && target.model.name.empty()) target.model = each;
   }
-  // The server may know the model even if it does not list it.
+  // The server may know the model although it does not list it.
   if (target.model.name.empty()) target.model.name = model.model;
   return target;
 }

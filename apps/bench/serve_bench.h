@@ -18,7 +18,7 @@ struct ServeBenchArguments {
   std::string url;              // the server to measure; empty: start one
   std::string kv_budget = "0";  // KV budget of a started server, as in `ibid serve`
   std::string api_key_file;
-  std::string engine;    // name of the server in results; empty: the name that it reports
+  std::string engine;    // name of the server in results; empty: the name it reports
   std::string requests;  // file of JSON lines, one per request; empty: not written
 };
 

@@ -82,12 +82,12 @@ class Branches {
   const std::string& file_of(size_t number) const { return others_.at(number).path; }
   void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
   const ChatBackend* session_of(size_t number) const;
-  // Records that all branches, the current one included, are now saved under another name, and that only /undo can
-  // reach them. renamed() returns the new path of a branch.
+  // Records that all branches, the current one included, are now saved under another name; only /undo can reach them.
+  // renamed() returns the new path of a branch.
   void keep_elsewhere(const std::function<std::string(size_t number)>& renamed);
   // Removes the oldest of others() until n are left. Returns the number removed.
   size_t forget_all_but(size_t n);
-  // Records that the file of a branch was removed. Removes the branch if it is not in memory.
+  // Records that the branch's file was removed. Removes the branch if it is not in memory.
   void set_file_gone(size_t number);
   // True if others() may have changed since is_kept().
   bool changed() const { return changed_; }
@@ -97,7 +97,7 @@ class Branches {
  private:
   struct Branch {
     std::unique_ptr<ChatBackend> session;  // nullptr: the branch is only in its file
-    std::optional<Json> messages;          // messages of the file after it was read
+    std::optional<Json> messages;          // messages of the file, once read
     std::string problem;                   // the reason why the file cannot be read
     std::string path;                      // path of the file; empty: the branch has no file
     bool elsewhere = false;

@@ -44,7 +44,7 @@ struct ChatJson {
   // keep_question() saves a named conversation with an unanswered question, keep() saves it after the answer.
   std::function<Status(const ChatBackend& asked)> keep_question;
   std::function<Status()> keep;
-  std::optional<std::string> first;  // message sent before the messages of standard input
+  std::optional<std::string> first;  // message sent before those of standard input
   bool verbose = false;              // report the speed of each answer on standard error
 };
 

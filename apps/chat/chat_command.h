@@ -13,7 +13,7 @@
 
 namespace ibid {
 
-// Width of lists and excerpts: the width of a usual terminal, minus a prefix.
+// Width of lists and excerpts: that of a usual terminal, minus a prefix.
 inline constexpr size_t kLineColumns = 78;
 
 size_t count_words(std::string_view text);
@@ -22,7 +22,7 @@ size_t count_words(std::string_view text);
 std::optional<size_t> leading_number(std::string_view& text);
 
 struct ChatCommand {
-  std::string_view name;       // name with its slash: "/edit"
+  std::string_view name;       // "/edit"
   std::string_view alias;      // another name, or empty
   std::string_view arguments;  // argument syntax for help: "[N] TEXT"
   std::string_view help;       // help in one line

@@ -32,7 +32,7 @@ bool person_agrees(const KnownModel& model, const std::string& directory) {
 // Warns if the context exceeds the model's trained context: it still answers, but with decreasing quality.
 void warn_of_long_context(const std::string& path, size_t context) {
   const Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
-  if (!file.ok()) return;  // loading will report the error
+  if (!file.ok()) return;  // loading reports the error
   const Result<ModelConfig> config = read_config(**file);
   if (!config.ok() || context <= config->trained_context) return;
   const std::string trained = std::to_string(config->trained_context);

@@ -34,7 +34,7 @@ struct TurnArguments {
   // person, the catalog's recommendations for this file, and the command line.
   TurnOptions turn_options(const Engine& engine, AnswerReader reader) const;
 
-  // Returns only the options on the command line, for a model that runs on a server.
+  // Returns only the options on the command line, for a model of a server.
   TurnOptions given_options() const;
   std::vector<const SamplingOption*> given() const;
 

@@ -146,7 +146,7 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
   if (answer.status == 401 || answer.status == 403) {
     const std::string wants = address_.key.empty() ? " wants an API key: --api-key-file FILE, or IBID_API_KEY"
                                                    : " does not take this API key";
-    // A status 403 may have other reasons than the key.
+    // 403 may have other reasons than the key.
     const bool is_about_key = answer.status == 401 || said.empty();
     return {ErrorCode::kInvalidArgument, name() + (is_about_key ? wants : " refuses the request") + why};
   }

@@ -57,7 +57,7 @@ struct ChatReply {
   std::string reasoning;
   std::string content;
   std::vector<ToolCall> tool_calls;
-  std::optional<LostPrefix> lost_prefix;  // reported by ibid servers, without texts of messages
+  std::optional<LostPrefix> lost_prefix;  // reported by ibid servers, without the texts
   std::string finish_reason;              // reason that the server reports; empty: the answer was stopped
   bool was_stopped = false;               // stopped by the stop token; the reply is partial
   // Counts that the server reports; nullopt: not reported.

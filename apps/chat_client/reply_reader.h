@@ -65,7 +65,7 @@ class ReplyReader {
   Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
   void heard();                   // records the time at which text arrives
-  bool has_room(size_t n_bytes);  // adds n_bytes to the size of the answer; returns false if the limit is exceeded
+  bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: the limit is exceeded
   double now_ms() const;
 
   const ChatServer::OnPart& on_part_;

@@ -29,7 +29,7 @@ std::vector<std::string> file_type_names();
 // Properties of the model on which the types depend.
 struct ModelShape {
   size_t n_layers = 0;
-  bool has_head = false;  // the model has output.weight; false: the embedding is also the head
+  bool has_head = false;  // the model has output.weight; false: the embedding serves as head
 };
 
 // Returns the type of a tensor, given its GGUF name. Vectors, norms, routers and tensors that are not weights keep

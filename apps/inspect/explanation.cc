@@ -50,8 +50,7 @@ namespace {
 
 constexpr size_t kUsualContexts[] = {4096, 32768};
 
-// Returns the memory needs for the requested context, or if no context was requested, for usual contexts and the
-// trained one.
+// Returns the memory needs for the requested context, or else for usual contexts and the trained one.
 std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOptions& options) {
   std::vector<size_t> contexts;
   if (options.max_seq_len != 0) {

@@ -34,7 +34,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLastWords{1000};  // time in which handlers of cancelled answers can send the end of these
+constexpr milliseconds kLastWords{1000};  // time in which cancelled answers can send their end
 // Number of file descriptors for models, cache directories, listeners and closing connections.
 constexpr size_t kOtherFiles = 128;
 

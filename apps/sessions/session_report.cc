@@ -31,7 +31,7 @@ std::string formatted_time(int64_t ns, const char* format, bool local) {
   return {text.data(), std::strftime(text.data(), text.size(), format, &parts)};
 }
 
-// Formats a time as `ls -l` does: an old time has a year in place of the hour.
+// Formats as `ls -l` does: old times have a year instead of the hour.
 std::string short_time(int64_t ns, int64_t now_ns) {
   return formatted_time(ns, now_ns - ns < kHalfAYearNs ? "%d %b %H:%M" : "%d %b %Y", true);
 }

@@ -51,7 +51,7 @@ class WordWrap {
   std::string line_begin_;    // first bytes of the line, to detect code fences and list items
   std::string blanks_;        // blanks before the next word, not written yet
   std::string word_;          // current word; if it is longer than a row, the part in its last row
-  size_t column_ = 0;         // column after the written text and the current word
+  size_t column_ = 0;         // column after the written text and the word
   size_t word_column_ = 0;    // column where the word starts
   size_t before_word_ = 0;    // column where the blanks before the word start
   size_t extra_ = 0;          // additional columns before the word on terminals that do not join emoji

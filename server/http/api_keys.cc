@@ -82,7 +82,7 @@ std::string_view without_blanks(std::string_view line) {
   return begin == std::string_view::npos ? "" : line.substr(begin, line.find_last_not_of(" \t\r") - begin + 1);
 }
 
-// Returns the same name in every process, so that the entries of a key in a cache directory are found again.
+// Returns the same name in every process, so that a key's entries in a cache directory are found again.
 std::string namespace_of_key(std::string_view key) {
   Sha256 hash;
   hash.update("ibid api key namespace:");

@@ -21,9 +21,9 @@ constexpr milliseconds kLookTime{
 constexpr milliseconds kLingerTime{1000};  // time in which a client can read why it is refused
 constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded while lingering
 constexpr size_t kBodyBytesPerSecond = 256u << 10;
-constexpr size_t kBodyStep = 64u << 10;  // number of bytes after which a body's deadline is extended
+constexpr size_t kBodyStep = 64u << 10;  // a body's deadline is extended after this many bytes
 
-constexpr milliseconds kDeliveryLookTime{10};  // interval at which the delivery of written bytes is checked
+constexpr milliseconds kDeliveryLookTime{10};  // interval of the checks whether written bytes were delivered
 
 // True for a method that may appear in a log; any other method is text from the client.
 bool is_known_method(std::string_view method) {
@@ -409,7 +409,7 @@ void Connection::set_deadline(milliseconds from_now) {
   schedule();
 }
 
-// Returns the time at which keep-alive bytes of a stream are due; TimePoint::max() if never.
+// Returns when the next keep-alive bytes of a stream are due; TimePoint::max() if never.
 Connection::TimePoint Connection::keep_alive_time(Reply::KeepAlive& keep_alive) const {
   if (reply_ == nullptr || outbox_.is_writing() || !response_.is_streaming()) return TimePoint::max();
   keep_alive = reply_->keep_alive();

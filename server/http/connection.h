@@ -75,7 +75,7 @@ class Outbox {
     return std::exchange(n_taken_, 0);
   }
 
-  // Time at which the connection will be closed; TimePoint::max() if nothing is being written.
+  // Time at which the connection is closed; TimePoint::max() if nothing is being written.
   TimePoint deadline() const { return deadline_; }
   // Time at which the client will count as slow; TimePoint::max() if nothing is being written or the client already
   // counts as slow.
@@ -99,7 +99,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // REQUIRES: the connection is in the room's table. Called once, by a network thread.
   void start();
-  // Closes the connection, unless it is sending a response and its client reads the response.
+  // Closes the connection, unless it is sending a response that its client reads.
   void give_way();
   // Closes the connection in any case.
   void end();
@@ -152,7 +152,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string ahead_;        // bytes read but not parsed yet
   bool is_reading_ = false;  // a read of the transport is pending
   std::unique_ptr<RequestReader> reader_;
-  bool request_begun_ = false;  // the first byte of the current request was read
+  bool request_begun_ = false;  // the first byte of the request was read
   TimePoint body_begin_;
   size_t n_body_seen_ = 0;  // size of the body when its deadline was last extended
   BodyAllowance allowance_;
@@ -162,7 +162,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t exchange_id_ = 0;
   std::shared_ptr<Reply> reply_;  // reply of the current exchange
   ResponseWriter response_;
-  bool close_after_ = false;  // close the connection after the current exchange
+  bool close_after_ = false;  // close after the current exchange
   Outbox outbox_;
   bool is_slow_ = false;  // the client does not read its response
   bool input_ended_ = false;

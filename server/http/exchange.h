@@ -84,7 +84,7 @@ class Exchange {
   // connection. Empty: nothing is sent.
   virtual void set_keep_alive(std::string bytes, std::chrono::milliseconds every) = 0;
 
-  // Sets figures for the log. Call before the response ends; the figures of the last call are logged.
+  // Sets figures for the log. Call before the response ends; the last call counts.
   virtual void set_figures(const AnswerFigures& /*figures*/) {}
 
   // Requested when the client has left, when the total time is over, or when the server shuts down without waiting for

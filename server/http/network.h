@@ -49,8 +49,7 @@ class Transport {
   // Shuts down the sending side; reading continues.
   void end_writing();
   void close();
-  // True if the client has closed or shut down its side, even if some of its bytes are still unread. Costs a system
-  // call.
+  // True if the client has closed or shut down its side, even if bytes of it are still unread. Costs a system call.
   bool client_has_ended();
   // Returns whether all bytes written so far have arrived. Costs a system call.
   Delivery delivery();

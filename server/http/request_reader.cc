@@ -85,7 +85,7 @@ constexpr size_t kMaxFields = 128;
 constexpr size_t kMaxMethod = 16;
 constexpr size_t kLastChunkBytes = 5;  // length of "0\r\n\r\n"
 
-// A body that grows as bytes are received. Beast's own body would reserve the size that the client announces.
+// A body that grows with the bytes received. Beast's own body reserves the size that the client announces.
 struct GrowingBody {
   using value_type = std::string;
   class reader {  // NOLINT(readability-identifier-naming): Beast requires this name

@@ -28,7 +28,7 @@ struct ServerOptions {
   std::string certificate_file = {};  // PEM file; if it and key_file are set, the TCP address uses TLS
   std::string key_file = {};
   std::vector<ApiKey> api_keys = {};              // empty: requests need no key
-  bool insecure = false;                          // allows an address other than loopback without keys
+  bool insecure = false;                          // allows a non-loopback address without keys
   std::vector<std::string> allowed_hosts = {};    // allowed in Host besides localhost and IP addresses; {"*"}: any name
   std::vector<std::string> allowed_origins = {};  // allowed by CORS besides the server's own; {"*"}: any origin
   int n_threads = 2;                              // threads for I/O and deadlines
@@ -40,7 +40,7 @@ struct ServerOptions {
   size_t max_all_bodies_bytes = 256u << 20;
   size_t max_queued_bytes = 1u << 20;  // limit for one stream; if its client reads more slowly, it is disconnected
   std::chrono::milliseconds header_timeout{10'000};
-  std::chrono::milliseconds body_timeout{30'000};  // time for a body; one second is added for each 256 KiB received
+  std::chrono::milliseconds body_timeout{30'000};  // time for a body, plus a second for each 256 KiB received
   // Time for the client to take the next bytes. For all bytes: plus one second for each write_bytes_per_second.
   std::chrono::milliseconds write_timeout{10'000};
   size_t write_bytes_per_second = 64u << 10;

@@ -24,8 +24,8 @@
 namespace ibid::http {
 
 // BodyBudget: limits the memory for the bodies of all clients. The first bytes of each body are not counted, so that a
-// few large bodies do not lock out small ones; the number of connections limits the total of these first bytes.
-// BodyBudget is thread-safe; BodyAllowance is not.
+// few large bodies do not lock out small ones; the number of connections bounds their total. BodyBudget is thread-safe;
+// BodyAllowance is not.
 class BodyBudget {
  public:
   static constexpr size_t kFree = 64u << 10;  // bytes of each body that are not counted

@@ -23,8 +23,8 @@
 namespace ibid::serve {
 namespace {
 
-// Returns a seed below 2^52. Clients whose numbers are doubles can then send back the seed of every answer, also of the
-// last of several answers, which has a larger seed.
+// Returns a seed below 2^52, so that clients whose numbers are doubles can send back the seed of every answer, even the
+// larger one of the last of several answers.
 uint64_t random_seed() {
   std::random_device random;
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
@@ -440,7 +440,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   } else {
     part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
   }
-  // Put the conversation back before the client receives the answer, because the client may continue it at once.
+  // Put back before the client receives the answer, because it may continue the conversation at once.
   put_back(std::move(part.conversation), conversations);
   listener_->answer(i, {*std::move(turn), request_.options.max_tokens, is_guarded_});
 }

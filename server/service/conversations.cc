@@ -264,7 +264,7 @@ void Conversations::Parts::write_later(uint64_t number) {
     try {
       write(number);
     } catch (const std::bad_alloc&) {
-      // Ignore the exception: the conversation is still in memory, and is written after its next answer.
+      // The conversation is still in memory, and is written again after its next answer.
     }
     --n_waiting;
   });

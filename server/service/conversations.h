@@ -65,8 +65,8 @@ class Conversations {
   // independently of earlier answers; its cached prefix is found in the KV store. Do not pass the result to put().
   static Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
                                          Json prompt);
-  // Adds a conversation after its turn was committed or dropped. If the conversation that it continued is still known,
-  // replaces that one. Does not wait for the disk. REQUIRES: forget_engine() was not called for its engine.
+  // Adds a conversation after its turn was committed or dropped. Replaces the conversation that it continued, if that
+  // is still known. Does not wait for the disk. REQUIRES: forget_engine() was not called for its engine.
   void put(Conversation conversation);
   // forget_namespace() removes all conversations of a namespace, in the store too. forget_engine() removes the
   // conversations of an engine before it is unloaded, after they were written. Conversations that are put later are

@@ -97,7 +97,7 @@ class EmbeddingJob final : public Job {
   EmbeddingRequest request_;
   std::shared_ptr<EmbeddingListener> listener_;  // null: the result was sent
   Clock& clock_;
-  std::unique_ptr<Embeddings> embeddings_;  // set while the engine computes embeddings
+  std::unique_ptr<Embeddings> embeddings_;  // set while the engine computes
   EmbeddingReply reply_;
   int64_t start_ns_ = 0;
   std::vector<Tokens> texts_;

@@ -1,5 +1,4 @@
-// Job: one request from its arrival to its end. It is a request for answers or embeddings, or a task for which the
-// model computes nothing.
+// Job: one request from arrival to end: for answers, for embeddings, or a task for which the model computes nothing.
 //
 // A job has no thread: a work thread plans it, the service's event thread advances it, and the engine computes
 // meanwhile. Only one thread at a time uses a job; stop(), is_stopped() and why_stopped() may be called from any

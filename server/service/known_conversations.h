@@ -57,7 +57,7 @@ class KnownConversations {
 
   // Adds a conversation and returns its number.
   uint64_t add(Known known);
-  // Removes and returns a conversation; also removes the space of its owner if it was the last conversation there.
+  // Removes and returns a conversation; removes its space too if this was the last conversation of the space.
   Known take_out(const Place& place);
   // Evicts conversations until the budget is respected, and returns them.
   std::vector<Known> make_room();

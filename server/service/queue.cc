@@ -209,8 +209,8 @@ void Queue::park(const ScheduledPtr& request, const KvRoom& room) {
   move(*request, State::kForMemory);
 }
 
-// Reserves memory for waiting requests, and returns those that got it. Each engine serves them in strict order: if the
-// next one does not fit, later ones wait too.
+// Reserves memory for waiting requests, and returns those that got it. If an engine's next request does not fit, its
+// later ones wait too.
 std::vector<ScheduledPtr> Queue::take_what_fits() {
   std::vector<ScheduledPtr> fit;
   for (auto& [engine, memory] : memory_) {

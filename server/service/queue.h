@@ -113,7 +113,7 @@ class Queue {
   // Returns the requests that are kRunning.
   std::vector<ScheduledPtr> running() const;
 
-  // Numbers of requests for answers, without tasks.
+  // Counts of answers, without tasks.
   size_t n_running() const { return answers_.n_running; }
   size_t n_waiting() const { return answers_.n_waiting; }
   bool is_empty() const { return requests_.empty(); }

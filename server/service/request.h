@@ -171,7 +171,7 @@ struct EmbeddingRequest {
   // added; or tokens, to which nothing is added.
   std::vector<std::variant<std::string, Tokens>> inputs = {};
   size_t n_dims = 0;                      // return only this many dimensions, the first ones; 0: all
-  bool cuts = false;                      // true: truncate an input that is too long; false: refuse it
+  bool cuts = false;                      // truncate an input that is too long; false: refuse it
   std::chrono::milliseconds deadline{0};  // deadline and keep_alive are as in AnswerRequest
   std::optional<std::chrono::milliseconds> keep_alive = {};
 };

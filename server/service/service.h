@@ -59,7 +59,7 @@ struct ServiceStats {
   uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
   uint64_t n_retried = 0;                 // attempts that ran out of memory and were repeated
   uint64_t n_running = 0, n_waiting = 0;  // requests running and waiting now
-  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens in total
+  uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
   uint64_t n_conversations = 0, conversation_bytes = 0;                 // conversations in memory now
   // Numbers of requests by how they found their conversation (ConversationStats).
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;

@@ -1,5 +1,5 @@
-// Splits source code into comments, strings, numbers, keywords and the rest. One scanner serves all languages. It is
-// right for most code in most languages, and linear in the text; a mistake only gives a wrong colour.
+// Splits source code into comments, strings, numbers, keywords and the rest. One scanner for all languages, right for
+// most code in most languages, and linear in the text. A mistake only gives a wrong colour.
 
 const MAX_LENGTH = 50000;  // longer texts are not coloured
 

@@ -1,5 +1,4 @@
-// The list of conversations in the side panel, for searching and opening them. Other actions are in the header of a
-// conversation.
+// The list of conversations in the side panel: search and open. Other actions are in the header of a conversation.
 
 import {element} from "./elements.js";
 import {dayInWords} from "./words.js";

@@ -38,8 +38,7 @@ export function figuresLine(figures) {
   return line.childElementCount > 0 ? [line] : [];
 }
 
-// Returns the reasons why cached tokens were prefilled again, one line each. roles: the roles of the request's
-// messages.
+// Returns the reasons why cached tokens were prefilled again, one line each. roles: those of the request's messages.
 export function lostLines(figures, roles) {
   const reasons = [];
   const lost = lostInWords(figures?.lost, roles);

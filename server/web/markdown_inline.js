@@ -42,7 +42,7 @@ class InlineParser {
     this.at = 0;
     this.items = [];  // nodes, and marks (runs of * _ ~, and "[") that may become nodes or text
     this.plain = "";       // text that is not yet a node
-    this.brackets = [];    // indexes in `items` of "[" that are still open
+    this.brackets = [];    // indexes in items of "[" that are open
     this.runs = backtickRuns(text);
     this.budget = 4 * text.length + 10000;  // number of characters that may still be examined for addresses
   }
@@ -176,7 +176,7 @@ class InlineParser {
     // Show an unsafe address as text.
     if (href) this.items.push({type: "link", href, children, depth: depthOf(children) + 1});
     else this.items.push(...children, {type: "text", text: ` (${target.address})`});
-    this.brackets = [];  // close all: a link cannot contain a link
+    this.brackets = [];  // a link cannot contain a link
     this.at = target.end;
   }
 

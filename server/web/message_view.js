@@ -53,7 +53,7 @@ export class MessageView {
     this.thoughtMarkdown = new MarkdownView(this.thought);
   }
 
-  // Updates the view of the node. run: the running answer of the node; undefined if it is not running.
+  // Updates the view. run: the node's running answer; undefined if it is not running.
   update(run) {
     if (!this.isUser) this.#updateAnswer(run);
     this.#updateFoot(run);

@@ -32,7 +32,7 @@ struct MonitorSample {
 Json monitor_json(const MonitorSample& sample, std::string_view cache_namespace, int64_t now_ns, int64_t start_ns);
 
 // Adds GET /monitor.json, which requires the API key. `take` and the clock are called on any thread while the server
-// runs. The uptime is counted from this call.
+// runs. The uptime starts with this call.
 void add_monitor_route(http::Router& router, std::function<MonitorSample()> take, Clock& clock);
 
 }  // namespace ibid::serve

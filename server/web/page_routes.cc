@@ -7,8 +7,8 @@ namespace ibid::serve {
 
 namespace {
 
-// Text that a model wrote is untrusted, and the page never converts it to HTML. If a bug did, this policy would prevent
-// it: with Trusted Types, every conversion of text to HTML or script is an error.
+// Text that a model wrote is untrusted. The page never turns it into HTML. If a bug did, this policy would stop it:
+// with Trusted Types every conversion of text to HTML or script is an error.
 constexpr char kPagePolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; "
     "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";

@@ -7,7 +7,7 @@ export class ServerError extends Error {
   constructor(status, message, retryAfter = null) {
     super(message);
     this.status = status;
-    this.retryAfter = retryAfter;  // seconds, or null
+    this.retryAfter = retryAfter;  // seconds
   }
 
   // The message for the user, with the time after which to try again.

@@ -24,7 +24,7 @@ function readStored(area, place) {
   try {
     return area().getItem(place);
   } catch {
-    return null;  // the browser does not allow storage
+    return null;  // the browser allows no storage
   }
 }
 

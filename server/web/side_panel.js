@@ -10,7 +10,7 @@ export class SidePanel {
     closer.addEventListener("click", () => this.close());
     shade.addEventListener("click", () => this.close());
     panel.addEventListener("keydown", (event) => {
-      // In the search field, Escape first clears the text: browsers do this themselves.
+      // In the search field, Escape first clears the text; browsers do this.
       if (event.key !== "Escape" || !this.#isOver() || event.target.value) return;
       event.preventDefault();  // otherwise Escape would also stop an answer
       this.close();

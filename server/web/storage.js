@@ -21,7 +21,7 @@ function ended(transaction) {
     transaction.oncomplete = resolve;
     transaction.onabort = () => reject(transaction.error ?? new Error("The browser could not store it."));
   });
-  end.catch(() => {});  // avoids an unhandled rejection; the caller gets the error when it waits for `end`
+  end.catch(() => {});  // avoids an unhandled rejection: the caller that waits for `end` gets the error
   return end;
 }
 

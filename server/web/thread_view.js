@@ -11,7 +11,7 @@ export class ThreadView {
   #frame = 0;
 
   // scroller: the scrolling element; place: the parent of the messages; toEnd: a button that scrolls to the end.
-  // actions: the actions of MessageView, and run(node), which returns the running answer of a node.
+  // actions: those of MessageView, and run(node), which returns a node's running answer.
   constructor({scroller, place, toEnd, actions}) {
     Object.assign(this, {scroller, place, toEnd, actions});
     this.follows = true;

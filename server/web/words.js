@@ -40,8 +40,8 @@ function ordinal(n) {
   return `${n}${ending}`;
 }
 
-// Returns the name of a message, by its index in a history: "the system prompt", "your 2nd message". roles: the roles
-// in the history, in order.
+// Returns the name of a message, by its index in a history: "the system prompt", "your 2nd message". roles: those of
+// the history, in order.
 export function messageName(roles, index) {
   const role = roles[index];
   if (role === undefined) return "a message";

@@ -32,7 +32,7 @@ Value title(const Call& c) {
   c.state.meter.scan(kCaseCost * text.size());
   const std::string_view bytes = text.view();
   MarkedText out;
-  size_t begin = 0;  // start of the current word
+  size_t begin = 0;  // start of the word
   const auto end_word = [&](size_t end) {
     if (begin == end) return;
     const size_t first = begin + char_length(bytes, begin);

@@ -184,7 +184,7 @@ class PercentFormatter {
       if (position_ < text.size()) conversion();
       state_.meter.check_string(out_.size());
     }
-    // Python accepts every subscriptable value as a mapping, and does not fail if the format does not use the mapping.
+    // Python accepts every subscriptable value as a mapping, and does not fail if the format leaves a mapping unused.
     const bool is_mapping =
         arguments_.is_dict() || arguments_.is_list() || arguments_.is(Kind::kRange) || arguments_.is_undefined();
     const bool left_over =
@@ -237,7 +237,7 @@ class PercentFormatter {
   }
 
   void conversion() {
-    ++position_;  // skips the '%'
+    ++position_;  // skips '%'
     FormatSpec spec;
     spec.align = '>';
     std::optional<Value> keyed;

@@ -31,7 +31,7 @@ class Program {
   const std::string& name(Symbol symbol) const { return names_[symbol]; }
   size_t n_names() const { return names_.size(); }
 
-  static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of published models have at most 20 KB
+  static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have at most 20 KB
   static constexpr Symbol kLoopSymbol = 0;               // names_[0] is "loop"
   static constexpr Symbol kCallerSymbol = 1;             // then "caller", "varargs", "kwargs"
   static constexpr Symbol kVarargsSymbol = 2;

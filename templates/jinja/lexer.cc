@@ -256,7 +256,7 @@ class Lexer {
     return true;
   }
 
-  // Returns the length of (\d+_)*\d+ at `position`; 0 if there is no digit.
+  // Length of (\d+_)*\d+ at `position`; 0 if no digit is there.
   size_t digits(size_t position) const {
     size_t end = position;
     while (end < source_.size() &&

@@ -48,8 +48,8 @@ MarkedText change_case(const MarkedText& text, CaseChange change);
 size_t leading_space(std::string_view text);
 size_t trailing_space(std::string_view text);
 
-// --- The str methods, used by filters and methods alike. Origins are kept; every call charges the meter for the bytes
-// that it reads.
+// --- The str methods, for filters and methods alike. Origins are kept; every call charges the meter for the bytes that
+// it reads.
 
 enum class Side : uint8_t { kLeft, kRight, kBoth };
 

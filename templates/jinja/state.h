@@ -78,7 +78,7 @@ class Meter {
   // Approximate number of nested statements and expressions in a macro call.
   static constexpr uint32_t kNodesPerDepth = 8;
   // Templates of published models take about 50 steps per message, copy the message a dozen times (split, strip,
-  // slices) and scan it even more often.
+  // slices) and scan it more often.
   static constexpr uint64_t kStepsPerMessage = 1000;
   static constexpr uint64_t kCreateFactor = 16;
   static constexpr uint64_t kScanFactor = 64;

@@ -184,11 +184,11 @@ inline bool Value::is_style(SequenceStyle style) const {
   return kind_ == Kind::kSequence && sequence_object().style == style;
 }
 
-// The evaluated arguments of a call.
+// Evaluated arguments of a call.
 struct Arguments {
   Items positional;
   std::vector<std::pair<std::string, Value>> named;
-  // Origin of the argument names: input if some names come from an unpacked dict.
+  // Origin of the argument names: input if some come from an unpacked dict.
   TextOrigin name_origin = TextOrigin::kTemplate;
 };
 

@@ -19,7 +19,7 @@ std::string without_mark(std::string text) {
   return text.starts_with(kMark) ? text.substr(kMark.size()) : std::move(text);
 }
 
-// Templates by name. If there is no "default", the first of the other names replaces it.
+// Templates by name. The first of other names stands in for a missing "default".
 struct NamedTemplates {
   std::optional<std::string> usual, tool_use;
   std::string other_name, other;

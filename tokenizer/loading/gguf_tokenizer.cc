@@ -240,7 +240,7 @@ struct Defaults {
   std::optional<TokenId> bos = {}, eos = {};
 };
 
-// Reads the ids of special tokens, and the tokens that are added before and after a text.
+// Reads the special token ids, and the tokens added around a text.
 Status read_special_ids(const ModelFile& file, const Defaults& defaults, TokenizerBuilder& builder) {
   PipelineSpec& spec = builder.pipeline();
   TRY_ASSIGN(spec.bos, read_id(file, builder, "tokenizer.ggml.bos_token_id"));

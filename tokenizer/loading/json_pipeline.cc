@@ -36,8 +36,7 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     if (json_type(*step) == "ByteLevel") {
       seen = true;
       if (json_flag(*step, "add_prefix_space", true)) {
-        // If other steps come first, `tokenizers` adds a space before each piece that these return, which is not
-        // supported.
+        // If other steps come first, `tokenizers` adds the space before each of their pieces, which is not supported.
         if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel after other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }

@@ -50,7 +50,7 @@ struct JsonPipeline {
 // kUnsupported.
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root);
 
-// Returns the steps of a component in order, with the steps of nested Sequences in place of these.
+// Returns the steps of a component in order, with those of nested Sequences in their place.
 std::vector<const Json*> json_steps(const Json* component, const char* list_key);
 std::string json_type(const Json& component);
 // Returns the pattern of a Replace or a Split: {"String": " "} or {"Regex": "\\s+"}.

@@ -13,7 +13,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMaxTokens = 100'000;  // above the number of special tokens of any model
+constexpr size_t kMaxTokens = 100'000;  // more special tokens than any model has
 
 // Returns the object in a file beside the weights; an empty object if the file is missing.
 Result<Json> read_object(const ModelFile& file, const char* name) {

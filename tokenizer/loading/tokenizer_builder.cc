@@ -214,7 +214,7 @@ Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
   }
   std::array<TokenId, 3 * kMergesTogether> ids;
   symbols().find_all(std::span(texts).first(3 * merges.size()), std::span(ids).first(3 * merges.size()));
-  // If tokens were dropped because of their texts, merges may have texts that no token has.
+  // If tokens were dropped for their texts, merges may name texts that no token has.
   const bool has_lost = noted_[static_cast<size_t>(TokenDefect::kSameText)].n_tokens > 0 ||
                         noted_[static_cast<size_t>(TokenDefect::kNoText)].n_tokens > 0;
   for (size_t i = 0; i < merges.size(); ++i) {

@@ -32,7 +32,7 @@ struct VocabularyLimits {
   static constexpr size_t kMaxTokenBytes = 16'384;
 };
 
-// A defect of single tokens, in spite of which a tokenizer loads.
+// A defect of single tokens that a tokenizer loads with.
 enum class TokenDefect : uint8_t { kNoText, kSameText, kSameId, kTooLongToFind, kWrongType, kUnknownType, kNoByte, kN };
 
 // True for texts that end a turn in some model ("<|im_end|>"), except "</s>", which is also a tag of HTML.
@@ -148,7 +148,7 @@ class PieceBuilder final : public TokenizerBuilder {
   // Longer tokens cannot have a score: the time to find their merges grows with the square of their length.
   static constexpr size_t kMaxScoredBytes = 512;
 
-  // How the text of a token is decoded.
+  // How a token's text is decoded.
   struct Display {
     std::vector<std::pair<std::string, std::string>> replacements;  // replacements in the text, applied in this order
     bool bytes = true;                                              // tokens <0xHH> are shown as the byte 0xHH

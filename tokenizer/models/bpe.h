@@ -28,7 +28,7 @@ struct Merge {
 
 struct BpeModel {
   std::array<TokenId, 256> byte_ids;  // token of each byte; kNoToken: encoding drops the byte
-  std::vector<Merge> merges;          // ordered by rank; if a pair has two merges, the later one is used
+  std::vector<Merge> merges;          // ordered by rank; if a pair has two merges, the later one counts
   bool ignore_merges = false;         // a piece that is a token becomes that token, even if merges do not lead to it
   std::vector<bool> is_control;       // true for tokens that message text must never become; indexed by id
 };

@@ -42,7 +42,7 @@ class ByteTrie::Builder {
     bool has(uint8_t place) const { return bits[place / 64] >> (place % 64) & 1; }
   };
 
-  // Sets the unit of `node`, places the children of `node`, and appends them to `open`.
+  // Sets the entry of `node`, places its children, and appends them to `open`.
   void grow(Node node, std::vector<Node>& open) {
     if (node.begin < node.end && sorted_[node.begin].text.size() == node.depth) {
       units_[node.unit].value = sorted_[node.begin++].value;
@@ -136,8 +136,7 @@ Unigram::Unigram(UnigramModel model)
   pieces_ = ByteTrie(std::move(pieces));
 }
 
-// Makes one pass from left to right (Viterbi). best[i] is the best split of text[0, i); it is final when the pass
-// reaches i.
+// One pass from left to right (Viterbi). best[i] is the best split of text[0, i); it is final when the pass reaches i.
 void Unigram::find_best(std::string_view text, Best* best) const {
   for (size_t begin = 0; begin < text.size();) {
     const double so_far = best[begin].score;

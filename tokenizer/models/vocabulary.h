@@ -118,7 +118,7 @@ class MergeTable {
  public:
   static constexpr uint32_t kNoRank = UINT32_MAX;
 
-  // If a pair has two merges, the later one is used.
+  // If a pair has two merges, the later one counts.
   explicit MergeTable(std::span<const RankedMerge> merges);
 
   // Merges in place until no merge applies. Returns the number n of remaining symbols, which are symbols[0, n).

@@ -87,7 +87,7 @@ class Pattern {
   // retreats[height ...].
   struct Choice {
     size_t pc, position, height;
-    size_t taken;  // position at which the continuation that is being tried began
+    size_t taken;  // position where the continuation that is being tried began
     size_t run_end;
   };
   // Scratch memory for consecutive searches in one window. After clear() it may be used for another window.
@@ -129,7 +129,7 @@ class Pattern {
     kRepeat,        // matches min to max characters of sets_[a], as many as possible; backtracks unless possessive
     kSplit,         // continues at instruction a; if that fails, at instruction b
     kJump,          // continues at instruction a
-    kLook,          // continues at b if the program up to kMatch matches here (wanted), or does not match (!wanted)
+    kLook,          // continues at b if the program up to kMatch matches here (wanted) or does not (!wanted)
     kWordBoundary,  // matches between a word character and another character
     kLineEnd,       // matches at the end of the text or before a line feed
     kMatch,
@@ -164,7 +164,7 @@ struct ScanMemory {
         false;  // the stage's pattern matched the region, wholly or in part; else the region is between matches
     bool dropped = false;
   };
-  std::vector<Region> regions;            // the current region of each stage
+  std::vector<Region> regions;            // current region of each stage
   std::vector<Pattern::Memory> patterns;  // memory of each stage's pattern
 };
 

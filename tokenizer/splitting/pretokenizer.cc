@@ -9,7 +9,7 @@ namespace {
 
 enum class Case { kExact, kIgnored };
 
-// Matches 's|'t|'re|'ve|'m|'ll|'d at an apostrophe. Returns the end of the match, or 0. If case is ignored, U+017F also
+// Matches 's|'t|'re|'ve|'m|'ll|'d at an apostrophe. Returns the end of the match, or 0. If case is ignored, U+017F
 // matches s.
 template <typename Cursor>
 size_t contraction(Cursor& text, size_t apostrophe, Case letter_case) {

@@ -69,8 +69,8 @@ const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& s
 // Returns the family's first GGUF name. REQUIRES: the family has a GGUF name.
 std::string_view gguf_name_of(const PretokenizerFamily& family);
 
-// Splits into runs of digits and the text between them, for a file with Digits after ByteLevel. Digits is then applied
-// to letters of the byte alphabet, some of which are numbers, so it may split a character.
+// Splits into runs of digits and the text between them, for a file with Digits after ByteLevel. That step sees the
+// letters of the byte alphabet, some of which are numbers, so it may split a character.
 Piece scan_alphabet_digits(std::string_view text, size_t begin);
 
 }  // namespace ibid

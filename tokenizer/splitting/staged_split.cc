@@ -53,7 +53,7 @@ Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
     Stage& stage = out.stages_.emplace_back();
     stage.behavior = step.behavior;
     stage.invert = step.invert;
-    // If there is a scanner for the step, it splits in place of the pattern.
+    // If a scanner exists for the step, it splits instead of the pattern.
     const PretokenizerFamily* known = find_pretokenizer_by_steps({step});
     if (in_alphabet && step.pattern == "Digits:contiguous") {
       stage.scan = scan_alphabet_digits;
