@@ -45,7 +45,7 @@ Json keyword(const char* name, Json value) {
 
 bool is_true(const Json& schema) { return schema == true || (schema.is_object() && schema.empty()); }
 
-// Returns the objects with a property that satisfies `schema`; if `schema` is false, those without the property.
+// The objects with a property that satisfies `schema`; those without it for `false`.
 Json with_property(const std::string& name, const Json& schema) {
   Json out = marked("object");
   if (schema != false) out["required"] = Json::array({name});

@@ -48,8 +48,8 @@ inline const Json* content_value(const Json& message) {
   return found == message.end() ? nullptr : &*found;
 }
 
-// Keys under which clients and templates store the reasoning of an answer, the most common one first. transformers
-// accepts each of them in place of the others.
+// Keys under which clients and templates have the reasoning of an answer, the usual one first. transformers accepts
+// each in place of the others.
 inline constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
 
 // Returns the reasoning of an answer under any of its keys; nullptr if the answer has no reasoning.

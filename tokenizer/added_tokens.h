@@ -1,4 +1,4 @@
-// Added tokens: tokens whose texts are found as a whole, before a text is split into pre-tokens and before any merge.
+// Added tokens: texts that are found whole, before a text is split into pre-tokens and before any merge.
 //
 // Semantics of Hugging Face `tokenizers` (AddedVocabulary): leftmost-longest, no overlaps; lstrip and rstrip take white
 // space beside the match; single_word requires that no word character touches the match. In message text, which may not
@@ -49,9 +49,8 @@ class AddedTokenSet {
   bool empty() const { return tokens_.empty(); }
   bool has_single_word() const { return has_single_word_; }
 
-  // A match, or (kNoToken) the text between two matches. Sections are in text order with one exception, as in the
-  // reference: a token found inside the white space that a token with rstrip took lies inside the section of that
-  // token.
+  // A match, or (kNoToken) the text between two matches. In text order with one exception, as in the reference: a token
+  // found inside the white space that a token with rstrip took lies inside that token's section.
   struct Section {
     size_t begin, end;
     TokenId token = kNoToken;

@@ -47,8 +47,8 @@ class Tokenizer {
   // be encoded: bytes that the vocabulary lacks are dropped, as in the reference.
   virtual Tokens encode(std::string_view text, TextOrigin origin, bool add_special = false) const = 0;
 
-  // Encodes a text whose parts have different origins. Differs from encode() of the same bytes only in this: a match of
-  // an added token may not span parts of different origin (a pre-token may). Adds no tokens of a post-processor. The
+  // Encodes a text whose parts have different origins. The only difference from encode() of the same bytes: matches of
+  // added tokens may not span parts of different origin (pre-tokens may). Adds no tokens of a post-processor. The
   // default reports no final tokens and encodes each part by itself, which is enough for tokenizers without merges.
   virtual PartialEncoding encode_growing(const MarkedText& text, TextContext before) const;
   Tokens encode_marked(const MarkedText& text) const { return encode_growing(text, {}).tokens; }

@@ -50,7 +50,7 @@ Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& 
                       .tools = request.tools,
                       .variables = request.variables};
   const Result<MarkedText> prompt = rendered(*engine, probe, probe.messages);
-  if (!prompt.ok()) return lead;  // ignore the error here: the turn will report it
+  if (!prompt.ok()) return lead;  // the turn will report the error
   const std::string_view text = prompt->bytes();
   const size_t asked = text.rfind(kProbe);
   const std::string_view behind = asked == text.npos ? std::string_view() : text.substr(asked);
@@ -77,8 +77,7 @@ Result<RequiredCalls> section_of_calls(const CallSyntax& syntax, const std::vect
   return section;
 }
 
-// A key of the engine's constraint cache. The length of each part is written before the part, so that keys are
-// unambiguous.
+// A key of the engine's constraint cache. The length of each part precedes it, so that keys are unambiguous.
 class Key {
  public:
   explicit Key(std::string_view kind) : text_(kind) {}

@@ -28,7 +28,7 @@ export class ConversationList {
     this.turn = turn;
     // Read whole records only for a search, which needs the texts of messages. For the list, summaries suffice.
     const records = words.length > 0 ? await this.storage.all() : await this.storage.summaries();
-    if (turn !== this.turn) return;  // a later call of this function has replaced this call
+    if (turn !== this.turn) return;  // a later call has replaced this one
     const found = records.filter((record) => matches(record, words)).sort((a, b) => b.changed - a.changed);
     const focused = this.place.contains(document.activeElement) ? document.activeElement.dataset.id : null;
     this.place.replaceChildren(...found.slice(0, MAX_SHOWN).map((record) => this.#row(record)));

@@ -308,7 +308,7 @@ Value make_namespace(const Call& c) {
     const Value dict = make_dict(c.state, {c.arguments.positional, {}, TextOrigin::kTemplate});
     for (const auto& [key, value] : dict.dict_object().entries) put(str(c.state, key).bytes(), value);
   }
-  // A list of messages is stored as a view of the messages, not as a copy.
+  // A list of messages is stored as a view, not copied.
   for (const auto& [name, value] : c.arguments.named) put(name, value);
   return c.in.make_namespace(std::move(attributes));
 }

@@ -21,8 +21,8 @@ namespace ibid::jinja {
 class Call {
  public:
   // `signature`: "replace(old new | count)", where names before the bar are required, or "map(*)" for a builtin that
-  // binds its arguments itself. Fails for too many positional arguments, for unknown or duplicate named ones, and if a
-  // required one is missing. All arguments must outlive the object.
+  // binds its arguments itself. Fails for too many positional, unknown or duplicate named arguments, and for a missing
+  // required one. All arguments must outlive the object.
   Call(std::string_view signature, Evaluator& evaluator, const Value& of, const Arguments& given);
 
   Evaluator& in;

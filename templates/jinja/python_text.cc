@@ -137,8 +137,7 @@ MarkedText change_case(const MarkedText& text, CaseChange change) {
   size_t offset = 0, end = 0;
   bool previous_cased = false;
   for (const auto [run, origin] : text.runs()) {
-    // Two halves of a character, each invalid UTF-8, may meet at the border of two runs. The character then belongs to
-    // the first run.
+    // Two halves of a character, each invalid UTF-8, may meet across runs. The character belongs to the first run.
     for (end += run.size(); offset < end;) {
       const DecodedChar decoded = utf8_decode(bytes, offset);
       const uint32_t c = decoded.code_point;
@@ -280,7 +279,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
   const std::string_view bytes = text.view();
   size_t begin = leading_space(bytes);
   size_t end = bytes.size() - trailing_space(bytes.substr(begin));
-  // After `max` splits, the rest of the text is the last part and keeps its white space.
+  // After `max` splits, the rest of the text keeps its white space.
   const auto cut = [&](size_t from, size_t to) {
     state.meter.create(sizeof(MarkedText));
     parts.push_back(text.substr(from, to));

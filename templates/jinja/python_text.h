@@ -15,7 +15,7 @@
 
 namespace ibid::jinja {
 
-// True as str.isprintable() ... is for one code point.
+// Returns str.isprintable() ... of one code point.
 bool is_printable(uint32_t c);
 bool is_alpha(uint32_t c);
 bool is_decimal(uint32_t c);

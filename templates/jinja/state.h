@@ -105,7 +105,7 @@ class Meter {
 using Attributes = std::vector<std::pair<std::string, Value>>;
 using Variables = std::vector<std::pair<Symbol, Value>>;
 
-// One scope. A loop gets a new scope for each iteration, a macro for each call; {% if %} gets no scope.
+// One scope. Loops get a new one for each iteration, macros for each call; {% if %} gets none.
 struct Frame {
   Variables variables;
   std::shared_ptr<Frame> parent;

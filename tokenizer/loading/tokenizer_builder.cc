@@ -22,8 +22,7 @@ constexpr bool stands_for_itself(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
-// The character of each byte in this alphabet. Bytes that are not printable Latin-1 characters get U+0100 and up, in
-// order.
+// The character of each byte. Bytes that are not printable Latin-1 characters get U+0100 and up, in order.
 constexpr std::array<uint16_t, 256> kCharacter = [] {
   std::array<uint16_t, 256> out{};
   uint16_t next = 0x100;

@@ -103,7 +103,7 @@ class Vocabulary {
 // the owner assigned to a text without a token. O(n log n) in the number of symbols, for any input. Immutable and
 // thread-safe.
 
-// A merge as written in files: views of the texts of its two sides.
+// A merge as written in files: views of its two sides.
 struct TextMerge {
   std::string_view left, right;
 };
