@@ -19,7 +19,7 @@ std::string without_mark(std::string text) {
   return text.starts_with(kMark) ? text.substr(kMark.size()) : std::move(text);
 }
 
-// Templates by name. The first of other names stands in for a missing "default".
+// Templates by name. If "default" is missing, the first other name replaces it.
 struct NamedTemplates {
   std::optional<std::string> usual, tool_use;
   std::string other_name, other;

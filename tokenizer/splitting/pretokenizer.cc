@@ -114,7 +114,7 @@ Piece scan_llama3(std::string_view bytes, size_t begin) {
 }
 
 // Matches [upper]*[lower]+ at `begin`. Returns the end of the match, or 0. Both sets contain Lm, Lo and M, so if no
-// lower-case letter follows the run, the match backtracks to the last character of these.
+// lower-case letter follows the run, the match backtracks to the last of these characters.
 template <typename Cursor>
 size_t upper_then_lower(Cursor& text, size_t begin) {
   size_t pos = begin, last_shared_end = 0;
