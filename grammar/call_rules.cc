@@ -199,7 +199,7 @@ ExprId section(const RequiredCalls& demanded, CallRules& rules) {
 ExprId text_up_to(const std::string& words, GrammarRules& rules) {
   std::vector<std::string> all = {words};
   const size_t solid = words.find_first_not_of(" \n");
-  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // also without its spaces
+  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // forbids it without spaces
   const WordAutomaton automaton(all);
   ExprGraph graph;
   graph.n_states = 0;
@@ -249,7 +249,7 @@ namespace {
 // ignored: Grammar::ignored() of the result.
 Result<Grammar> compile_section(const RequiredCalls& demanded, std::vector<std::string> ignored) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: the list is empty"};
-  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // for two words: see text_up_to()
+  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() searches for two words
   GrammarRules rules;
   CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");

@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-uint64_t key_of(StackItem item) { return (uint64_t{item.stack} << 32 | item.state) + 1; }  // never 0
+uint64_t key_of(StackItem item) { return (uint64_t{item.stack} << 32 | item.state) + 1; }  // the result is never 0
 
 uint64_t mix_bits(uint64_t x) {
   x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15u;

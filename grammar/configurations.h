@@ -169,7 +169,7 @@ class RegularLanguage {
  private:
   RegularLanguage(ByteAutomaton automaton, CompileBudget& budget);
 
-  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap: its address survives a move
+  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap, so that its address survives a move
   std::unique_ptr<Configurations> configs_;
   HeldBytes held_;
   uint64_t n_accounted_ = 0;

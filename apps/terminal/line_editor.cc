@@ -72,7 +72,7 @@ int run(const std::string& editor, const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
     for (const int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGPIPE}) ::signal(signal, SIG_DFL);
-    dup2(STDERR_FILENO, STDOUT_FILENO);  // because standard output is only for answers
+    dup2(STDERR_FILENO, STDOUT_FILENO);  // standard output is only for answers
     execl("/bin/sh", "sh", "-c", command.c_str(), "ibid", path.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }

@@ -16,7 +16,7 @@ import {Storage} from "./storage.js";
 import {ThreadView} from "./thread_view.js";
 import {showTree} from "./tree_view.js";
 
-const CURRENT_PLACE = "ibid.conversation";  // in the storage of the tab, so that a reload shows the same conversation
+const CURRENT_PLACE = "ibid.conversation";  // key in the tab's storage: a reload shows the same conversation
 const SPOKEN = 2000;  // maximum characters of an answer that are announced to screen readers
 
 const UNDER_WAY = "An answer is under way: Esc stops it.";

@@ -81,7 +81,7 @@ struct CharBpeModel {
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
   std::array<TokenId, 256> byte_ids;  // ids of the tokens <0x00> to <0xFF>; kNoToken: the byte has no token
-  bool byte_fallback = false;         // if all bytes of a character without a token have tokens, it becomes these
+  bool byte_fallback = false;         // a character without a token becomes byte tokens, if all its bytes have some
   TokenId unknown = kNoToken;  // token for other characters without a token; kNoToken: such characters are dropped
   bool fuse_unknown = false;   // adjacent unknown characters become one token
   bool ignore_merges = false;  // a whole text that is a token becomes that token
