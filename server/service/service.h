@@ -72,7 +72,7 @@ class Service final : public Backend {
  public:
   // REQUIRES: models and clock outlive the service; only the service calls models.set_on_unload().
   Service(ModelHost& models, Clock& clock, const AdmissionOptions& options);
-  // Cancels all requests and waits until every listener has received its end.
+  // Cancels all requests, and waits until every listener has received end().
   ~Service() override;
 
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) override;

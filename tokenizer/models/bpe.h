@@ -63,16 +63,16 @@ class Bpe {
 
 // --- Byte pair encoding over characters, as SentencePiece and `tokenizers` do it for Llama 2, Mistral, Gemma and
 // Phi-3: every character is a symbol, characters without a token become byte tokens or the unknown token, and
-// neighbours merge as in MergeTable. Boundaries: a text can be split, although there are no pre-tokens. Let P be the
-// set of all pairs of adjacent characters in the texts of merge results. If a text contains adjacent characters x and y
-// and the pair xy is not in P, no merge ever joins the symbols on the two sides: their texts end in x and begin with y,
-// so the text of the result would contain xy. No symbol spans that position, so the merges on each side find the same
-// neighbours whatever text is on the other side. Each merge is the lowest of all, leftmost first, so the order of the
-// merges on one side does not depend on the other side either. Hence the tokens of a text are those of its parts, in
-// order. The boundary remains when the text grows, so the tokens before it are final. In published vocabularies every
-// space in prose is a boundary. Characters without a token have boundaries around them if no merge involves byte tokens
-// and every byte has a token; otherwise they join their neighbours (bpe.cc).
-
+// neighbours merge as in MergeTable.
+// Boundaries: a text can be split, although there are no pre-tokens. Let P be the set of all pairs of adjacent
+// characters in the texts of merge results. If a text contains adjacent characters x and y and the pair xy is not in P,
+// no merge ever joins the symbols on the two sides: their texts end in x and begin with y, so the text of the result
+// would contain xy. No symbol spans that position, so the merges on each side find the same neighbours whatever text is
+// on the other side. Each merge is the lowest of all, leftmost first, so the order of the merges on one side does not
+// depend on the other side either. Hence the tokens of a text are those of its parts, in order. The boundary remains
+// when the text grows, so the tokens before it are final. In published vocabularies every space in prose is a boundary.
+// Characters without a token have boundaries around them if no merge involves byte tokens and every byte has a token;
+// otherwise they join their neighbours (bpe.cc).
 struct CharBpeModel {
   explicit CharBpeModel(size_t vocab_size) : written(vocab_size) { byte_ids.fill(kNoToken); }
 
