@@ -43,11 +43,11 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
   return near.empty() ? "" : "; did you mean " + near.front() + "?";
 }
 
-// Returns the usage error as one clause.
+// Returns the description of a usage error as one clause.
 std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   const CLI::App& command = reached(root);
   std::vector<std::string> words = command.remaining();
-  // CLI11 passes words that a nested command does not accept to its parent.
+  // Look in the parents too: CLI11 passes words that a nested command does not accept to its parent.
   for (const CLI::App* app = command.get_parent(); words.empty() && app != nullptr; app = app->get_parent()) {
     words = app->remaining();
   }
@@ -60,7 +60,7 @@ std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   return "unknown " + kind + " '" + word + "'" + did_you_mean(word.substr(0, word.find('=')), names);
 }
 
-// The full text of a usage error, with a pointer to the help.
+// Returns the full text of a usage error, with a pointer to the help.
 std::string explain(const CLI::App* root, const CLI::Error& error) {
   const CLI::App& command = reached(*root);
   const std::string wrong = "ibid: " + without_controls(what_was_wrong(*root, error));
@@ -72,7 +72,7 @@ bool wants_json(const std::vector<std::string>& arguments) {
   return std::find(arguments.begin(), arguments.end(), "--json") != arguments.end();
 }
 
-// Fails every command whose output could not be written.
+// Returns exit_code, or if the output could not be written, an error.
 int with_output_written(int exit_code) {
   if (exit_code != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return exit_code;
   return errno == EPIPE ? kReaderGone : report(cannot_write());
@@ -88,7 +88,7 @@ bool is_valued_option(const CLI::App& command, const std::string& name) {
   return false;
 }
 
-// CLI11 takes the next word as the value of "--option=": the empty value becomes a word of its own.
+// Adds an empty word after "--option=", because CLI11 takes the next word as the value.
 std::vector<std::string> with_empty_values(const CLI::App& root, const std::vector<std::string>& arguments) {
   std::vector<std::string> separated;
   for (const std::string& argument : arguments) {
@@ -103,7 +103,7 @@ std::vector<std::string> with_empty_values(const CLI::App& root, const std::vect
 
 int parse_and_run(CLI::App& root, int& exit_code, std::vector<std::string> arguments) {
   const bool json = wants_json(arguments);
-  std::reverse(arguments.begin(), arguments.end());  // order that CLI11 expects
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 expects the reverse order
   try {
     root.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
@@ -191,7 +191,7 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
 }
 
 int exit_status_of(const std::function<int()>& run) {
-  // Nothing above this catches exceptions.
+  // Catch all exceptions, because no caller does.
   try {
     return run();
   } catch (const std::bad_alloc&) {

@@ -73,7 +73,7 @@ std::vector<std::string> words_after(const CLI::App& command) {
   return command_names(command.get_name() == "help" ? *command.get_parent() : command);
 }
 
-// Quotes for a shell with single quotes, and escapes the characters of `escape` (zsh specifications need that).
+// Quotes a text with single quotes for a shell, and escapes the characters of `escape` (for specifications of zsh).
 std::string shell_quoted(std::string_view text, std::string_view escape = "") {
   std::string result = "'";
   for (const char c : text) {
@@ -198,7 +198,7 @@ std::string fish_completion(const CLI::App& root) {
 // Man pages, and writing all shell files.
 namespace {
 
-// Escapes for roff: hyphens that can be copied, and no line that starts like a request.
+// Escapes a text for roff, so that hyphens can be copied and no line starts like a request.
 std::string roff(std::string_view text) {
   std::string result;
   bool line_start = true;

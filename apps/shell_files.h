@@ -1,5 +1,4 @@
-// Shell completions and man pages. They are generated from the same definitions as the help, so no option is missing in
-// one of them.
+// Shell completions and man pages. They are generated from the same definitions as the help, so each has all options.
 #pragma once
 
 #include <CLI/App.hpp>

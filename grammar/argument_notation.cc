@@ -79,7 +79,7 @@ class ArgumentWriter {
     return in_brackets(members, std::move(free));
   }
 
-  // free: a member that may come any number of times; empty: no such member
+  // Returns the grammar of all arguments. `free`: a member that may occur any number of times; empty: no such member.
   Call in_brackets(const std::vector<Member>& members, Call free) const {
     if (notation_.form == Form::kMarked) {
       Call all;
@@ -94,7 +94,8 @@ class ArgumentWriter {
     return all;
   }
 
-  // first: the members from i on, if no member precedes them; after: if one does.
+  // Returns the members with separators between them. first: members i and later if none precedes them; after: if one
+  // does.
   static Call separated(const std::vector<Member>& members, const std::string& separator) {
     Call first, after;
     for (size_t i = members.size(); i-- > 0;) {

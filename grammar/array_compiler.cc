@@ -21,7 +21,7 @@ SchemaId item_at(const SchemaPart& part, size_t i) {
 
 }  // namespace
 
-// Returns an opening bracket, the first items, which have schemas of their own, then any number of other items.
+// Returns an expression for arrays: the first items, which have schemas of their own, then any number of other items.
 Result<ExprId> ArrayCompiler::compile() {
   if (!part_.asks_of_arrays()) return writer_.any_array();
   const CountBounds& count = part_.item_count;
@@ -103,12 +103,12 @@ Result<ExprId> ArrayCompiler::of_different() {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Different items out of many values: they come in the order in which the schema lists them. State (i, c): the next
-// item is value i or later, and c items were written.
+// Unique items out of many values must come in the order in which the schema lists these values. State (i, c): the next
+// item is value i or a later one, and c items were written.
 Result<ExprId> ArrayCompiler::in_order(const std::vector<ListedValue>& values) {
   const CountBounds& count = part_.item_count;
   const auto n = static_cast<uint32_t>(values.size());
-  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);  // counted so far
+  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);  // highest count with states of its own
   const uint64_t n_states = 2ull * (n + 1) * (last + 1) + 2;
   if (n_states > kMostOrderedStates) {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part_.schema), "uniqueItems",
@@ -138,7 +138,7 @@ Result<ExprId> ArrayCompiler::in_order(const std::vector<ListedValue>& values) {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Returns the values of a schema that has only a few; nullopt for other schemas.
+// Returns the values of a schema that accepts only a few values; nullopt for other schemas.
 Result<std::optional<std::vector<ListedValue>>> ArrayCompiler::few_values(SchemaId schema) {
   static const Json kNull;
   TRY_ASSIGN(const SchemaPart part, read_schema(document_, schema));
@@ -185,7 +185,7 @@ Result<ExprId> ArrayCompiler::that_contains() {
   const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (most_matches + 1) + f); };
   ExprGraph graph;
   graph.n_states = state(last, most_matches) + 4;
-  // If items are not counted, the first one needs a state of its own, because no comma precedes it.
+  // If items are not counted, the first item needs a state of its own, because no comma precedes it.
   const uint32_t end = graph.n_states - 1;
   graph.finals = {end};
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});

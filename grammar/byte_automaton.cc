@@ -9,7 +9,7 @@
 namespace ibid {
 
 // AutomatonBuilder: builds the states of a ByteAutomaton from a grammar's expressions (Thompson's construction),
-// analyses them as described below, and drops states that lead nowhere.
+// analyses them as described below, and drops states from which no text can be completed.
 class AutomatonBuilder {
  public:
   AutomatonBuilder(const GrammarRules& grammar, const ByteAutomaton::Limits& limits)
@@ -55,16 +55,16 @@ class AutomatonBuilder {
   std::vector<bool> productive_;                   // indexed by node_of(): the end of the rule can be reached
   std::vector<std::vector<RuleId>> calls_first_;   // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
-  std::map<std::string, uint32_t> token_indices_;  // in out_.tokens_
+  std::map<std::string, uint32_t> token_indices_;  // token reference -> index in out_.tokens_
   std::vector<ExprId> rule_exprs_;
-  std::vector<bool> is_outermost_rule_;  // the first rule, and the rules that its blocks repeat
-  bool outermost_ = false;               // true while one of these rules is being added
+  std::vector<bool> is_outermost_rule_;  // by rule: true for the first rule and for rules that its blocks repeat
+  bool outermost_ = false;               // is_outermost_rule_ of the rule that is being added
   ByteAutomaton out_;
 };
 
 namespace {
 
-// True if an expression is one byte of a few ranges, so that its repetitions need no calls.
+// True if an expression always matches one byte of a few ranges; its repetitions then need no calls.
 bool is_one_byte(const GrammarRules& grammar, ExprId id, std::vector<ByteRange>& ranges) {
   const Expr& expr = grammar.expr(id);
   if (expr.kind == Expr::Kind::kByteRange) {
@@ -175,9 +175,9 @@ void AutomatonBuilder::add_token(const Expr& expr, StateId from, StateId to) {
   add_edge(from, {expr.b == 0 ? Edge::Kind::kToken : Edge::Kind::kOtherToken, 0, 0, to, found->second});
 }
 
-// Adds the UTF-8 forms of a set. Sequences that end in the same ranges share the states for these.
+// Adds the UTF-8 forms of a set. Sequences whose last ranges are equal share the states for these ranges.
 void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
-  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // ranges at the end -> the state before them
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // last ranges -> the state before them
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;
     std::vector<std::pair<uint8_t, uint8_t>> rest;
@@ -246,7 +246,7 @@ RuleId AutomatonBuilder::body_rule(ExprId expr) {
   return found->second;
 }
 
-// Drops edges that lead nowhere, and groups the other edges by state.
+// Drops edges from which no text can be completed, and groups the other edges by state.
 void AutomatonBuilder::finish() {
   for (Block& block : out_.blocks_) block.dead = block.calls && !out_.rules_[block.rule].productive;
   out_.final_.resize(n_states_);
@@ -288,7 +288,7 @@ const ByteAutomaton::Block& ByteAutomaton::block_of(StateId state) const {
 // which rule can call which before it reads a byte. Each analysis is one walk over the edges; a walk that needs the
 // result for a rule waits in the list of that rule.
 
-// The node of a block's entry follows those of all states. Targets of edges are states or entries.
+// The node of a block's entry follows the nodes of all states. Targets of edges are states or entries.
 size_t AutomatonBuilder::node_of(StateId state) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   return n_states_ + static_cast<size_t>(&out_.block_of(state) - out_.blocks_.data());
@@ -405,8 +405,8 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // Rules without a rank are on a cycle or reachable from one. Following callers upwards, the first repeated rule is on
-  // a cycle.
+  // Rules without a rank are on a cycle of calls or reachable from one. A walk from callee to caller finds the cycle:
+  // the first rule that it meets twice is on it.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
   std::vector<RuleId> caller(out_.rules_.size());  // by rule: a caller that has no rank either

@@ -26,24 +26,24 @@ inline constexpr StateId kFirstBlockState = StateId{1} << 30;
 class ByteAutomaton {
  public:
   struct Limits {
-    size_t max_states = 1'000'000;  // states and edges
-    size_t max_depth = 500;         // of nested expressions
+    size_t max_states = 1'000'000;  // maximum number of states and edges
+    size_t max_depth = 500;         // maximum depth of nested expressions
     uint64_t max_block_states = 1u << 30;
   };
 
   struct Edge {
     enum class Kind : uint8_t { kBytes, kEmpty, kCall, kToken, kOtherToken };
     Kind kind;
-    uint8_t first, last;  // for kBytes
-    StateId target;       // for kCall: the state that the rule returns to
-    RuleId rule;          // for kCall; for kToken and kOtherToken (any other token), an index in tokens()
+    uint8_t first, last;  // kBytes: the range of bytes
+    StateId target;       // kCall: the state to which the rule returns
+    RuleId rule;          // kCall: the rule; kToken, kOtherToken (any other token): an index in tokens()
   };
-  // A repetition. In state base + k, k repeated texts were read. Further states stand for counts that are far from
-  // `max`, so that texts which cannot reach it share their states: in far(v), v more texts are needed before the
-  // repetition may end; above `min`, any number.
+  // A repetition of a text. State base + k: k texts were read. Counts far from `max` also have states, shared by texts
+  // that cannot reach `max`. State far(v): v more texts are needed before the repetition may end; if v is above `min`,
+  // any number may follow.
   struct Block {
     StateId base;
-    uint32_t min, max;  // if max is kUnbounded, state base + min repeats
+    uint32_t min, max;  // max == kUnbounded: state base + min has an edge to itself
     StateId after;
     bool calls;              // true: the repeated text is `rule`; false: it is one byte of `ranges`
     bool dead = false;       // the repeated rule matches no text
@@ -70,7 +70,7 @@ class ByteAutomaton {
     StateId start, final;
     bool nullable = false;    // matches the empty text
     bool productive = false;  // matches some text
-    uint32_t rank = 0;        // higher than that of every rule that can call this one before it reads a byte
+    uint32_t rank = 0;        // higher than the ranks of all rules that can call this one before they read a byte
   };
 
   // Errors: kLimitExceeded; kUnsupported for left recursion, naming the rule.
@@ -90,14 +90,14 @@ class ByteAutomaton {
     return std::span(edges_).subspan(edge_begin_[state], edge_begin_[state + 1] - edge_begin_[state]);
   }
   bool is_final(StateId state) const { return !is_block_state(state) && final_[state]; }
-  // True if the rule can only end in this state, without reading another byte.
+  // True if no byte can follow in the rule from this state: the rule can only end.
   bool is_tail(StateId state) const { return !is_block_state(state) && tail_[state]; }
-  // True for states of the first rule, and of repetitions in it, but not of called rules.
+  // True for states of the first rule and of repetitions in it; false for states of called rules.
   bool is_outermost(StateId state) const {
     return is_block_state(state) ? block_of(state).outermost : outermost_[state];
   }
   const Block& block_of(StateId state) const;
-  // The references to tokens, as the grammar writes them.
+  // The token references of the grammar, as it writes them.
   const std::vector<std::string>& tokens() const { return tokens_; }
 
  private:

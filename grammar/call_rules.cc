@@ -17,14 +17,14 @@ namespace ibid {
 // --- WordAutomaton: finds where any of several words first ends in a text (Aho and Corasick, 1975). Its nodes become
 // states of an ExprGraph, for "any text up to this word", or "any text without these words". Immutable.
 
-// The target of each byte from a state; kNowhere if the byte is not allowed.
+// The target of each byte from a state; kNowhere if a byte is not allowed.
 inline constexpr uint32_t kNowhere = UINT32_MAX;
 using ByteTargets = std::array<uint32_t, 256>;
 void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph);
 
 class WordAutomaton {
  public:
-  static constexpr size_t kMostBytes = 10'000;  // of all words in total
+  static constexpr size_t kMostBytes = 10'000;  // maximum bytes of all words together
   static constexpr uint32_t kNoWord = UINT32_MAX;
 
   // REQUIRES: no word is empty; all have kMostBytes in total at most. Node 0 is the beginning of a text.
@@ -36,8 +36,8 @@ class WordAutomaton {
   uint32_t next(uint32_t node, uint8_t byte) const { return nodes_[node].next[byte]; }
 
   // Adds the nodes and edges to the graph. Returns the state of node 0; the states of the other nodes follow in order.
-  // A node at which a word ends has no outgoing edges, and incoming ones only if `is_open` is true for the word. So the
-  // graph matches texts without the other words.
+  // A node at which a word ends has no outgoing edges, and incoming edges only if `is_open` is true for the word. So
+  // words with is_open false do not occur in the texts of the graph.
   uint32_t add_to(ExprGraph& graph, GrammarRules& rules, const std::vector<bool>& is_open) const;
 
  private:
@@ -50,14 +50,14 @@ class WordAutomaton {
   std::vector<Node> nodes_;
 };
 
-// Writes tool calls (RequiredCalls) into the rules of a grammar. Not thread-safe.
+// Adds tool calls (RequiredCalls) to the rules of a grammar. Not thread-safe.
 class CallRules {
  public:
   // `rules` must outlive this object and already have its first rule.
   explicit CallRules(GrammarRules& rules) : rules_(rules) {}
 
   ExprId call(const RequiredCalls::Call& call);
-  // Error: kLimitExceeded if a call has words that are too long.
+  // Error: kLimitExceeded if the words of a call are too long.
   const Status& status() const { return status_; }
   GrammarRules& operator*() { return rules_; }
   GrammarRules* operator->() { return &rules_; }
@@ -70,8 +70,8 @@ class CallRules {
   Status status_;
 };
 
-// Returns an expression for any text that ends with the first occurrence of `words`. Leading spaces of the words belong
-// to them, but the text must not contain the words without these spaces either. REQUIRES: check_words().
+// Returns an expression for any text that ends with the first occurrence of `words`. If `words` begins with spaces, the
+// text before it must not contain `words` without these spaces either. REQUIRES: check_words().
 ExprId text_up_to(const std::string& words, GrammarRules& rules);
 
 // Error: kLimitExceeded if the words are too long in total.
@@ -141,14 +141,14 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
   return base;
 }
 
-// --- Tool calls, and other constrained parts of answers, after reasoning. Special tokens are allowed in the first rule
-// only, so words that may be special tokens are written there. Only the grammars of a call are rules of their own.
+// --- Tool calls and other constrained parts of answers, after reasoning. Special tokens are allowed only in the first
+// rule, so words that may be special tokens are written there. Only the grammars of calls become rules of their own.
 
 namespace {
 
 // Maximum number of calls: a model that writes more in one answer never ends it.
 constexpr size_t kMostCalls = 16;
-// Maximum states of all calls. The calls are written out one after the other, so fewer are allowed if they are large.
+// Maximum states of all calls. Each of the possible calls has its own, so large calls reduce their number.
 constexpr size_t kMostCallStates = 200'000;
 
 size_t n_states_of(const RequiredCalls::Call& call) {
@@ -190,7 +190,7 @@ ExprId section(const RequiredCalls& demanded, CallRules& rules) {
     graph.finals.push_back(graph.add_state());
     graph.add_edge(i, next, i + 1);
   }
-  // Allow line breaks before the end: if they separate calls, a model may write one by habit and then end.
+  // Allow line breaks before the end: if line breaks separate calls, a model may write one more after the last call.
   return rules->sequence({rules->graph(std::move(graph)), rules->bytes(demanded.end), spaces(*rules, 2)});
 }
 
@@ -199,7 +199,7 @@ ExprId section(const RequiredCalls& demanded, CallRules& rules) {
 ExprId text_up_to(const std::string& words, GrammarRules& rules) {
   std::vector<std::string> all = {words};
   const size_t solid = words.find_first_not_of(" \n");
-  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // forbidden without spaces too
+  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // forbids it without spaces
   const WordAutomaton automaton(all);
   ExprGraph graph;
   graph.n_states = 0;
@@ -229,7 +229,7 @@ ExprId CallRules::call(const RequiredCalls::Call& call) {
   return rules_.sequence(parts);
 }
 
-// Adds each grammar's rules once, and returns its first rule.
+// Adds the rules of each grammar once, and returns the first of them.
 RuleId CallRules::rule_of(const Grammar& grammar) {
   const auto [found, is_new] = known_.emplace(&grammar.parts(), 0);
   if (is_new) found->second = rules_.append(grammar.parts().rules);
@@ -271,19 +271,19 @@ Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar) {
   return compile_section({.lead = lead, .calls = {{{.grammar = grammar}}}}, grammar.ignored());
 }
 
-// --- Any text in which words begin tool calls. Its graph is written in the first rule.
+// --- Any text in which words begin tool calls. The graph of the text is written in the first rule.
 
 namespace {
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
-// The beginning of a text, as a trie of words; spaces may precede the words and follow brackets.
+// The beginning of a text as a trie of words; spaces may occur before a word, and in it after brackets.
 struct FrontTree {
   struct Node {
     ByteTargets child;
     bool takes_spaces = false;
     uint32_t behind = 0;      // state of the automaton `anywhere` after the same bytes
-    size_t begin = SIZE_MAX;  // index of the Begin whose word ends here; SIZE_MAX: no word does
+    size_t begin = SIZE_MAX;  // index in `begins` of the word that ends here; SIZE_MAX: no word ends here
   };
   std::vector<Node> nodes;
 

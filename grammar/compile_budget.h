@@ -1,6 +1,6 @@
 // CompileBudget: limits the cost of compiling one grammar, so that a hostile grammar ends with an error instead of
-// exhausting the process. A unit of work is about a table lookup or a copied word; memory is counted if it grows with
-// the input. Compilation also ends if the stop token is triggered.
+// exhausting the process. A unit of work costs about as much as a table lookup or a copied word. Memory is counted if
+// it grows with the input. Compilation also ends if the stop token is triggered.
 //
 // After a failure all calls fail, so a loop may check only at its end. Not thread-safe.
 #pragma once

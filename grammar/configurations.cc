@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-uint64_t key_of(StackItem item) { return (uint64_t{item.stack} << 32 | item.state) + 1; }  // never 0
+uint64_t key_of(StackItem item) { return (uint64_t{item.stack} << 32 | item.state) + 1; }  // the result is never 0
 
 uint64_t mix_bits(uint64_t x) {
   x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15u;
@@ -38,7 +38,7 @@ Configurations::Configurations(const ByteAutomaton& automaton, const Limits& lim
 
 void Configurations::clear() {
   configs_.clear();
-  configs_.emplace_back();  // number 0 is kDead
+  configs_.emplace_back();  // configuration 0 is kDead
   stacks_.assign(2, {});
   config_index_.clear();
   stack_index_.clear();
@@ -55,7 +55,7 @@ ConfigId Configurations::clear_except(ConfigId config) {
   clear();
   std::vector<bool> is_used(stacks.size());
   for (const StackItem& item : kept.items) is_used[item.stack] = true;
-  for (size_t id = stacks.size(); id-- > 0;) {  // a stack returns to stacks with lower ids
+  for (size_t id = stacks.size(); id-- > 0;) {  // each stack returns to stacks with lower ids
     for (const StackItem& item : stacks[id]) is_used[item.stack] = is_used[item.stack] || is_used[id];
   }
   std::vector<StackId> new_ids(stacks.size());
@@ -105,7 +105,7 @@ void Configurations::allocate_row(ConfigId config) {
   while (first < end && !bytes[first]) ++first;
   while (end > first && !bytes[end - 1]) --end;
   Row& row = configs_[config].row;
-  if (first == end) first = 0, end = 1;  // only tokens can come next: an entry of kDead
+  if (first == end) first = 0, end = 1;  // only tokens, no bytes, can come next: store one entry, kDead
   row.first = static_cast<uint8_t>(first);
   row.next.reserve(end - first);
   for (size_t byte = first; byte < end; ++byte) row.next.push_back(bytes[byte] ? kUnknown : kDead);
@@ -164,9 +164,9 @@ ConfigId Configurations::both(ConfigId a, ConfigId b) {
   return intern(std::move(items), may_end(a) || may_end(b), reaches_open(a) || reaches_open(b));
 }
 
-// Adds all items that the seeds reach without reading a byte. First it follows the rules that end here, whose stacks
-// exist. Then it calls rules in order of rank, so that all callers of a rule are known before the rule gets its stack.
-// A rule that may be empty is also skipped where it is called, so the second phase ignores final states.
+// Adds all items that the seeds reach without reading a byte. The first phase follows the rules that end here, whose
+// stacks already exist. The second phase calls rules in order of rank, so that all callers of a rule are known before
+// the rule gets its stack. It ignores final states, because the call of a rule that may be empty is also skipped.
 ConfigId Configurations::close() {
   seen_.assign(64, 0);
   n_seen_ = 0;
@@ -320,7 +320,7 @@ struct ProductStateHash {
 
 class ProductWalk {
  public:
-  // rules: nullptr if the caller only needs to know whether a text exists.
+  // rules: nullptr if the caller only needs to know whether some text matches.
   ProductWalk(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules* rules, CompileBudget& budget)
       : parts_(parts), max_states_(max_states), rules_(rules), budget_(budget), held_(budget) {}
 

@@ -7,8 +7,8 @@
 // (Tomita's graph-structured stack, Earley's origins); so the number of items is at most states times positions, for
 // any number of parses. Equal stacks and equal configurations have equal numbers.
 //
-// A stack ends in one of two bottoms. kTextStack: below it the text is complete. kOpenStack stands for any stack, for
-// results that hold for a rule with every caller.
+// A stack has one of two bottoms: kTextStack, at which the text is complete, or kOpenStack, which represents any stack,
+// for results that hold for a rule with every caller.
 //
 // Not thread-safe. A configuration beyond the limits is kDead, and trouble() returns the reason; clear() frees memory.
 #pragma once
@@ -33,10 +33,10 @@ namespace ibid {
 
 using ConfigId = uint32_t;
 using StackId = uint32_t;
-inline constexpr StackId kOpenStack = 0;  // any caller
+inline constexpr StackId kOpenStack = 0;  // a rule with any caller
 inline constexpr StackId kTextStack = 1;  // the text is complete when this stack is reached
 
-// A state, and the stack that its rule returns to.
+// A state, and the stack of states to which its rule returns.
 struct StackItem {
   StateId state;
   StackId stack;
@@ -48,9 +48,9 @@ class Configurations {
   static constexpr ConfigId kDead = 0;
 
   struct Limits {
-    size_t max_bytes = 32u << 20;  // memory
-    size_t max_items = 10'000;     // items of one configuration, including intermediate items
-    size_t max_work = 10'000'000;  // items visited between two calls of begin_work()
+    size_t max_bytes = 32u << 20;  // maximum memory
+    size_t max_items = 10'000;     // maximum items of one configuration, intermediate items included
+    size_t max_work = 10'000'000;  // maximum items visited between two calls of begin_work()
   };
   enum class Trouble { kNone, kMemory, kItems, kWork };
 
@@ -62,37 +62,37 @@ class Configurations {
   // Returns the configuration after one more byte. kDead: no text of the grammar continues with this byte.
   ConfigId step(ConfigId config, uint8_t byte) {
     const Row& row = configs_[config].row;
-    const size_t i = size_t{byte} - row.first;  // a very large number for bytes before the first
+    const size_t i = size_t{byte} - row.first;  // underflows to a very large number if byte < row.first
     if (i < row.next.size() && row.next[i] != kUnknown) return row.next[i];
     return row.next.empty() || i < row.next.size() ? compute_step(config, byte) : kDead;
   }
-  // Returns the configuration after a token as a whole, by edges that refer to tokens only. tokens: the ids of
-  // ByteAutomaton::tokens().
+  // Returns the configuration after a token as a whole; follows only edges that refer to tokens. tokens: the token ids
+  // of ByteAutomaton::tokens().
   ConfigId step_token(ConfigId config, TokenId id, std::span<const TokenId> tokens);
-  // Returns the configuration that continues with the texts of both.
+  // Returns the configuration from which the texts of both configurations are accepted.
   ConfigId both(ConfigId a, ConfigId b);
   // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes or tokens.
   ConfigId at(StackItem item);
-  // Returns the configuration after the end of a rule that returns to `stack`.
+  // Returns the configuration after the end of a rule whose callers are on `stack`.
   ConfigId behind(StackId stack);
-  // Returns a stack with one return state, `return_to.state`, on top of `return_to.stack`.
+  // Returns a stack with `return_to.state` on top of `return_to.stack`.
   StackId push(StackItem return_to);
 
   // True if the text may end here.
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
   // True if the rule that was called from an open stack may end here.
   bool reaches_open(ConfigId config) const { return configs_[config].reaches_open; }
-  // The items of a configuration; their states have edges on bytes or tokens.
+  // The items of a configuration. Their states have edges on bytes or tokens.
   std::span<const StackItem> items(ConfigId config) const { return configs_[config].items; }
   std::span<const StackItem> returns(StackId stack) const { return stacks_[stack]; }
-  // Sets the elements of `bytes` for the bytes that may come next.
+  // Sets bytes[b] to true for each byte b that may come next.
   void next_bytes(ConfigId config, std::array<bool, 256>& bytes) const;
 
   Trouble trouble() const { return trouble_; }
   void begin_work() { work_ = 0; }
   // Drops all configurations and resets trouble(). All ids except kDead become invalid.
   void clear();
-  // As clear(), but keeps one configuration. Returns its new id. O(its items and the stacks below them).
+  // As clear(), but keeps `config`. Returns its new id. O(its items and the stacks below them).
   ConfigId clear_except(ConfigId config);
   size_t n_bytes() const { return n_bytes_; }
   size_t n_configs() const { return configs_.size(); }
@@ -102,7 +102,8 @@ class Configurations {
 
  private:
   static constexpr ConfigId kUnknown = ~ConfigId{0};
-  // The next configurations for the bytes from the first to the last that can come next. Empty before the first step.
+  // The next configurations by byte, from the first byte that can come next to the last one. Empty before the first
+  // step.
   struct Row {
     uint8_t first = 0;
     std::vector<ConfigId> next;
@@ -137,21 +138,21 @@ class Configurations {
   Index config_index_, stack_index_;
   ConfigId start_ = kUnknown;
   size_t n_bytes_ = 0;
-  size_t work_ = 0;  // since begin_work()
+  size_t work_ = 0;  // items visited since begin_work()
   uint64_t n_work_ = 0;
   size_t n_steps_computed_ = 0;
   Trouble trouble_ = Trouble::kNone;
 
   // Scratch memory of the configuration under construction.
   std::vector<StackItem> seeds_, todo_, kept_;
-  std::vector<uint64_t> seen_;  // a hash table of items; 0: a free slot
+  std::vector<uint64_t> seen_;  // hash table of the items that were added; 0: a free slot
   size_t n_seen_ = 0;
-  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank
+  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank: rule, return states
   bool may_end_ = false, reaches_open_ = false;
 };
 
-// --- Products: texts that match several regular grammars at once, or some and not others. Used for strings with a
-// pattern, a format and a length, and for names of undeclared properties.
+// --- Products: texts that match several regular grammars at once, or match some grammars and not others. Used for
+// strings with a pattern, a format and a length, and for names of undeclared properties.
 
 // A regular grammar that can be a factor of several products. It is compiled once and keeps its computed
 // configurations. The budget must outlive it.
@@ -162,13 +163,13 @@ class RegularLanguage {
   static Result<RegularLanguage> compile(const GrammarRules& grammar, CompileBudget& budget);
 
   Configurations& configs() { return *configs_; }
-  // Charges the growth since the last call to the budget. Returns false if the budget is exceeded.
+  // Charges the memory added since the last call to the budget. Returns false if the budget is exceeded.
   bool account(CompileBudget& budget);
 
  private:
   RegularLanguage(ByteAutomaton automaton, CompileBudget& budget);
 
-  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap: its address survives a move
+  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap, so that its address survives a move
   std::unique_ptr<Configurations> configs_;
   HeldBytes held_;
   uint64_t n_accounted_ = 0;
@@ -180,7 +181,7 @@ struct RegularPart {
 };
 
 struct RegularProduct {
-  ExprGraph graph;    // edges are byte ranges in the given rules
+  ExprGraph graph;    // edges refer to byte ranges in the rules given to multiply_regular()
   bool empty = true;  // true if no text matches all parts
 };
 
@@ -188,7 +189,7 @@ struct RegularProduct {
 // (also for more than max_states states), kCancelled.
 Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
                                         CompileBudget& budget);
-// Returns true if some text matches all parts.
+// Returns true if some text matches all parts (is in no excluded language).
 Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

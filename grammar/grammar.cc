@@ -118,7 +118,7 @@ class GbnfParser {
     status_ = {code, "gbnf: line " + std::to_string(line) + ": " + std::string(what)};
   }
 
-  // Skips spaces and comments; if `lines` is set, line breaks too.
+  // Skips spaces and comments, and if `lines` is true also line breaks.
   void skip_space(bool lines) {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
@@ -278,7 +278,7 @@ class GbnfParser {
     return rules_.chars(negated ? set.complement() : set);
   }
 
-  // Parses one character of a text or class, escapes included.
+  // Parses one character or escape of a quoted text or class.
   uint32_t character() {
     if (done()) return fail("the grammar ends within a text or class"), 0;
     if (!take("\\")) {
@@ -322,7 +322,7 @@ class GbnfParser {
   size_t at_ = 0;
   Status status_;
   GrammarRules rules_;
-  std::map<std::string, std::pair<RuleId, bool>> names_;  // by name: the rule, and whether it is defined
+  std::map<std::string, std::pair<RuleId, bool>> names_;  // by name: the rule, and true if it is defined
 };
 
 }  // namespace

@@ -40,12 +40,12 @@ class Grammar {
 };
 
 struct JsonFormat {
-  // true: no white space at all. false: a space may follow a comma or a colon; before values and closing brackets there
-  // may be a line break with an indent of up to 32 spaces or tabs.
+  // true: no white space is allowed. false: a space may follow a comma or colon, and a line break with an indent of up
+  // to 32 spaces or tabs may precede a value or closing bracket.
   bool compact = false;
-  // Schemas only. false: an object that lists properties and does not mention others has no others; numbers without
-  // bounds have up to 18 digits before the point and after it; `nullable` of OpenAPI adds null to `type`. true: as JSON
-  // Schema 2020-12 defines.
+  // Only for schemas. false: an object whose schema lists properties and does not mention others has only the listed
+  // ones; numbers without bounds have up to 18 digits before and after the point; OpenAPI's `nullable` adds null to
+  // `type`. true: JSON Schema 2020-12 exactly.
   bool strict = false;
   // Schemas only. true: declared properties only in the order of their declaration, because answers that are generated
   // need the order in which the schema leads to them (first the reasoning, then the result). false: up to eleven
@@ -53,55 +53,55 @@ struct JsonFormat {
   bool declared_order = false;
 };
 
-// The JSON texts that the schema accepts. Errors: also those of parse_json() for the text; kCancelled. budget: nullptr
-// for the default limits.
+// Returns the grammar of the JSON texts that the schema accepts. Errors: also those of parse_json() for `schema`;
+// kCancelled. budget: nullptr for the default limits.
 Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& format = {},
                                     CompileBudget* budget = nullptr);
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {},
                                            CompileBudget* budget = nullptr);
 
-// Any JSON object, or any JSON value.
+// Returns the grammar of any JSON object or any JSON value.
 enum class AnyJson { kObject, kValue };
 Result<Grammar> compile_any_json(AnyJson what, const JsonFormat& format = {});
 
-// The texts of the rule `root`, in llama.cpp's notation. check_references() checks its references to tokens.
+// Returns the grammar of the rule `root`, in llama.cpp's notation. check_references() checks its references to tokens.
 Result<Grammar> compile_gbnf(std::string_view text);
 
-// The texts that match the pattern as a whole.
+// Returns the grammar of the texts that match the pattern as a whole.
 Result<Grammar> compile_regex(std::string_view pattern);
 
-// One of these texts. Error: kInvalidArgument for an empty list.
+// Returns the grammar of these texts. Error: kInvalidArgument for an empty list.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
-// The text before the constrained part of an answer. The model may write it as any tokens, special ones too.
+// The text before the constrained part of an answer. The model may write it with any tokens, special tokens included.
 struct Preamble {
-  std::string begin = {};    // "<think>": if the model writes this first, free text follows up to `end`; empty: there
-                             // is no such text
+  std::string begin = {};    // "<think>": if it comes first, free text follows up to `end`; empty: no such text
   std::string end = {};      // "</think>"
   bool is_open = false;      // the prompt already contains `begin`
-  std::string opening = {};  // words required after that ("<|channel|>final<|message|>")
+  std::string opening = {};  // words required after the free text ("<|channel|>final<|message|>")
   bool empty() const { return end.empty() && opening.empty(); }
   bool operator==(const Preamble&) const = default;
 };
-// The preamble, then a text of the grammar; up to two spaces or line breaks may follow `end`.
+// Returns the preamble, then a text of `grammar`. Up to two spaces or line breaks may follow `end`.
 Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar);
 
 // Tool calls of which the answer must consist.
 struct RequiredCalls {
-  // A part of a call: its words, then a text of its grammar, then what the other members require, if they are set.
+  // A part of a call: `words`, then a text of its grammar, then the texts that the members below require, if they are
+  // set.
   struct Piece {
-    std::string words = {};  // literal text, which the model may write as any tokens
+    std::string words = {};  // literal text, which the model may write with any tokens
     std::optional<Grammar> grammar = {};
     std::string text_up_to = {};                  // any text that ends with the first occurrence of these words
-    std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives, which may be empty
+    std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives, each of which may be empty
     bool repeats = false;                         // any number of alternatives of one_of in sequence
   };
   using Call = std::vector<Piece>;
-  Preamble lead = {};                    // its `opening` begins the calls
+  Preamble lead = {};                    // `opening` of the lead begins the calls
   std::vector<Call> calls = {};          // each call of the answer is one of these
-  bool several = false;                  // up to 16 calls, followed by up to two spaces or line breaks
-  std::string separator = {}, end = {};  // between two calls, and after the last one
-  std::optional<Piece> otherwise = {};   // allowed instead of the opening and the calls
+  bool several = false;                  // true: up to 16 calls, followed by up to two spaces or line breaks
+  std::string separator = {}, end = {};  // separator: between two calls; end: after the last call
+  std::optional<Piece> otherwise = {};   // an alternative to the opening and the calls
 };
 // Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
 Result<Grammar> compile_calls(const RequiredCalls& demanded);
@@ -110,14 +110,14 @@ Result<Grammar> compile_calls(const RequiredCalls& demanded);
 // except inside a call, or inside a word that begins a call.
 struct CallsInText {
   struct Begin {
-    std::string word = {};  // if the text contains this word, it must continue with `rest`
-    bool in_front = false;  // the word begins a call only at the beginning of the text, after optional spaces
-    bool ends = false;      // after `rest` only spaces may follow
+    std::string word = {};  // if this word occurs, `rest` must follow
+    bool in_front = false;  // the word counts only at the beginning of the text, after optional spaces
+    bool ends = false;      // only spaces may follow `rest`
     std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
-  Preamble lead = {};  // its opening is ignored
+  Preamble lead = {};  // `opening` of the lead is ignored
   std::vector<Begin> begins = {};
-  bool several = true;  // false: after `rest` none of the words may follow
+  bool several = true;  // false: none of the words may follow a call
 };
 // Error: kInvalidArgument for an empty word; kLimitExceeded.
 Result<Grammar> compile_calls_in_text(const CallsInText& text);
@@ -125,20 +125,20 @@ Result<Grammar> compile_calls_in_text(const CallsInText& text);
 // Returns true if all of `text` matches the grammar. Error: kLimitExceeded.
 Result<bool> grammar_accepts(const Grammar& grammar, std::string_view text);
 
-// How far a text matches.
+// How much of a text matches a grammar.
 struct TextMatch {
-  bool accepted = false;  // all of it does
-  size_t n_matched = 0;   // bytes with which some text of the grammar begins
+  bool accepted = false;  // the whole text matches
+  size_t n_matched = 0;   // longest prefix, in bytes, with which some text of the grammar begins
 };
 // Errors: kLimitExceeded; kUnsupported if the grammar refers to tokens.
 Result<TextMatch> match_text(const Grammar& grammar, std::string_view text);
 
-// Returns kInvalidArgument, with the reference, if the model lacks a token that the grammar refers to (GBNF).
+// Returns kInvalidArgument with the reference if the model has no token for a reference of the grammar (GBNF).
 class TokenTexts;
 Status check_references(const Grammar& grammar, const TokenTexts& vocabulary);
 
-// Returns a prototype of constraints that allow what the grammar allows. Its clones share computed results under a
-// lock, so any number of turns may use it, on any threads. It caches up to about max_bytes.
+// Returns a prototype of constraints that allow the texts of the grammar. Its clones share computed results under a
+// lock, so any number of turns may use it on any threads. Caches up to about max_bytes.
 struct ConstraintLimits {
   size_t max_bytes = 64u << 20;
 };
@@ -154,21 +154,21 @@ std::vector<std::string> ignored_of(const TokenConstraint& constraint);
 
 struct ArgumentNotation {
   enum class Form {
-    kMarked,    // before_key KEY before_value VALUE after_value, for each: strings unquoted, others as JSON
+    kMarked,    // each argument is before_key KEY before_value VALUE after_value: strings unquoted, others as JSON
     kBare,      // {key:value,...}: strings between `quote`, without escapes
     kKeywords,  // (key=value, ...): values as JSON
   };
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
   std::string before_value = {};        // before a string value
-  std::string before_other_value = {};  // before other values; if equal to before_value, ambiguous values are strings
+  std::string before_other_value = {};  // before other values; if equal to before_value, unclear values are strings
   std::string quote = {};
 };
 
-// The arguments that an object's schema accepts: required and optional ones in the order of their declaration. If the
-// schema declares none and allows others, any may come (kKeywords: none). Errors: those of compile_json_schema(); also
-// kUnsupported for what this notation cannot enforce: choices of whole objects, combined constraints on unquoted
-// strings, item counts and deeply nested values in kBare.
+// Returns the arguments that an object's schema accepts, in the order of their declaration. If the schema declares no
+// arguments and allows others, any arguments may come (kKeywords: none). Errors: those of compile_json_schema(); also
+// kUnsupported for constraints that this notation cannot enforce: choices of whole objects, combined constraints on
+// unquoted strings, item counts and deeply nested values in kBare.
 Result<RequiredCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
                                               CompileBudget* budget = nullptr);
 

@@ -124,7 +124,7 @@ TokenMasks::Local& TokenMasks::local(const TokenTrie& trie, const LocalKey& key)
 bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out) {
   path_.resize(std::max(path_.size(), trie.max_length + 1));
   path_[trie.nodes[node].depth] = config;
-  const auto take = [&](uint32_t from, uint32_t to) {  // the tokens that end at nodes `from` to `to` - 1
+  const auto take = [&](uint32_t from, uint32_t to) {  // adds the tokens that end at nodes from `from` to before `to`
     const uint32_t begin = trie.nodes[from].token_begin, end = trie.nodes[to].token_begin;
     if (begin == end) return;
     if (!out.ranges.empty() && out.ranges.back().second == begin) {
@@ -133,7 +133,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
       out.ranges.emplace_back(begin, end);
     }
   };
-  if (node != 0) take(node, node + 1);  // a token may end at the node where the walk resumes
+  if (node != 0) take(node, node + 1);  // also add tokens that end at the node where the walk resumes
   const uint32_t end = trie.nodes[node].end;
   for (uint32_t at = node + 1; at < end;) {
     const TokenTrie::Node& here = trie.nodes[at];
@@ -191,7 +191,7 @@ ByteClasses TokenMasks::find_loops(ConfigId config) {
       std::ranges::sort(next);
       next.erase(std::unique(next.begin(), next.end()), next.end());
       reached = std::move(next);
-      // A sequence with a dead end, or with many configurations, is no loop.
+      // A byte sequence that leads to a dead end or to many configurations does not loop.
       if (reached[0] == Configurations::kDead || reached.size() > kMostItems) break;
     }
     if (reached.size() != 1 || reached[0] != config) return out & ~kMultiByteClass;
@@ -199,7 +199,7 @@ ByteClasses TokenMasks::find_loops(ConfigId config) {
   return out;
 }
 
-// Returns a state whose count allows the same texts for `horizon` bytes: one state for as many counts as possible.
+// Returns a state that allows the same next `horizon` bytes; counts that allow the same bytes give the same state.
 StateId TokenMasks::shortened(StateId state, size_t horizon) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   const auto& block = automaton_.block_of(state);
@@ -361,14 +361,14 @@ void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
     }
     if (!try_again(n_tried, place)) break;
   }
-  place.generation = 0;  // the configuration does not include this token: the next call starts anew
+  place.generation = 0;  // the configuration does not include this token, so the next call recomputes it
 }
 
 void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   const std::lock_guard lock(mutex_);
   configs_.begin_work();
   std::string forced;
-  std::vector<bool> outermost;  // by byte: a special token may begin here
+  std::vector<bool> outermost;  // by byte of `forced`: a special token may begin here
   if (find(place)) {
     for (ConfigId at = place.config; forced.size() < kMostForcedBytes && !configs_.may_end(at);) {
       std::array<bool, 256> next{};
@@ -385,7 +385,7 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   }
   if (configs_.trouble() != Trouble::kNone) return forget();
   for (std::string_view rest = forced; !rest.empty() && n_most > 0; --n_most) {
-    // Models write markers as single special tokens, so prefer these.
+    // Prefer special tokens, because models write markers as single special tokens.
     const TokenId special =
         outermost[forced.size() - rest.size()] ? vocabulary_->longest_special_prefix(rest) : TokenId{-1};
     const TokenId id = special >= 0 ? special : vocabulary_->longest_prefix(rest);

@@ -1,6 +1,6 @@
-// GrammarConstraint: a grammar as the constraint of an answer. Its state is the pushed tokens; everything else is a
-// cache (GrammarMatcher), which all constraints of the same prototype share. One thread at a time may use a constraint,
-// const calls included.
+// GrammarConstraint: constrains an answer to the texts of a grammar. Its state is the pushed tokens; everything else is
+// a cache (GrammarMatcher), which all constraints of the same prototype share. Only one thread at a time may use a
+// constraint, const calls included.
 #pragma once
 
 #include <cstddef>
@@ -22,19 +22,20 @@
 
 namespace ibid {
 
-// --- TokenMasks: computes which tokens may come next in a configuration of a grammar: those whose bytes continue some
-// text of the grammar. It walks the vocabulary's trie and the grammar together, and caches results in two ways. (1) For
-// an item in a rule, a part of the result depends on the rule only, not on its callers. That part is cached by the
-// item's state (and the states of a few rules that it returns to). Tokens that extend beyond the rule are walked
+// --- TokenMasks: computes the tokens that may come next in a configuration of a grammar: tokens whose bytes continue
+// some text of the grammar. Walks the vocabulary's trie and the grammar together, and caches results in two ways. (1)
+// For an item in a rule, one part of the result depends on the rule only, not on its callers. This part is cached by
+// the item's state (and the states of a few rules to which it returns). Tokens that extend beyond the rule are walked
 // further from the end of the rule. So the inside of a string is walked once for all strings of a schema. (2)
-// Configurations with many items (property names, choices) allow few tokens and are cached as a whole. Repetition
-// counts that are too far from their end to matter to a token are treated as equal. A part of the trie whose bytes all
-// lead from a configuration to itself, such as words inside of a string, is not walked. Not thread-safe.
+// Configurations with many items (property names, choices) allow few tokens, and their whole result is cached.
+// Repetition counts that are too far from their end to matter to a token are treated as equal. If all bytes of a part
+// of the trie lead from a configuration to itself, such as words inside a string, the part is not walked. Not
+// thread-safe.
 
 class TokenMasks {
  public:
   // The arguments must outlive this object. free_text: special tokens are allowed in the first rule (Preamble,
-  // RequiredCalls). referred: the ids of ByteAutomaton::tokens().
+  // RequiredCalls). referred: the token ids of ByteAutomaton::tokens().
   TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text,
              std::vector<TokenId> referred);
 
@@ -50,7 +51,7 @@ class TokenMasks {
  private:
   static constexpr size_t kMostFrames = 4;
   static constexpr size_t kMostItems = 4;         // a configuration with more items is walked as a whole
-  static constexpr size_t kMostExitNodes = 2000;  // with more, the state that the rule returns to is cached as well
+  static constexpr size_t kMostExitNodes = 2000;  // with more nodes, the key also has the state returned to
   static constexpr size_t kMostExits = 6000;      // with more exits, caching the rule's part costs more than it saves
 
   // A set of tokens: as a list if that is smaller, else as a bit mask.
@@ -58,25 +59,26 @@ class TokenMasks {
     std::vector<TokenId> ids;
     std::vector<uint64_t> words;
   };
-  // Cached result for a state and the states that it returns to (see (1) above).
+  // Cached result for a state and the states to which it returns (see (1) above).
   struct Local {
     TokenList tokens;             // tokens that end within these rules
     std::vector<uint32_t> exits;  // trie nodes at which all of these rules may have ended
     bool too_many_exits = false;
     bool has_costly_exits = false;  // the last walk from the exits visited more than kMostExitNodes
   };
-  // Key of a Local: the trie, 1 if the text ends below these states, and the states.
+  // Key of a Local: number of the trie; 1 if the text ends below these states, else 0; then the states.
   using LocalKey = std::vector<uint32_t>;
   struct Walk {
-    std::vector<std::pair<uint32_t, uint32_t>> ranges;  // of indices in the trie's `tokens`
+    std::vector<std::pair<uint32_t, uint32_t>> ranges;  // ranges of indices in the trie's `tokens`
     std::vector<uint32_t> exits;
   };
 
   // Adds the tokens that the item's state refers to.
   void add_referred(StackItem item, TokenMask& mask);
-  // Adds the tokens of one item. Returns false if the item's rules are too small to be cached alone.
+  // Adds the tokens of one item. Returns false if caching the item's rules alone does not pay, because too many tokens
+  // extend beyond them.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
-  // Adds the tokens that extend beyond rules which return to `stack` and end at the nodes `exits`.
+  // Adds the tokens that reach the end of a rule at the nodes `exits` and continue after it, in the states of `stack`.
   void add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
   Local& local(const TokenTrie& trie, const LocalKey& key);
@@ -104,9 +106,9 @@ class TokenMasks {
 };
 
 // --- GrammarMatcher: one grammar with one vocabulary, and the caches that all constraints of one prototype share.
-// Thread-safe: each call holds one lock. The state of a constraint is its tokens; a ConfigId only saves computing it
-// from them. When the memory for configurations is used up, all of them are dropped, and each constraint recomputes its
-// own from its tokens.
+// Thread-safe: each call holds one lock. The state of a constraint is its tokens; its ConfigId only saves
+// recomputation. If the memory for configurations is used up, all of them are dropped, and each constraint recomputes
+// its configuration from its tokens.
 
 // The state of an answer in its grammar.
 struct GrammarPlace {
@@ -125,7 +127,8 @@ class GrammarMatcher {
   Status allowed(GrammarPlace& place, TokenMask& mask);
   bool may_end(GrammarPlace& place);
   void push(GrammarPlace& place, TokenId id);
-  // Appends up to n_most tokens whose bytes must come next. The model may choose other tokens for the same bytes.
+  // Appends up to n_most tokens for the bytes that must come next. The model may choose other tokens for the same
+  // bytes.
   void propose(GrammarPlace& place, size_t n_most, Tokens& ids);
 
   // Counters of work and memory since construction.
@@ -140,17 +143,17 @@ class GrammarMatcher {
   bool find(GrammarPlace& place);
   // Returns the configuration after token i of the place.
   ConfigId read(ConfigId config, const GrammarPlace& place, size_t i);
-  // Returns the part of a configuration in which special tokens are read as text.
+  // Returns the items of a configuration in which special tokens are read as text.
   ConfigId free_text_of(ConfigId config);
   void forget();
-  // Call when a limit was reached: frees memory, but keeps the configuration of `place`. Returns true if another try is
+  // Frees memory after a limit was reached, but keeps the configuration of `place`. Returns true if another try is
   // worthwhile.
   bool try_again(size_t n_tried, GrammarPlace& place);
 
   const std::shared_ptr<const Grammar::Parts> grammar_;
   const std::shared_ptr<const TokenTexts> vocabulary_;
   const size_t max_mask_bytes_;
-  const Status references_;  // of check_references()
+  const Status references_;  // result of check_references()
   std::mutex mutex_;         // guards the members below
   Configurations configs_;
   TokenMasks masks_;

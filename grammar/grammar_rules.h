@@ -1,5 +1,5 @@
 // GrammarRules: a grammar in the form that its compilers (JSON Schema, GBNF, regular expressions) produce: expressions
-// over bytes and characters, and rules that call each other. ByteAutomaton makes the automaton from it.
+// over bytes and characters, and rules that call each other. ByteAutomaton compiles it to an automaton.
 //
 // Expressions are indices of nodes in one table, so equal parts can be shared, and destruction does not recurse. When a
 // grammar exceeds its limits, full() becomes true: all further expressions are nothing(), and compilation fails at the
@@ -23,7 +23,7 @@ namespace ibid {
 using ExprId = uint32_t;
 using RuleId = uint32_t;
 inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
-// Maximum of a repetition, because a count needs as many states of an automaton.
+// Maximum count of a repetition, because each count needs a state of the automaton.
 inline constexpr uint32_t kMaxRepetition = 1'000'000;
 
 // A graph of states with expressions on its edges. A path from state 0 to a final state matches its edges' texts.
@@ -45,11 +45,11 @@ struct Expr {
     kNothing,    // matches no text at all
     kEmpty,      // matches the empty text only
     kBytes,      // texts()[a]
-    kChars,      // one character of sets()[a]
-    kByteRange,  // one byte of [a, b], whether or not it is a whole character
-    kToken,      // the token that texts()[a] refers to, as a whole; b = 1: any other token
-    kSequence,   // children()[a], b of them
-    kChoice,     // as kSequence
+    kChars,      // one character of the set sets()[a]
+    kByteRange,  // one byte from a to b, whether or not it is a whole character
+    kToken,      // b = 0: the token that texts()[a] refers to, as a whole; b = 1: any other token
+    kSequence,   // the b expressions from children()[a] on, in sequence
+    kChoice,     // one of the b expressions from children()[a] on
     kRepeat,     // children()[a], min to max times
     kRule,       // rule a
     kGraph,      // graphs()[a]
@@ -73,7 +73,7 @@ class GrammarRules {
   ExprId bytes(std::string_view text);
   ExprId chars(const CodePointSet& set);
   ExprId byte_range(uint8_t first, uint8_t last);
-  // reference: a token as TokenTexts::find() reads it. excluded: any token but this one.
+  // reference: a token in the notation of TokenTexts::find(). excluded: match any token but this one.
   ExprId token(std::string_view reference, bool excluded);
   ExprId sequence(const std::vector<ExprId>& parts);
   ExprId choice(const std::vector<ExprId>& parts);
@@ -86,7 +86,7 @@ class GrammarRules {
   // Adds a rule, which matches nothing until define() is called. The first rule is the start rule.
   RuleId add_rule(std::string name);
   void define(RuleId rule, ExprId expr);
-  // Copies all rules of another grammar; returns the id of its first rule here.
+  // Copies all rules of `other` to this grammar; returns the new id of its first rule.
   RuleId append(const GrammarRules& other);
 
   bool full() const { return full_; }
@@ -120,16 +120,16 @@ class GrammarRules {
   std::vector<Rule> rules_;
 };
 
-// --- Regular expressions of JSON Schema (ECMA-262 with the flag u), as far as they are regular: classes, groups,
-// alternatives, counted repetitions; anchors that bind a whole alternative. Lookahead, word boundaries and possessive
-// quantifiers are errors that name them. A lazy quantifier matches the same texts as a greedy one.
+// --- Regular expressions of JSON Schema (ECMA-262 with the flag u). Supported are the regular constructs: classes,
+// groups, alternatives, counted repetitions, and anchors of a whole alternative. Lookahead, word boundaries and
+// possessive quantifiers are errors that name the construct. A lazy quantifier matches the same texts as a greedy one.
 
 // Returns an expression for one character of a set: the character itself, or its notation in a JSON string.
 using CharWriter = std::function<ExprId(const CodePointSet&)>;
 
 enum class RegexMatch {
-  kWhole,   // a whole text matches
-  kSearch,  // any part of a text matches, unless anchored
+  kWhole,   // the pattern matches the whole text
+  kSearch,  // the pattern matches any part of the text, unless anchored
 };
 
 // Returns an expression for the texts that match `pattern`. O(pattern). Errors: those of parse_regex(), and

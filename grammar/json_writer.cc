@@ -29,11 +29,11 @@ Decimal plain_decimal(bool negative, std::string whole, std::string fraction) {
 int compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
   if (const int order = a.whole.compare(b.whole); order != 0) return order;
-  return a.fraction.compare(b.fraction);  // there are no trailing zeros, so a proper prefix is smaller
+  return a.fraction.compare(b.fraction);  // without trailing zeros a proper prefix is the smaller fraction
 }
 
-// Comparison of the digits read so far with a bound: the number of digits of the whole part (capped at one more than
-// the bound has), then of the fraction; and the order, -1, 0 or 1.
+// Comparison of the digits read so far with a bound: number of digits in the whole part (at most one more than the
+// bound has) and in the fraction, and `order` (-1: below the bound, 0: equal so far, 1: above).
 struct Comparison {
   size_t n_whole = 0, n_fraction = 0;
   int order = 0;
@@ -55,7 +55,7 @@ struct Comparison {
   int end(const std::string& fraction) const { return order == 0 && n_fraction < fraction.size() ? -1 : order; }
 };
 
-// Remainder of the digits read so far, in units of 10^-scale.
+// Remainder of the digits read so far on division by a multiple, in units of 10^-scale.
 struct Remainder {
   uint64_t value = 0;
   size_t n_fraction = 0;
@@ -72,7 +72,7 @@ struct DigitState {
   Phase phase = Phase::kStart;
   std::array<Comparison, 2> bounds;
   std::vector<Remainder> remainders;
-  bool is_whole = true;  // no digit after the point is other than 0; only tracked for NumberBounds::fraction
+  bool is_whole = true;  // all digits after the point are 0; only tracked for NumberBounds::fraction
   auto operator<=>(const DigitState&) const = default;
 };
 
@@ -137,7 +137,7 @@ class MagnitudeWalk {
     }
   }
 
-  // Replaces a state that loops on digits of the whole part by a bounded repetition followed by a new state.
+  // Limits the digits in loops: each state that loops gets a bounded repetition, which leads to a new state.
   void bound_loops(GrammarRules& rules) {
     const size_t limit = strict_ ? kMostWholeDigits : kMostUsualDigits;
     size_t n_whole = 1, n_fraction = 1;
@@ -303,10 +303,10 @@ bool NumberBounds::allows(const Decimal& value) const {
 }
 
 Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRules& rules, CompileBudget& budget) {
-  if (!bounds.excluded.empty()) {  // the numbers between two excluded ones
+  if (!bounds.excluded.empty()) {  // joins the ranges between the excluded numbers
     std::vector<Decimal> excluded = bounds.excluded;
     std::ranges::sort(excluded, [](const Decimal& a, const Decimal& b) { return a < b; });
-    NumberBounds rest = bounds;  // those above the excluded numbers so far
+    NumberBounds rest = bounds;  // the numbers above the excluded numbers so far
     rest.excluded.clear();
     std::vector<ExprId> parts;
     for (size_t i = 0; i <= excluded.size() && !rest.clearly_empty(); ++i) {
@@ -335,7 +335,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRule
     parts.push_back(part);
   }
   if (!bounds.min || bounds.min->negative) {
-    Bound least{Decimal(), true};  // excluded, so that "-0" does not match
+    Bound least{Decimal(), true};  // zero is excluded, so that "-0" does not match
     std::optional<Bound> most;
     if (bounds.max && bounds.max->negative) least = {magnitude(*bounds.max), bounds.below_max};
     if (bounds.min) most = Bound{magnitude(*bounds.min), bounds.above_min};
@@ -358,7 +358,7 @@ ExprId one_of(std::string_view characters, GrammarRules& rules) {
 
 ExprId any_hex_digit(GrammarRules& rules) { return one_of("0123456789abcdefABCDEF", rules); }
 
-// \uXXXX for a character other than a surrogate, or two of them for a surrogate pair.
+// Returns \uXXXX for a character other than a surrogate, or two such escapes for a surrogate pair.
 ExprId unicode_escapes(GrammarRules& rules) {
   const ExprId hex = any_hex_digit(rules), hex2 = rules.repeat(hex, 2, 2);
   const ExprId u = rules.bytes("\\u"), d = one_of("dD", rules);
@@ -419,7 +419,7 @@ ExprId JsonWriter::integer() {
   });
 }
 
-// Numbers that a double can represent. An exponent is allowed only after a single digit, and below 308.
+// Returns the numbers that a double can represent. An exponent is allowed only after a single digit, and is below 308.
 ExprId JsonWriter::number() {
   return call_once("number", [&] {
     const ExprId digit = rules_.chars(CodePointSet::of('0', '9'));
@@ -477,10 +477,10 @@ ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   }
   parts = {rules_.bytes(json_to_string(value))};
   const double number = value.is_number_float() ? value.get<double>() : 0;
-  const double most = is_integer ? 9e18 : 1e15;  // exact as a 64-bit integer
+  const double most = is_integer ? 9e18 : 1e15;  // exact in 64 bits, or as a double
   if (value.is_number_float() && std::abs(number) < most && std::trunc(number) == number) {
     if (is_integer) parts.clear();
-    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // 1.0 is written as 1
+    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // writes 1.0 as 1
   }
   return rules_.choice(parts);
 }

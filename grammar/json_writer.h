@@ -2,8 +2,8 @@
 // Each rule is added once to the rules of a grammar under construction.
 //
 // There are two notations of strings. A plain string may contain every escape of JSON except lone surrogates. A
-// canonical string escapes only the characters that must be escaped, each in one way. So for canonical strings a
-// constraint on characters (a pattern, names to exclude) is a constraint on bytes.
+// canonical string escapes only the characters that must be escaped, each in one way. So a constraint on the characters
+// of a canonical string (a pattern, excluded names) is a constraint on its bytes.
 #pragma once
 
 #include <cstddef>
@@ -22,12 +22,12 @@
 
 namespace ibid {
 
-// --- Numbers within bounds, as decimal texts: digits are compared with those of the bounds, so nothing is rounded.
-// Texts have no exponent, no leading zeros and no "-0".
+// --- Numbers within bounds, as decimal texts. Their digits are compared with the digits of the bounds, so nothing is
+// rounded. The texts have no exponent, no leading zeros and no "-0".
 
-// Maximum digits before the point, unless a bound has more. JsonFormat::strict: a double can represent every number of
-// that length, and programs parse numbers as doubles. Otherwise also the maximum after the point: a model that does not
-// end a number by itself would write digits until the end of its answer.
+// Maximum digits before the point, unless a bound has more. With JsonFormat::strict kMostWholeDigits: a double can
+// represent every number of this length, and programs parse numbers as doubles. Otherwise kMostUsualDigits, also after
+// the point: a model that does not end a number by itself would write digits until the end of its answer.
 inline constexpr uint32_t kMostWholeDigits = 308;
 inline constexpr uint32_t kMostUsualDigits = 18;
 
@@ -48,15 +48,15 @@ bool operator<(const Decimal& a, const Decimal& b);
 struct NumberBounds {
   std::optional<Decimal> min, max;
   bool above_min = false, below_max = false;  // the bound itself is excluded
-  std::vector<Decimal> multiples;             // positive; values must be multiples of each of these
-  std::vector<Decimal> excluded;              // values must be none of these
+  std::vector<Decimal> multiples;             // positive; values must be multiples of all of these
+  std::vector<Decimal> excluded;              // values must differ from all of these
   bool integer = false;
   bool fraction = false;  // values must not be integers
 
   bool any() const { return min || max || fraction || !multiples.empty() || !excluded.empty(); }
   void raise_min(const Decimal& value, bool above);
   void lower_max(const Decimal& value, bool below);
-  // True if no number is between min and max. Does not detect other contradictions.
+  // Returns true if no number is between min and max. Other contradictions are not detected.
   bool clearly_empty() const;
   bool allows(const Decimal& value) const;
 };
@@ -74,14 +74,14 @@ class JsonWriter {
   GrammarRules& rules() const { return rules_; }
   ExprId space() const { return space_; }  // white space inside brackets and after commas
   ExprId colon() const { return colon_; }
-  ExprId comma() const { return comma_; }  // with the white space after it
+  ExprId comma() const { return comma_; }  // a comma and the white space after it
 
   ExprId plain_char() const { return plain_char_; }
   ExprId plain_string() {
     return call_once("string", [&] { return quoted(rules_.repeat(plain_char_, 0, kUnbounded)); });
   }
   ExprId quoted(ExprId characters) { return rules_.sequence({quote_, characters, quote_}); }
-  // Returns an expression for one character of the set, in canonical notation, in any rules.
+  // Returns an expression, added to `rules`, for one character of the set in canonical notation.
   static ExprId canonical_char(const CodePointSet& set, GrammarRules& rules);
 
   ExprId number();
@@ -107,7 +107,7 @@ class JsonWriter {
  private:
   GrammarRules& rules_;
   const bool compact_;
-  const uint32_t most_digits_;  // of a number without bounds, before the point and after it
+  const uint32_t most_digits_;  // maximum digits of a number without bounds, before the point and after it
   ExprId quote_, space_, colon_, comma_, plain_char_;
   std::map<std::string, RuleId> once_;
 };

@@ -9,12 +9,12 @@ namespace {
 
 constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
-constexpr size_t kMostOverlapping = 4;  // patterns, of which some match the same name
+constexpr size_t kMostOverlapping = 4;  // maximum patterns if a name may match several
 constexpr size_t kMostCountedStates = 50'000;
-constexpr size_t kMostUnordered = 11;            // properties that may come in any order
-constexpr size_t kMostUnorderedStates = 50'000;  // of all objects of a schema whose properties may
+constexpr size_t kMostUnordered = 11;            // maximum number of properties that may come in any order
+constexpr size_t kMostUnorderedStates = 50'000;  // maximum number of states for these, in all objects of a schema
 
-// Returns rules of their own for a string without its quotes.
+// Returns separate rules whose first rule is a string without its quotes.
 GrammarRules canonical_rules(const auto& make) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("name");
@@ -53,7 +53,7 @@ Result<ExprId> ObjectCompiler::compile() {
   }
   const size_t n = properties_.size();
   const size_t n_counts = count.any() ? most + 1 : part_.needs_other_property ? 2 : 1;
-  // More edges than states: each set has one for each property that is missing.
+  // Edges outnumber states: each set of properties has one edge for each missing property.
   const size_t n_unordered = n <= kMostUnordered ? n_counts * (n + 2) << n : kMostUnorderedStates + 1;
   const bool any_order = n > 0 && !compiler_.format_.declared_order;
   if (any_order && compiler_.n_unordered_states_ + n_unordered <= kMostUnorderedStates) {
@@ -94,7 +94,7 @@ Status ObjectCompiler::read_property_names() {
   return {};
 }
 
-// Lists the declared properties, then those that are only required.
+// Lists the declared properties, then names that are required but not declared.
 Status ObjectCompiler::list_properties() {
   const PropertyIndex index(part_);
   for (const auto& [name, schema] : part_.properties) names_.push_back(name);
@@ -129,7 +129,7 @@ Result<bool> ObjectCompiler::is_name(const NameConstraints& asked, const std::st
   return string_allowed(document_, asked.part, name);
 }
 
-// Makes a trie of the names: those with a common prefix share states.
+// Makes a trie of the names: names with a common prefix share states.
 GrammarRules ObjectCompiler::declared_names() const {
   return canonical_rules([&](GrammarRules& rules) {
     std::vector<std::string> names;
@@ -243,7 +243,7 @@ Result<ExprId> ObjectCompiler::other_pairs() {
     TRY_ASSIGN(const ExprId name, other_names(0));
     pairs.push_back(rules_.sequence({name, writer_.colon(), compiler_.call(part_.other_properties)}));
   }
-  // A rule, because many states continue with it.
+  // Make it a rule, because many states continue with it.
   const RuleId rule = rules_.add_rule("another property");
   rules_.define(rule, rules_.choice(pairs));
   return rules_.call(rule);
@@ -254,7 +254,7 @@ ExprId ObjectCompiler::pair_of(const Property& property) {
       {rules_.bytes(json_to_string(Json(property.name))), writer_.colon(), compiler_.call(property.schema)});
 }
 
-// How many properties were written, counted only as far as the bounds require.
+// Number of properties written so far, counted only as far as the bounds require.
 struct ObjectCompiler::Counter {
   explicit Counter(const SchemaPart& part)
       : bounds(part.needs_other_property ? CountBounds{.min = 1} : part.property_count),
@@ -272,9 +272,9 @@ struct ObjectCompiler::Counter {
   const uint32_t last;
 };
 
-// State (i, c): the next declared property is number i or later, and c were counted. Each has three states: after a
-// comma another property may come, or the walk goes on to the declared ones; after a property a bracket may end the
-// object.
+// State (i, c): the next declared property is number i or a later one, and c properties were counted. Each (i, c) has
+// three states: after a comma, where an undeclared property may come; before the declared properties; and after a
+// property, where a bracket may end the object.
 ExprId ObjectCompiler::in_order(ExprId others) {
   const Counter counter(part_);
   const uint32_t n = static_cast<uint32_t>(properties_.size());
@@ -307,7 +307,7 @@ ExprId ObjectCompiler::in_order(ExprId others) {
   return rules_.graph(std::move(graph));
 }
 
-// State (set, c): the properties of the set were written, and c were counted; otherwise as in_order().
+// State (set, c): the properties of the set were written, and c properties were counted; otherwise as in_order().
 ExprId ObjectCompiler::in_any_order(ExprId others) {
   const Counter counter(part_);
   const uint32_t n_sets = 1u << properties_.size();
@@ -319,7 +319,7 @@ ExprId ObjectCompiler::in_any_order(ExprId others) {
   std::vector<ExprId> pairs;
   uint32_t required = 0;
   for (size_t i = 0; i < properties_.size(); ++i) {
-    const RuleId rule = rules_.add_rule(std::string(properties_[i].name));  // once, for all sets
+    const RuleId rule = rules_.add_rule(std::string(properties_[i].name));  // one rule for all sets
     rules_.define(rule, pair_of(properties_[i]));
     pairs.push_back(rules_.call(rule));
     required |= static_cast<uint32_t>(properties_[i].required) << i;

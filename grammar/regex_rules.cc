@@ -1,4 +1,4 @@
-// The rules of a regular expression.
+// Compiles a parsed regular expression to grammar rules.
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,7 +13,7 @@ using Kind = RegexNode::Kind;
 
 static_assert(kMaxRegexCount <= kMaxRepetition && RegexNode::kUnbounded == kUnbounded);
 
-// The texts of a node, and whether it is anchored to the ends of the text.
+// The texts of a node of the regular expression, and whether they are anchored to the ends of the whole text.
 struct Anchored {
   ExprId expr = 0;
   bool at_begin = false, at_end = false;
@@ -29,7 +29,7 @@ class RegexRules {
     for (size_t i = 0; i < n_ways; ++i) {
       const Anchored way = add(root.kind == Kind::kChoice ? root.parts[i] : root);
       if (match == RegexMatch::kSearch) {
-        // Each alternative has free text on both sides, unless it is anchored.
+        // Allow free text on both sides of each alternative, unless it is anchored.
         const ExprId any = rules_.repeat(write_(CodePointSet::all()), 0, kUnbounded);
         exprs.push_back(
             rules_.sequence({way.at_begin ? rules_.empty() : any, way.expr, way.at_end ? rules_.empty() : any}));

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kWayCost = 5000;  // cost of one merged combination of choices, with its rules
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
-constexpr size_t kBytesOfProperty = 120;  // memory of a schema kept for comparisons
+constexpr size_t kBytesOfProperty = 120;  // memory per property of a schema that is kept for comparisons
 bool requires_impossible(const SchemaPart& part) {
   if (std::ranges::find(part.properties, kNoSchema, &SchemaPart::Named::value_type::second) == part.properties.end()) {
     return false;
@@ -118,7 +118,7 @@ Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
   return rules_.choice(parts);
 }
 
-// Merges each branch of the first choice with the rest of the schema.
+// Expands the first choice: merges each of its branches with the rest of the schema.
 Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
   if (depth > kMostChoiceDepth) {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "",
@@ -137,8 +137,8 @@ Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
   return rules_.choice(exprs);
 }
 
-// Expands the first constraint that some property has a name outside of a set: the property is one of those declared,
-// or another one.
+// Expands the first constraint "a property has a name outside of this set": one alternative for each declared property
+// with such a name, and one for an undeclared property.
 Result<ExprId> SchemaCompiler::outside(SchemaPart part, size_t depth) {
   const SchemaPart::Outside wanted = std::move(part.outside.front());
   part.outside.erase(part.outside.begin());
@@ -175,7 +175,7 @@ Result<ExprId> SchemaCompiler::outside(SchemaPart part, size_t depth) {
       return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "additionalProperties",
                           "not supported in a schema that is negated, beside other names");
     }
-    // The names that do not count are declared, so that the other properties are those that count.
+    // Declare the names of the set, so that every undeclared property has a name outside of the set.
     for (const auto& [name, schema] : part.properties) names.erase(name);
     for (const std::string_view name : wanted.names) {
       if (names.erase(name) > 0) part.properties.emplace_back(name, part.other_properties);
@@ -194,7 +194,7 @@ Result<ExprId> SchemaCompiler::branch_of(const SchemaPart& part, SchemaId branch
   return values_of(merged, depth + 1);
 }
 
-// Adds to each branch of oneOf the negation of those with which it may have values in common.
+// Adds to each branch of oneOf the negation of the other branches with which it may have values in common.
 Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::Choice& choice,
                                       std::vector<SchemaId>& merged_branches) {
   const std::string place = pointer_of_text(document_, choice.place, "oneOf");
@@ -233,7 +233,7 @@ Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::
   return {};
 }
 
-// Values of enum and const, those that the rest of the schema allows too.
+// Returns the values of enum and const that the rest of the schema allows too.
 Result<ExprId> SchemaCompiler::listed(const SchemaPart& part) {
   std::vector<ExprId> exprs;
   for (const ListedValue& value : *part.values) {
@@ -272,7 +272,8 @@ Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& f
   return compile_parsed_json_schema(parsed, format, budget);
 }
 
-// --- For oneOf: whether two schemas have no value in common. If that is not known, they are treated as having one.
+// --- DisjointnessChecker: checks for oneOf whether two schemas have no value in common. If in doubt, they are treated
+// as having one.
 
 namespace {
 

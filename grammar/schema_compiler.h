@@ -1,5 +1,5 @@
-// SchemaCompiler: makes the rules of a JSON Schema. Each subschema is one rule, looked up by its id, so that references
-// may be cyclic. Not thread-safe.
+// SchemaCompiler: makes the rules of a JSON Schema. Each subschema is one rule, found by the id of the subschema, so
+// references may be cyclic. Not thread-safe.
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ class SchemaCompiler {
  public:
   SchemaCompiler(SchemaDocument& document, GrammarRules& rules, const JsonFormat& format);
 
-  // Defines the first rule as the schema's values that have one of the types. Errors: those of compile_json_schema().
+  // Defines the first rule as those values of the schema that have one of `types`. Errors: those of
+  // compile_json_schema().
   Status compile(SchemaId schema, unsigned types = kAllTypes);
 
  private:
@@ -47,7 +48,7 @@ class SchemaCompiler {
   JsonWriter writer_;
   std::unordered_map<SchemaId, RuleId> known_;
   std::deque<std::pair<RuleId, SchemaId>> todo_;
-  size_t n_unordered_states_ = 0;  // of objects whose properties come in any order
+  size_t n_unordered_states_ = 0;  // states of all objects whose properties come in any order
 
   friend class ArrayCompiler;
   friend class ObjectCompiler;
@@ -59,7 +60,7 @@ class ValueChecker {
  public:
   explicit ValueChecker(SchemaDocument& document) : document_(document) {}
 
-  // The choices and the list of values of `part` do not count.
+  // Returns whether `part` allows the value. Ignores the choices and the list of values of `part`.
   Result<bool> allows(const SchemaPart& part, const ListedValue& listed) const;
 
  private:
@@ -73,10 +74,10 @@ class ValueChecker {
 
 inline const std::array<Json, 2> kBooleanValues = {false, true};
 
-// Strings with quotes (grammar/schema_strings.cc). Errors: kUnsupported and kInvalidArgument for patterns and formats;
-// kLimitExceeded.
+// Returns the strings that the schema allows, with quotes (grammar/schema_strings.cc). Errors: kUnsupported and
+// kInvalidArgument for patterns and formats; kLimitExceeded.
 Result<ExprId> string_values(SchemaDocument& document, const SchemaPart& part, JsonWriter& writer);
-// The strings without quotes, in canonical notation, as rules of their own.
+// Returns the strings that the schema allows, without quotes and in canonical notation, as separate rules.
 Result<GrammarRules> string_rules(SchemaDocument& document, const SchemaPart& part);
 // Returns true if a string satisfies the schema.
 Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, const std::string& value);
@@ -95,7 +96,7 @@ class DisjointnessChecker {
     const SchemaPart part;
     const PropertyIndex index;
   };
-  // Returns true if it is certain that no value satisfies both. Errors: those of reading the schemas.
+  // Returns true if it is certain that no value satisfies both schemas. Errors: those of reading the schemas.
   Result<bool> are_disjoint(const Compared& a, const Compared& b, size_t depth = 0);
 
  private:
@@ -133,8 +134,8 @@ class ArrayCompiler {
   JsonWriter& writer_;
 };
 
-// --- ObjectCompiler: the objects that a schema allows. A few declared properties come in any order, many in the order
-// of their declaration; undeclared names may come between them.
+// --- ObjectCompiler: the objects that a schema allows. Up to eleven declared properties come in any order, more in the
+// order of their declaration; undeclared names may come between them.
 
 class ObjectCompiler {
  public:
@@ -151,7 +152,7 @@ class ObjectCompiler {
     SchemaId schema;
     bool required;
   };
-  // The constraints of one of the schemas in propertyNames.
+  // The constraints of one schema of propertyNames.
   struct NameConstraints {
     SchemaPart part;
     std::unordered_set<std::string_view> listed;  // the strings of its enum
@@ -160,9 +161,10 @@ class ObjectCompiler {
   Status list_properties();
   Result<SchemaId> schema_of(std::string_view name, const SchemaId* own);
   Result<bool> is_name(const NameConstraints& asked, const std::string& name);
-  // `"name": value` pairs for undeclared names.
+  // Returns `"name": value` pairs for undeclared names.
   Result<ExprId> other_pairs();
-  // Undeclared names that match the patterns of a set and no others; bit i is pattern i. nothing() if none exist.
+  // Returns undeclared names that match all patterns of a set and no others; bit i is pattern i. nothing() if there are
+  // no such names.
   Result<ExprId> other_names(uint32_t patterns);
   Status compile_patterns();
   Result<std::vector<uint32_t>> pattern_sets();
@@ -179,10 +181,10 @@ class ObjectCompiler {
   GrammarRules& rules_;
   JsonWriter& writer_;
   std::vector<NameConstraints> asked_of_names_;
-  std::vector<std::string_view> names_;    // declared names, then names that are only required
-  std::vector<Property> properties_;       // those of names_ that are allowed
-  std::vector<RegularLanguage> patterns_;  // names that match patternProperties
-  bool patterns_overlap_ = false;          // some name matches two of them
+  std::vector<std::string_view> names_;    // declared names, then names that are required but not declared
+  std::vector<Property> properties_;       // the properties of names_ that are allowed
+  std::vector<RegularLanguage> patterns_;  // names that match each pattern of patternProperties
+  bool patterns_overlap_ = false;          // some name matches two patterns
   std::optional<RegularLanguage> any_name_, declared_;
 };
 

@@ -142,7 +142,7 @@ constexpr size_t kMostIgnored = 50;
 constexpr int kMostNested = 100;
 constexpr size_t kBytesOfPlace = 250;  // approximate memory of a place, with its index entries
 
-// Keywords whose value is one or more schemas.
+// Keywords whose value is a schema or contains schemas.
 constexpr std::array<std::string_view, 12> kOfSchema = {
     "items",    "additionalItems",  "additionalProperties", "propertyNames",        "not", "if", "then", "else",
     "contains", "unevaluatedItems", "contentSchema",        "unevaluatedProperties"};
@@ -150,7 +150,7 @@ constexpr std::array<std::string_view, 9> kOfSchemas = {"allOf",       "anyOf", 
                                                         "prefixItems", "properties",  "patternProperties",
                                                         "$defs",       "definitions", "dependentSchemas"};
 
-// Appends a value's canonical text, which is the same for equal values.
+// Appends the canonical text of a value. Equal values have the same text.
 void append_value(const Json& value, std::string& out) {
   if (value.is_number()) {
     const Decimal number = decimal_of(value);
@@ -189,7 +189,7 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-// Returns a segment of a JSON pointer without its escapes (RFC 6901).
+// Returns a segment of a JSON pointer with its escapes decoded (RFC 6901).
 std::string unescaped_name(std::string_view part) {
   std::string out;
   for (size_t i = 0; i < part.size(); ++i) {
@@ -243,7 +243,7 @@ SchemaDocument::Role SchemaDocument::role_of(const std::string& keyword, const J
 
 namespace {
 
-// True for the drafts before 2019-09.
+// True if the schema declares a draft before 2019-09.
 bool declares_early_draft(const Json& root) {
   if (!root.is_object() || !root.contains("$schema") || !root.at("$schema").is_string()) return false;
   const std::string& name = root.at("$schema").get_ref<const std::string&>();
@@ -270,8 +270,8 @@ void SchemaDocument::refuse(PlaceId place, std::string_view keyword, std::string
   if (status_.ok()) status_ = schema_error(ErrorCode::kInvalidArgument, pointer(place), keyword, what);
 }
 
-// Adds a place. Equal places share first_like (hash-consing): the content of an object or array is built from the
-// first_like of its parts.
+// Adds a place. Equal places have the same first_like (hash-consing): the content of an object or array is built from
+// the first_like of its parts.
 PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size_t depth) {
   if (depth > kMostPlaceDepth) status_ = {ErrorCode::kLimitExceeded, "schema: nested too deeply"};
   if (!status_.ok() || !budget_->spend(1) || !budget_->hold(kBytesOfPlace)) return 0;
@@ -301,7 +301,7 @@ PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size
   };
   if (json.is_object()) {
     for (const auto& item : json.items()) {
-      if (item.value().is_binary()) continue;  // kDerivedMark
+      if (item.value().is_binary()) continue;  // the value of kDerivedMark
       content += ',' + std::to_string(item.key().size()) + ':' + item.key();
       add_child(item.value(), 0, &item.key());
     }
@@ -326,15 +326,15 @@ void SchemaDocument::name_place(PlaceId place) {
   };
   const bool is_new_id = text_of("$id") != nullptr;
   const std::string* id = text_of(is_new_id ? "$id" : "id");   // draft 4 has `id`
-  const bool is_name = id != nullptr && id->starts_with('#');  // earlier drafts write anchors in this form
-  if (places_[place].derived) {                                // a copy of a schema that has the names
+  const bool is_name = id != nullptr && id->starts_with('#');  // earlier drafts write anchors as `id`: "#name"
+  if (places_[place].derived) {                                // a copy: the original schema has registered the ids
     places_[place].marked = json.contains(kDerivedMark) && json.at(kDerivedMark).is_binary();
     if (id == nullptr || is_name) return;
     const auto found = resource_of_.find(address_of(*id, place));
     if (found != resource_of_.end()) places_[place].resource = found->second;
     return;
   }
-  if (id != nullptr && !is_new_id) {  // where `id` is an annotation, it may appear twice
+  if (id != nullptr && !is_new_id) {  // an `id` that is only an annotation may appear twice
     const std::string address = address_of(*id, place);
     const bool is_known =
         is_name ? anchors_.contains(std::pair(places_[place].resource, id->substr(1))) : resource_of_.contains(address);
@@ -411,7 +411,7 @@ SchemaId SchemaDocument::both(SchemaId a, SchemaId b) {
   std::ranges::set_union(sets_[a], sets_[b], std::back_inserter(all));
   for (const PlaceId place : all) {
     if (places_[place].negated == 0 || !std::ranges::binary_search(all, places_[place].negated)) continue;
-    return known->second = kNoSchema;  // a schema and its negation
+    return known->second = kNoSchema;  // the set has a schema and its negation
   }
   budget_->spend(all.size() + 20);
   budget_->hold(2 * all.size() * sizeof(PlaceId) + kBytesOfPlace);
@@ -464,7 +464,7 @@ Result<PlaceId> SchemaDocument::resolve(const std::string& reference, PlaceId fr
     return at;
   };
   const Json* at = follow(places_[root].json);
-  // Many inner schemas have an `id`, although their references are relative to the whole document.
+  // Resolve against the whole document too: many inner schemas have an `id`, but references relative to the document.
   const bool has_old_id = places_[root].json->is_object() && !places_[root].json->contains("$id");
   if (at == nullptr && hash == 0 && has_old_id) at = follow(places_[0].json);
   return at == nullptr ? Result<PlaceId>(missing()) : place_of_.at(at);

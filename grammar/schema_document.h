@@ -1,6 +1,6 @@
 // SchemaDocument: a whole JSON Schema: its places (values in the JSON), the targets of its references, and messages
-// that name a place. A schema is a set of places, all of which constrain a value. So merging schemas copies nothing,
-// equal sets have equal ids, and a document has finitely many schemas, however its references are nested. Not
+// that name a place. A schema is a set of places, and a value must satisfy all of them. So merging schemas copies
+// nothing, equal sets have equal ids, and a document has finitely many schemas, however its references are nested. Not
 // thread-safe. The JSON and the budget must outlive the document.
 #pragma once
 
@@ -27,8 +27,8 @@
 
 namespace ibid {
 
-// --- PatternSearch: tests whether patterns of a schema match its names and values. Each pattern is compiled once, and
-// computed results are kept. Not thread-safe. The budget must outlive it.
+// --- PatternSearch: tests whether patterns of a schema match its names and values. Compiles each pattern once, and
+// keeps computed results. Not thread-safe. The budget must outlive this object.
 
 class PatternSearch {
  public:
@@ -36,7 +36,8 @@ class PatternSearch {
   PatternSearch(PatternSearch&&) noexcept;
   ~PatternSearch();
 
-  // Returns whether the pattern matches a part of `text`. Errors: the pattern's; kLimitExceeded, kCancelled.
+  // Returns whether the pattern matches a part of `text`. Errors: those of compiling the pattern; kLimitExceeded,
+  // kCancelled.
   Result<bool> finds(std::string_view pattern, std::string_view text);
   size_t n_compiled() const { return known_.size(); }
 
@@ -50,10 +51,10 @@ class PatternSearch {
 
 // --- SchemaDocument.
 
-using PlaceId = uint32_t;                  // a value in the document, in text order
+using PlaceId = uint32_t;                  // a value in the document, numbered in text order
 using SchemaId = uint32_t;                 // a set of places
-inline constexpr SchemaId kAnySchema = 0;  // true, {}
-inline constexpr SchemaId kNoSchema = 1;   // false
+inline constexpr SchemaId kAnySchema = 0;  // the schemas true and {}
+inline constexpr SchemaId kNoSchema = 1;   // the schema false
 
 class SchemaDocument {
  public:
@@ -64,15 +65,15 @@ class SchemaDocument {
   // Returns the schema at a place. REQUIRES: `place` is a value in the document.
   SchemaId at(const Json& place);
   SchemaId schema_of(PlaceId place);
-  // Returns the schema with the constraints of both.
+  // Returns the schema that has the constraints of both schemas.
   SchemaId both(SchemaId a, SchemaId b);
-  // Returns the places of a schema, sorted; among equal places only the first. Empty for kAnySchema and kNoSchema.
+  // Returns the places of a schema, sorted, and only the first of equal places. Empty for kAnySchema and kNoSchema.
   std::span<const PlaceId> places(SchemaId schema) const { return sets_[schema]; }
 
   const Json& json(PlaceId place) const { return *places_[place].json; }
   // Returns the first place with equal content and meaning.
   PlaceId first_like(PlaceId place) const { return places_[place].first_like; }
-  std::string pointer(PlaceId place) const;       // "#/properties/a"
+  std::string pointer(PlaceId place) const;       // for example "#/properties/a"
   std::string pointer_of(SchemaId schema) const;  // JSON pointer to the first place of the schema
   // Returns the target of a $ref. Errors: kUnsupported for a reference to another document, kInvalidArgument.
   Result<PlaceId> resolve(const std::string& reference, PlaceId from) const;
@@ -80,26 +81,28 @@ class SchemaDocument {
   // Returns a number that is equal for values that are equal in JSON Schema: 1 and 1.0, objects in any order of keys.
   uint32_t value_number(const Json& value);
 
-  // --- Derived schemas: another spelling of a keyword of the document, in keywords that are read directly. Errors:
-  // those of resolve(), kInvalidArgument for a malformed keyword, kLimitExceeded; their place is that of the keyword.
+  // --- Derived schemas: a keyword of the document rewritten in keywords that read_keywords() reads directly. Errors:
+  // those of resolve(), kInvalidArgument for a malformed keyword, kLimitExceeded; messages name the place of the
+  // keyword.
 
   // Returns the schema of the values that `schema` rejects. Error: kUnsupported for a keyword that cannot be negated.
   Result<SchemaId> negation_of(SchemaId schema);
   // Returns the schema of `if`, `then` and `else` of a place. REQUIRES: the place has `if`.
   Result<SchemaId> conditional_of(PlaceId place);
-  // Returns the schema of one entry of dependencies, dependentRequired or dependentSchemas. REQUIRES: it exists.
+  // Returns the schema of the entry `name` of dependencies, dependentRequired or dependentSchemas. REQUIRES: the entry
+  // exists.
   Result<SchemaId> dependency_of(PlaceId place, const std::string& keyword, const std::string& name);
   // True if the place is in a derived schema and has kDerivedMark.
   bool is_marked(PlaceId place) const { return places_[place].marked; }
 
-  // Counts schemas that are read or negated while another one is, because these may refer to each other endlessly.
+  // Counts the nested reads and negations of schemas, because schemas may refer to each other endlessly.
   class NestedRead {
    public:
     explicit NestedRead(SchemaDocument& document) : document_(document) { ++document_.n_nested_; }
     ~NestedRead() { --document_.n_nested_; }
     NestedRead(const NestedRead&) = delete;
     NestedRead& operator=(const NestedRead&) = delete;
-    // Error: kInvalidArgument.
+    // Error: kInvalidArgument if schemas are nested too deeply.
     Status check(PlaceId place) const;
 
    private:
@@ -107,11 +110,11 @@ class SchemaDocument {
   };
 
   bool strict() const { return strict_; }
-  // True if the document declares an earlier draft, in which keywords beside $ref have no effect.
+  // True if the document declares an early draft, in which keywords beside $ref have no effect.
   bool refs_stand_alone() const { return refs_stand_alone_; }
   // Records a keyword that has no effect on the grammar.
   void note_ignored(PlaceId place, std::string_view keyword);
-  // Returns the JSON pointers of those keywords, each once, at most kMostIgnored.
+  // Returns the pointers recorded by note_ignored(), each once, at most kMostIgnored.
   std::vector<std::string> take_ignored() { return std::move(ignored_); }
 
   // Charges work to the budget. Errors: kLimitExceeded, kCancelled, with the schema's place.
@@ -124,12 +127,12 @@ class SchemaDocument {
   struct Place {
     const Json* json;
     PlaceId parent;
-    uint32_t index;          // in an array
-    const std::string* key;  // in an object
+    uint32_t index;          // index in its array
+    const std::string* key;  // key in its object
     uint32_t resource;
     PlaceId first_like;
     bool derived = false, marked = false;
-    PlaceId negated = 0;  // {"not": S}: first_like of S
+    PlaceId negated = 0;  // for {"not": S}: first_like of S
   };
   // A subschema with an $id, or the whole document: a base for references.
   struct Resource {
@@ -142,8 +145,8 @@ class SchemaDocument {
   void name_place(PlaceId place);
   // Returns the absolute address of an $id.
   std::string address_of(const std::string& id, PlaceId place) const;
-  // Returns the schema that `make` spells; makes it once for each triple. Messages name the place, and the keyword if
-  // it is not empty.
+  // Returns the schema that `make` returns as JSON; calls `make` once for each (place, keyword, name). Messages name
+  // the place, and the keyword if it is not empty.
   Result<SchemaId> derived(PlaceId place, const std::string& keyword, const std::string& name,
                            const std::function<Result<Json>()>& make);
   Result<SchemaId> negate(PlaceId place);
@@ -167,17 +170,17 @@ class SchemaDocument {
   std::unordered_map<uint64_t, SchemaId> unions_;
   std::unordered_map<std::string, uint32_t> value_numbers_;
   std::map<std::tuple<PlaceId, std::string, std::string>, std::optional<Result<SchemaId>>> derived_;
-  std::deque<Json> derived_json_;  // their addresses are in place_of_
-  int n_nested_ = 0;               // NestedRead objects
+  std::deque<Json> derived_json_;  // place_of_ refers to their elements
+  int n_nested_ = 0;               // number of living NestedRead objects
   std::vector<std::string> ignored_;
   std::unordered_set<std::string> ignored_names_;
 };
 
-// Keywords of derived schemas only, which express negations. kDerivedMark is in each schema that has one of the others;
-// no text of JSON can have its value. kExcluded: an array of values other than which a value must be. kOtherPattern,
-// kOtherFormat: a pattern or format that a string must not match. kOutside: {"names": [...], "patterns": [...]}: an
-// object must have a property whose name is not in names and matches no pattern of patterns. kFraction: the type of
-// numbers that are not integers.
+// Keywords that occur only in derived schemas, and express negations. kDerivedMark is in each schema that has another
+// of these keywords; no text of JSON can have its value. kExcluded: an array of values; a value must differ from all of
+// them. kOtherPattern, kOtherFormat: a pattern or format that a string must not match. kOutside: {"names": [...],
+// "patterns": [...]}: an object must have a property whose name is not in names and matches no pattern of patterns.
+// kFraction: the type of numbers that are not integers.
 inline constexpr const char* kDerivedMark = "derived";
 inline constexpr const char* kExcluded = "excluded";
 inline constexpr const char* kOtherPattern = "otherPattern";
@@ -191,10 +194,10 @@ std::string child_pointer(const std::string& pointer, std::string_view name);
 Status schema_error(ErrorCode code, const std::string& pointer, std::string_view keyword, std::string_view what);
 
 // --- SchemaPart: the constraints of one schema on a value, with $ref and allOf merged: one list of constraints for
-// each type. anyOf and oneOf stay separate, as choices. A value, valid as long as its document. merge_parts() combines
-// the constraints of two parts.
+// each type. anyOf and oneOf stay separate, as choices. A SchemaPart is valid as long as its document. merge_parts()
+// combines the constraints of two parts.
 
-// Types of JSON values, one bit each. Numbers have two: integers and others.
+// Types of JSON values, one bit each. Numbers have two types: integers and other numbers.
 enum JsonTypes : unsigned {
   kNullType = 1,
   kBooleanType = 2,
@@ -227,12 +230,12 @@ struct ListedValue {
 
 struct SchemaPart {
   using Named = std::vector<std::pair<std::string_view, SchemaId>>;
-  // A pattern or format, with the place of its schema.
+  // Patterns or formats, each with the place of its schema.
   using Texts = std::vector<std::pair<std::string_view, PlaceId>>;
   struct Choice {
     std::vector<SchemaId> branches;
-    bool exclusive = false;  // true for oneOf
-    PlaceId place = 0;       // place of its schema
+    bool exclusive = false;  // true for oneOf, false for anyOf
+    PlaceId place = 0;       // place of the schema that has the choice
   };
 
   // Requirement of `contains`: at least `least` and at most `most` items match the schema.
@@ -243,7 +246,7 @@ struct SchemaPart {
     bool operator==(const Contained&) const = default;
   };
 
-  // An object has a property whose name is not in `names` and matches no pattern of `patterns`.
+  // The constraint that an object has a property whose name is not in `names` and matches no pattern of `patterns`.
   struct Outside {
     std::vector<std::string_view> names, patterns;
     bool operator==(const Outside&) const = default;
@@ -252,49 +255,49 @@ struct SchemaPart {
   SchemaId schema = kAnySchema;
   unsigned types = kAllTypes;
   std::optional<std::vector<ListedValue>> values;
-  std::vector<ListedValue> excluded;  // values that it rejects; scalars only
+  std::vector<ListedValue> excluded;  // scalars that the schema rejects
   NumberBounds numbers;
   CountBounds length;
   Texts patterns, formats;
-  Texts other_patterns, other_formats;  // those that a string must not match
+  Texts other_patterns, other_formats;  // a string must not match these
   CountBounds item_count;
   bool unique = false;  // no two items are equal
   std::vector<Contained> contained;
   std::vector<SchemaId> first_items;
   SchemaId other_items = kAnySchema;
   CountBounds property_count;
-  Named properties;                        // in the order of the schema, with the schemas of matching patterns
+  Named properties;                        // in the schema's order; merged with the schemas of matching patterns
   std::vector<std::string_view> required;  // no duplicates
   Named pattern_properties;
   SchemaId other_properties = kAnySchema;
   bool lists_properties = false;   // a schema of the document has `properties`
-  bool mentions_others = false;    // one says which other properties there may be
-  bool has_derived_names = false;  // properties or items have schemas from a negation, which evaluates nothing
+  bool mentions_others = false;    // a schema of the document constrains the properties that are not listed
+  bool has_derived_names = false;  // a negation, which evaluates nothing, gave schemas to properties or items
   std::vector<SchemaId> property_names;
   std::vector<Outside> outside;
-  bool needs_other_property = false;  // at least one that is not declared
+  bool needs_other_property = false;  // at least one undeclared property is required
   // unevaluatedProperties and unevaluatedItems take effect after all choices are made, unless another keyword evaluates
   // all properties or items.
   SchemaId unevaluated_properties = kAnySchema, unevaluated_items = kAnySchema;
   bool evaluates_properties = false, evaluates_items = false;
   bool has_contains = false;
   std::vector<Choice> choices;
-  std::vector<SchemaId> conjuncts;  // derived schemas that must hold too; merged by read_schema()
+  std::vector<SchemaId> conjuncts;  // derived schemas that a value must satisfy too; read_schema() merges them
 
   bool asks_of_strings() const {
     return length.any() || !patterns.empty() || !formats.empty() || !other_patterns.empty() || !other_formats.empty() ||
            excludes(kStringType);
   }
-  // True if it has schemas for certain properties or items.
+  // True if some schemas apply only to properties with certain names or items at certain positions.
   bool names_values() const;
-  // Returns whether values of one of the types are excluded.
+  // Returns whether values of one of `some_types` are excluded.
   bool excludes(unsigned some_types) const;
   bool excludes(const ListedValue& value) const;
   bool asks_of_arrays() const;
   bool asks_of_objects() const;
-  // True if any value satisfies the part, not considering choices.
+  // True if any value satisfies the part, apart from its choices.
   bool is_unconstrained() const;
-  // Approximate number of its elements: the cost of copying it.
+  // Approximate number of the part's elements, as a measure of the cost of copying it.
   size_t size() const;
 };
 
@@ -302,7 +305,7 @@ struct SchemaPart {
 class PropertyIndex {
  public:
   explicit PropertyIndex(const SchemaPart& part);
-  // Returns nullptr if the schema does not declare the name.
+  // Returns the schema of a property; nullptr if the name is not declared.
   const SchemaId* find(std::string_view name) const {
     const auto found = properties_.find(name);
     return found == properties_.end() ? nullptr : &found->second;
@@ -314,25 +317,27 @@ class PropertyIndex {
   std::unordered_map<std::string_view, bool> required_;
 };
 
-// Reads `schema`, and merges its $ref and allOf. Errors: kUnsupported and kInvalidArgument with the place of the
-// keyword; kLimitExceeded, kCancelled.
+// Reads `schema`, and merges the schemas of its $ref and allOf. Errors: kUnsupported and kInvalidArgument with the
+// place of the keyword; kLimitExceeded, kCancelled.
 Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema);
 
-// As read_schema(), for a part that is merged with others: applies its unevaluatedProperties and unevaluatedItems,
-// which concern only what the schema itself evaluates. Error: also kUnsupported if it has choices as well.
+// As read_schema(), for a part that will be merged with others. Applies unevaluatedProperties and unevaluatedItems,
+// because they concern only what `schema` itself evaluates. Error: also kUnsupported if the schema has choices as well.
 Result<SchemaPart> read_schema_to_merge(SchemaDocument& document, SchemaId schema);
 
-// Reads the keywords of one schema object, except $ref and allOf. Errors: those of read_schema(). REQUIRES: an object.
+// Reads the keywords of one schema object, except $ref and allOf. Errors: those of read_schema(). REQUIRES: `place` is
+// an object.
 Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place);
 
 // Returns the constraints on a property that the schema does not declare.
 Result<SchemaId> asked_of_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name);
 
-// Makes unevaluatedProperties and unevaluatedItems the schemas of the other properties and items. REQUIRES: no choices.
-// Error: kUnsupported.
+// Makes unevaluatedProperties and unevaluatedItems the schemas of the undeclared properties and items. REQUIRES: `part`
+// has no choices. Error: kUnsupported.
 Status apply_unevaluated(SchemaDocument& document, SchemaPart& part);
 
-// Merges the constraints of two parts. Errors: kUnsupported if they cannot be combined; kLimitExceeded, kCancelled.
+// Merges the constraints of two parts. Errors: kUnsupported if two constraints cannot be combined; kLimitExceeded,
+// kCancelled.
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b);
 
 // Returns the JSON pointer of a pattern or format: "#/items/pattern".

@@ -1,4 +1,4 @@
-// The keywords of one schema object: read_keywords().
+// read_keywords(): reads the keywords of one schema object.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 26> kAnnotations = {
     "$schema", "$id", "id", "$anchor", "$defs", "definitions", "$vocabulary", "contentEncoding", "contentMediaType",
     "contentSchema", "$ref", "allOf", "$dynamicAnchor", "discriminator", "externalDocs", "xml", kDerivedMark};
 
-// Words that a schema may use as annotations, although they differ from a keyword in one letter only.
+// Words that schemas use as annotations, although they differ from a keyword in only one letter.
 constexpr std::array<std::string_view, 8> kOtherWords = {
     "comment", "note", "item", "cost", "when", "them", "typed", "formats"};
 // clang-format on
@@ -135,8 +135,8 @@ class KeywordReader {
     return kReaders;
   }
 
-  // A keyword that no draft defines is an annotation (2020-12, section 6.5), which does not constrain values. One that
-  // has a letter more, less or other than a keyword is an error, because it was meant to.
+  // A keyword that no draft defines is an annotation (2020-12, section 6.5), which does not constrain values. But a
+  // word that looks like a misspelled keyword is an error, because the schema probably means the keyword.
   void read_unknown() {
     std::string_view meant;
     for (const auto& [keyword, reader] : readers()) {
@@ -223,7 +223,7 @@ class KeywordReader {
     uint32_t n = kMaxRepetition + 1;
     if (count.whole.size() < 10) n = static_cast<uint32_t>(std::min(std::stoul(count.whole), size_t{n}));
     if (n > kMaxRepetition) {
-      // No answer is that long, so a larger maximum has no effect.
+      // If a maximum is that large, ignore it, because no answer is that long.
       if (is_min) set(ErrorCode::kLimitExceeded, "above " + std::to_string(kMaxRepetition));
       return;
     }
@@ -275,7 +275,7 @@ class KeywordReader {
     }
   }
 
-  // As an array, `items` is the notation of earlier drafts for prefixItems.
+  // If `items` is an array, it is the notation of earlier drafts for prefixItems.
   void read_items(const Json& value) {
     if (value.is_array()) return read_first_items(value);
     if (!is_schema(value)) return;
@@ -285,7 +285,7 @@ class KeywordReader {
 
   void read_additional_items(const Json& value) {
     const auto items = json_.find("items");
-    if (items == json_.end() || !items->is_array()) return;  // then additionalItems has no effect
+    if (items == json_.end() || !items->is_array()) return;  // additionalItems has no effect unless `items` is an array
     if (!is_schema(value)) return;
     part_.other_items = document_.at(value);
     part_.evaluates_items = true;
@@ -319,10 +319,10 @@ class KeywordReader {
     if (is_schema(value)) add_conjunct(document_.negation_of(document_.at(value)));
   }
 
-  // `if` and then/else are ignored without each other.
+  // Ignores `if` without then and else, and then/else without `if`.
   void read_condition(const Json& value) {
     if (!is_schema(value)) return;
-    // `if` alone matters only for what it evaluates.
+    // `if` alone only matters for keywords that depend on what it evaluates.
     const bool matters = json_.contains("then") || json_.contains("else") || json_.contains("unevaluatedProperties") ||
                          json_.contains("unevaluatedItems");
     if (!matters) return;

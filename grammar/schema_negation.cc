@@ -1,4 +1,4 @@
-// Schemas derived from keywords that state a condition: `not`, `if`, dependencies. Each is spelled as a schema of
+// Schemas derived from keywords that state a condition: `not`, `if`, dependencies. Each is rewritten as a schema of
 // alternatives with keywords that the compiler reads directly.
 #include <map>
 #include <optional>
@@ -15,8 +15,8 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMostPairs = 20;         // branches of a negated oneOf
-constexpr size_t kMostPlacedItems = 100;  // items with schemas of their own in a negated schema
+constexpr size_t kMostPairs = 20;         // maximum number of branches of a negated oneOf
+constexpr size_t kMostPlacedItems = 100;  // maximum number of items with schemas of their own in a negated schema
 
 Json marked() {
   Json out = Json::object();
@@ -53,7 +53,7 @@ Json with_property(const std::string& name, const Json& schema) {
   return out;
 }
 
-// The alternatives that together are the negation of a schema object: at least one of its keywords is violated.
+// Collects the alternatives whose union is the negation of a schema object: each violates one of its keywords.
 class Negation {
  public:
   Negation(const Json& schema, const std::string& pointer, bool strict)
@@ -117,7 +117,7 @@ class Negation {
   void set(ErrorCode code, std::string_view what) {
     if (status_.ok()) status_ = schema_error(code, pointer_, keyword_, what);
   }
-  // All alternatives are marked, because they evaluate nothing.
+  // Marks each alternative, because negations do not evaluate properties or items.
   void add(Json option) {
     if (option.is_object() && !option.contains(kDerivedMark)) {
       Json out = marked();
@@ -295,7 +295,7 @@ class Negation {
     if (!are_schemas(value)) return;
     for (const Json& each : value) add(not_this(each));
   }
-  // None of the branches, or two of them.
+  // A value violates oneOf if it satisfies no branch, or two of them.
   void one_of(const Json& value) {
     if (!are_schemas(value)) return;
     if (value.size() > kMostPairs) return refuse();
@@ -335,7 +335,7 @@ class Negation {
     }
   }
 
-  // Keywords that are negated only if they constrain nothing.
+  // Refuses to negate the keyword, unless it constrains nothing.
   void only_trivial(const Json& value) {
     if (value == false && keyword_ == "uniqueItems") return;
     if (keyword_ == "patternProperties" && value.is_object()) {
@@ -355,7 +355,7 @@ class Negation {
   Status status_;
 };
 
-// (if and then) or (not if and else).
+// Returns the alternatives (if and then) and (not if and else).
 Json conditional(const Json& schema) {
   const Json& condition = schema.at("if");
   const auto branch = [&](const char* name, Json holds) {
@@ -364,7 +364,7 @@ Json conditional(const Json& schema) {
   return keyword("anyOf", Json::array({branch("then", condition), branch("else", not_this(condition))}));
 }
 
-// Either the property is missing, or the others are there and the schema holds.
+// Returns the alternatives: the property is missing, or the object has the others and satisfies the schema.
 Result<Json> dependency(const std::string& name, const Json& value, const std::string& pointer) {
   Json holds = with_property(name, true), missing = with_property(name, false);
   holds.erase("type");
@@ -372,7 +372,7 @@ Result<Json> dependency(const std::string& name, const Json& value, const std::s
   if (value.is_object() || value.is_boolean()) {
     holds = keyword("allOf", Json::array({std::move(holds), value}));
   } else {
-    const Json names = value.is_string() ? Json::array({value}) : value;  // draft 3 has a single name too
+    const Json names = value.is_string() ? Json::array({value}) : value;  // draft 3 also allows a single name
     bool are_names = names.is_array();
     for (const Json& other : names) are_names &= other.is_string();
     if (!are_names) {

@@ -18,7 +18,7 @@ class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, SchemaPart& part) : document_(document), part_(part) {}
 
-  // negated: the place comes from the negation of another one, which evaluates no properties or items.
+  // negated: the place comes from the negation of another schema, which evaluates no properties or items.
   Status add(PlaceId named, size_t depth = 0, bool negated = false) {
     const PlaceId place = document_.first_like(named);
     if (done_.contains(place)) return {};
@@ -93,7 +93,7 @@ class SchemaReader {
   }
 
   // unevaluatedProperties and unevaluatedItems of a schema that is merged with others concern only what the schema
-  // itself and its own references evaluate, so these are read apart from the others.
+  // itself and its references evaluate. So this schema is first read without the others.
   Status resolve_unevaluated(PlaceId place, SchemaPart& own, size_t depth) {
     if (own.unevaluated_properties == kAnySchema && own.unevaluated_items == kAnySchema) return {};
     if (depth == 0 && document_.places(part_.schema).size() == 1) return {};
@@ -140,10 +140,10 @@ class SchemaReader {
   SchemaPart& part_;
   bool is_first_ = true;
   size_t n_read_ = 0;
-  std::unordered_set<PlaceId> open_, done_;  // open_: references that are being followed
+  std::unordered_set<PlaceId> open_, done_;  // open_: their references are being followed
 };
 
-// Returns the constraints of `part` on a property of this name, declared or not.
+// Returns the constraints of `part` on the property `name`, declared or not.
 Result<SchemaId> asked_of_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
                                    std::string_view name) {
   if (const SchemaId* own = index.find(name)) return *own;
@@ -236,7 +236,7 @@ void merge_texts(SchemaPart::Texts& a, const SchemaPart::Texts& b) {
   }
 }
 
-// A list of values makes the excluded ones superfluous.
+// Merges lists of values, and removes excluded values from them. The list `excluded` is then superfluous.
 void merge_values(SchemaPart& a, const SchemaPart& b) {
   std::unordered_set<uint32_t> excluded;
   for (const ListedValue& value : a.excluded) excluded.insert(value.number);

@@ -1,4 +1,4 @@
-// The constraints of a schema on strings: length, patterns, formats.
+// Compiles the constraints of a schema on strings: length, patterns, formats.
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -20,7 +20,7 @@ struct Wanted {
   std::string pattern;
   PlaceId place;
   std::string_view keyword;
-  bool excluded = false;  // strings must not match it
+  bool excluded = false;  // strings must not match the pattern
 };
 
 Status wrong(const SchemaDocument& document, const Wanted& wanted, const Status& status) {
@@ -31,7 +31,7 @@ Status at_place(const SchemaDocument& document, const SchemaPart& part, const St
   return schema_error(status.code(), document.pointer_of(part.schema), "", status.message());
 }
 
-// Returns patterns and formats, all as regular expressions.
+// Returns the patterns and formats of `part`, all as regular expressions.
 std::vector<Wanted> wanted_patterns(const SchemaPart& part) {
   std::vector<Wanted> out;
   for (const bool excluded : {false, true}) {
@@ -61,7 +61,7 @@ ExprId add_lengths(const CountBounds& length, GrammarRules& rules) {
   return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), length.min, length.max);
 }
 
-// Returns a string of JSON without its quotes.
+// Returns the JSON notation of a string without its quotes.
 std::string unquoted(const Json& value) {
   const std::string text = json_to_string(value);
   return text.substr(1, text.size() - 2);
@@ -98,7 +98,7 @@ Result<ExprId> canonical_strings(SchemaDocument& document, const SchemaPart& par
     return {};
   };
   std::vector<bool> excluded;
-  if (part.length.any() || starts_excluded) {  // the first factor of a product cannot be an excluded one
+  if (part.length.any() || starts_excluded) {  // the first factor of a product cannot be excluded
     TRY(add([&](GrammarRules& own) -> Result<ExprId> { return add_lengths(part.length, own); }));
     excluded.push_back(false);
   }
@@ -185,8 +185,8 @@ Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, co
   return true;
 }
 
-// --- The regular string formats, as regular expressions. Each matches a subset of its specification; if it is a proper
-// subset, the comment names the difference.
+// --- The regular string formats, as regular expressions. Each matches only texts that its specification allows; if it
+// excludes some of these, a comment names them.
 
 namespace {
 
@@ -217,8 +217,8 @@ namespace {
   ")?::"                                                                                                          \
   ")"
 // RFC 1123: labels of up to 63 characters, and 253 in total. Counting both at once would need a state for each pair of
-// counts. So names have up to four labels, the last of up to 61 characters, or up to eight of up to 30. Names in
-// Punycode, and all others with two hyphens after the second character, are excluded.
+// counts. Instead, a name has up to four labels, the last of which has up to 61 characters, or up to eight labels of up
+// to 30 characters. Names in Punycode, and all others with two hyphens after the second character, are excluded.
 #define IBID_ALNUM "[0-9A-Za-z]"
 #define IBID_ALNUM_HYPHEN "[0-9A-Za-z-]"
 #define IBID_LABEL(more)                                                                     \
@@ -250,8 +250,8 @@ namespace {
 #define IBID_TEMPLATE_VARIABLE IBID_TEMPLATE_NAME R"((?:\*|:[1-9][0-9]{0,3})?)"
 #define IBID_TEMPLATE \
   "(?:" IBID_TEMPLATE_CHAR R"(|\{[+#./;?&]?)" IBID_TEMPLATE_VARIABLE "(?:," IBID_TEMPLATE_VARIABLE R"()*\})*)"
-// Regular expressions of ECMA-262 that other programs read alike: groups nested up to two deep, usual ranges in
-// classes, no lookaround and no references.
+// Regular expressions of ECMA-262 that other programs interpret in the same way: groups nested up to two deep, usual
+// ranges in classes, no lookaround and no references.
 #define IBID_REGEX_CLASS R"(\[\^?(?:a-z|A-Z|0-9|a-f|A-F|[^\\\]\[^-]|\\[dDwWsSnrtfv\\\]\[^./-])+-?\])"
 #define IBID_REGEX_CHAR R"([^\\^$.*+?()\[\]{}|]|\.|\\[dDwWsSnrtfv^$\\.*+?()\[\]{}|/]|)" IBID_REGEX_CLASS
 #define IBID_REGEX_TIMES R"((?:[*+?]\??|\{[0-9]{1,2},?\}\??)?)"
@@ -278,7 +278,7 @@ constexpr std::array<std::pair<std::string_view, const char*>, 15> kFormats = {{
     {"relative-json-pointer", "(?:0|[1-9][0-9]*)(?:#|" IBID_POINTER ")"},
 }};
 
-// Makes the pattern of IRIs (RFC 3987) from that of URIs: their characters that need no escape are joined by ucschar.
+// Makes the pattern of IRIs (RFC 3987) from the pattern of URIs: adds ucschar to the characters that need no escape.
 std::string for_iris(std::string pattern) {
   const std::string_view ascii = "0-9A-Za-z._~", more = R"(\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef)";
   for (size_t at = 0; (at = pattern.find(ascii, at)) != pattern.npos; at += ascii.size() + more.size()) {

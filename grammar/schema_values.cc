@@ -1,4 +1,4 @@
-// ValueChecker: whether a listed value satisfies a schema.
+// ValueChecker: decides whether a listed value satisfies a schema.
 #include <algorithm>
 #include <unordered_set>
 
@@ -9,7 +9,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMostValueDepth = 50;
-constexpr size_t kExcludedAtOnce = 16;  // excluded values that one unit of work searches
+constexpr size_t kExcludedAtOnce = 16;  // number of excluded values that are searched for one unit of work
 
 }  // namespace
 

@@ -33,12 +33,12 @@ class CharReader {
   bool is_inside() const { return broken_ || n_read_ > 0; }
 
  private:
-  uint32_t possible_ = 0;  // bits of the sequences that the bytes of the current character begin
+  uint32_t possible_ = 0;  // bits of the UTF-8 sequences that begin with the bytes of the current character
   size_t n_read_ = 0;      // bytes of the current character
   bool broken_ = false;
 };
 
-// Sets `below` of all nodes.
+// Sets Node::below of all nodes.
 void find_classes(TokenTrie& trie) {
   std::vector<uint32_t> parents(trie.n_nodes());
   std::vector<ByteClasses> own(trie.n_nodes());
@@ -116,7 +116,8 @@ ByteClasses byte_class(uint8_t byte) {
   static const std::array<uint8_t, 128> kClasses = [] {
     std::array<uint8_t, 128> out{};
     for (uint8_t c = 0; c < 128; ++c) {
-      // Class 0: control characters; 1 to 3: letters and digits; then punctuation, the last class with several.
+      // Class 0: control characters; 1 to 3: letters and digits; then a class for each punctuation character, the last
+      // one for all others.
       constexpr std::string_view kPunctuation = "\"\\ ,:{}[]/.-_<>'()=+@#&$`?";
       const size_t found = kPunctuation.find(static_cast<char>(c));
       if (c < ' ') continue;

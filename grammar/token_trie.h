@@ -15,22 +15,22 @@
 
 namespace ibid {
 
-// A set of bytes in classes, one bit each. Bytes that grammars mostly allow together are in one class.
+// A set of classes of bytes, one bit each. Bytes that most grammars allow together are in one class.
 using ByteClasses = uint32_t;
-inline constexpr ByteClasses kMultiByteClass = 1u << 30;  // characters of several bytes, whole or cut at the end
+inline constexpr ByteClasses kMultiByteClass = 1u << 30;  // bytes of multi-byte characters, whole or cut at the end
 inline constexpr ByteClasses kBrokenClass = 1u << 31;     // bytes that are not UTF-8
 // Returns the class of an ASCII byte: a bit below kMultiByteClass.
 ByteClasses byte_class(uint8_t byte);
-// The UTF-8 forms of all characters of several bytes.
+// The UTF-8 byte sequences of all characters of several bytes.
 const std::vector<ByteSequence>& multi_byte_sequences();
 
 // The nodes in depth-first order (a node, then its descendants). Node 0 is the root.
 struct TokenTrie {
   struct Node {
     uint32_t end;          // index after its last descendant
-    uint32_t token_begin;  // index in `tokens` of those that end at this node, up to the next node's token_begin
-    ByteClasses below;     // of the bytes of its descendants; with kBrokenClass if a character is incomplete here
-    uint16_t depth;        // bytes up to and including this node
+    uint32_t token_begin;  // first token that ends here, as an index in `tokens`; ends at the next node's
+    ByteClasses below;     // classes of its descendants' bytes; with kBrokenClass if a character is incomplete here
+    uint16_t depth;        // number of bytes up to and including this node
     uint8_t byte;
   };
   std::vector<Node> nodes;  // the last one is a sentinel
@@ -42,14 +42,14 @@ struct TokenTrie {
 
 class TokenTexts {
  public:
-  // Maximum bytes of short tokens. Longer ones are few and looked up separately, so that near the maximum length of a
+  // Maximum bytes of short tokens. Longer tokens are few, and are looked up separately. So near the maximum length of a
   // string only few tokens need a special case.
   static constexpr size_t kShortLength = 12;
-  // Longer tokens are never allowed.
+  // Maximum bytes of a token; longer tokens are never allowed.
   static constexpr size_t kMaxLength = 1000;
 
   struct Token {
-    std::string bytes;        // empty: never allowed
+    std::string bytes;        // empty: the token is never allowed
     std::string first_bytes;  // its bytes as the first token of an answer, if they differ
     bool special = false;     // allowed only in free text (Grammar::Parts::free_text)
   };
@@ -65,16 +65,16 @@ class TokenTexts {
   // if there is no such token or it has no text.
   Result<TokenId> find(std::string_view reference) const;
 
-  // The ordinary tokens, split by length: up to kShortLength bytes, and longer.
+  // The ordinary tokens of up to kShortLength bytes, and the longer ones.
   const TokenTrie& short_tokens() const { return short_; }
   const TokenTrie& long_tokens() const { return long_; }
   const TokenTrie& special_tokens() const { return special_; }
-  // All ordinary tokens by their bytes at the beginning of an answer; nullptr if these never differ.
+  // All ordinary tokens by their bytes at the beginning of an answer; nullptr if these are the same as elsewhere.
   const TokenTrie* first_tokens() const { return first_.get(); }
 
-  // Returns the longest ordinary token whose bytes are a prefix of `text`; -1 if none is.
+  // Returns the longest ordinary token whose bytes are a prefix of `text`; -1 if no token is.
   TokenId longest_prefix(std::string_view text) const;
-  // As longest_prefix(), for special tokens.
+  // As longest_prefix(), but among special tokens.
   TokenId longest_special_prefix(std::string_view text) const;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
-// Forbids a token, unless its logit is NaN or +inf: these stay, because the sampler must report them.
+// Forbids a token. Logits that are NaN or +inf stay, because the sampler must report them.
 void forbid(float& logit) {
   if (logit <= std::numeric_limits<float>::max()) logit = kForbidden;
 }
@@ -62,8 +62,8 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
               (constraint_->may_end() ? ", and min_tokens or ignore_eos forbids the end" : ", and no end")};
 }
 
-// For few allowed tokens: writes only their logits. All others stay forbidden from call to call. Returns false, with
-// nothing changed, if too many or no tokens are allowed, or a logit is NaN or +inf.
+// Fast path of restrict() for few allowed tokens: writes only their logits; all others stay forbidden from call to
+// call. Returns false, with nothing changed, if too many or no tokens are allowed, or a logit is NaN or +inf.
 bool NextTokens::write_few(std::span<const float> logits) {
   const std::span<const uint64_t> words = mask_.words();
   size_t n = 0;

@@ -12,18 +12,18 @@
 
 namespace ibid {
 
-// The tokens that a turn may sample next: those that its constraint allows. Stop tokens are among them only if the
-// constraint allows an end and min_tokens are sampled. Owned by one answer. Not thread-safe.
+// The tokens that a turn may sample next: those that its constraint allows. Stop tokens are included only if the
+// constraint allows the end and at least min_tokens tokens were sampled. Owned by one answer. Not thread-safe.
 class NextTokens {
  public:
-  // `prototype` may be null; it is cloned.
+  // `prototype` is cloned; it may be null.
   NextTokens(const TokenConstraint* prototype, std::vector<TokenId> stop_ids, size_t min_tokens);
 
   // Returns `logits` with -inf for forbidden tokens, valid until the next call; `logits` itself if no token is
-  // forbidden. Errors: kInvalidArgument if the constraint allows no token; the error of its status().
+  // forbidden. Errors: kInvalidArgument if the constraint allows no token; the error of the constraint's status().
   Result<std::span<const float>> restrict(std::span<const float> logits);
-  // Replaces `draft` by up to n_most likely next tokens: those that the constraint proposes, because it allows few
-  // others; if it proposes none, those of Drafter::propose().
+  // Replaces `draft` by up to n_most likely next tokens: tokens that the constraint proposes because it allows few
+  // others, or if it proposes none, the tokens of Drafter::propose().
   void propose(const Drafter& drafter, size_t n_most, Tokens& draft) const;
   // Appends a sampled token.
   void push(TokenId id);
@@ -43,7 +43,7 @@ class NextTokens {
   size_t n_sampled_ = 0;
   TokenMask mask_;
   std::vector<float> restricted_;
-  Tokens written_;  // the tokens that restricted_ does not forbid; used if others_forbidden_
+  Tokens written_;  // tokens whose logits in restricted_ were written; used if others_forbidden_
   bool others_forbidden_ = false;
   size_t n_copied_ = 0;
 };

@@ -5,15 +5,16 @@
 namespace ibid {
 namespace {
 
-// Spans shorter than this share the lowest level: they cannot be a repetition before kMinTokens tokens anyway.
+// Spans shorter than this share the lowest level, because a repetition needs kMinTokens tokens in any case.
 constexpr size_t kShortest = 32;
 
-// Length of a level's window: twice its longest period. Then its smallest period is the only one that is not a multiple
-// of another (Fine and Wilf 1965).
+// Length of a level's window: twice the longest period of the level. A window of this length has only one smallest
+// period that is not a multiple of another (Fine and Wilf 1965).
 constexpr size_t window_of(size_t level_begin) { return 4 * level_begin; }
 constexpr size_t kLowestWindow = 2 * kShortest;
 
-// Returns how many tokens the repetitions must cover: kMinTokens, rounded up to whole spans, and at least kTimes spans.
+// Returns the number of tokens that the repetitions of a span must cover: kMinTokens, rounded up to whole spans, and at
+// least kTimes spans.
 size_t ids_of_repetition(size_t period) {
   const size_t times = (RepetitionDetector::kMinTokens + period - 1) / period;
   return period * std::max(RepetitionDetector::kTimes, times);
@@ -31,7 +32,7 @@ bool RepetitionDetector::push(TokenId id) {
       ++n_steps_;
       if (ids_[n - 1 - level.period] != id) level.period = 0;
     }
-    // The lowest level is searched as often as the next one.
+    // Search the lowest level as often as the next one.
     if (n % std::max(level.begin, kShortest) == 0) look(level);
     if (period_ == 0 && level.period > 0 && n - level.run_begin >= ids_of_repetition(level.period)) {
       period_ = level.period;

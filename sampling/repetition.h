@@ -41,11 +41,12 @@ class RepetitionDetector {
   size_t n_steps() const { return n_steps_; }
 
  private:
-  // The periods from `begin` to below 2 * begin (in the lowest level from 1). At most one of them is known.
+  // A range of periods: from `begin` to below 2 * begin (in the lowest level from 1). At most one period of a level is
+  // known.
   struct Level {
     size_t begin = 0;
-    size_t period = 0;     // known period of the last tokens; 0: not known
-    size_t run_begin = 0;  // index from which on the tokens are known to have this period
+    size_t period = 0;     // known period of the last tokens; 0: unknown
+    size_t run_begin = 0;  // the tokens from this index on have this period
   };
 
   void add_levels();

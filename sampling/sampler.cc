@@ -78,7 +78,7 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// Sets row[id] to change(row[id]), clamped to finite floats. Skips tokens beyond the row and forbidden ones.
+// Sets row[id] to change(row[id]), clamped to finite floats. Skips tokens beyond the row and forbidden tokens.
 template <typename Change>
 void change_logit(std::span<float> row, TokenId id, Change change) {
   const auto i = static_cast<size_t>(id);
@@ -97,7 +97,7 @@ void apply_biases(const SamplerOptions& options, std::span<float> row) {
   }
 }
 
-// Returns the number of tokens at the end after the last breaker, at most the longest repetition.
+// Returns the number of tokens after the last breaker of `ids`, at most the longest repetition.
 size_t length_behind_breaker(const SamplerOptions& options, TokenSpan ids) {
   const std::vector<TokenId>& breakers = options.dry_breakers;
   size_t n = 0;
@@ -115,7 +115,7 @@ void apply_dry(const SamplerOptions& options, const TokenHistory& history, std::
   const std::vector<TokenId>& breakers = options.dry_breakers;
   for (const auto& [id, length] : repeats) {
     if (std::binary_search(breakers.begin(), breakers.end(), id)) continue;
-    // Multiplies in a loop: pow() has different results on different machines.
+    // Multiplies in a loop, because pow() has different results on different machines.
     double penalty = options.dry_multiplier;
     for (size_t n = options.dry_allowed_length; n < length; ++n) penalty *= options.dry_base;
     change_logit(row, id, [penalty](double x) { return x - penalty; });
@@ -145,7 +145,8 @@ namespace {
 
 constexpr int kWeightBits = 40;
 constexpr double kOne = static_cast<double>(uint64_t{1} << kWeightBits);
-// exp(kFaintest) < 2^-40, so a token whose logit is lower than this below the largest has weight 0 and can be left out.
+// A token whose logit is more than -kFaintest below the largest has weight 0, because exp(kFaintest) < 2^-40; it can be
+// left out.
 constexpr double kFaintest = -27.75;
 constexpr uint64_t kCountEach = 1;
 
@@ -160,8 +161,8 @@ constexpr std::array<double, 14> kInverseFactorials = [] {
   return out;
 }();
 
-// Returns e^x for x in [kFaintest, 0], from plain IEEE operations, so that every machine gets the same bits. x = k ln 2
-// + r, |r| <= ln 2 / 2; the Taylor polynomial of degree 13 has an error below 2^-52.
+// Returns e^x for x in [kFaintest, 0], from plain IEEE operations, so that every machine gets the same bits. Splits x
+// into k ln 2 + r with |r| <= ln 2 / 2; the Taylor polynomial of degree 13 of e^r has an error below 2^-52.
 double exp_of_double(double x) {
   constexpr double kLog2E = 1.4426950408889634, kLn2High = 0.693147180369123816490,
                    kLn2Low = 1.90821492927058770002e-10;
@@ -181,7 +182,7 @@ uint32_t ordered_key(float logit) {
 
 float logit_of_key(uint32_t key) { return std::bit_cast<float>((key & 0x80000000u) != 0 ? key & 0x7FFFFFFFu : ~key); }
 
-// The largest logit and the first id that has it; id == size() if all are -inf.
+// The largest logit and the first token that has it; id == size() if all logits are -inf.
 struct Best {
   float logit = -std::numeric_limits<float>::infinity();
   size_t id = 0;
@@ -312,18 +313,18 @@ uint64_t Sampler::total_weight() const {
   return total;
 }
 
-// Keeps the fewest candidates, in the order of their keys, that have this share of the total weight.
+// Keeps the fewest candidates, in the order of their keys, whose weights reach this share of the total weight.
 void Sampler::keep_share(double share) {
-  // Computed in integers: the share times 2^53; the product is rounded up.
+  // Compute in integers: the share as a multiple of 2^-53; round the product up.
   const auto share_bits = static_cast<uint64_t>(share * static_cast<double>(uint64_t{1} << 53));
   const auto product = static_cast<unsigned __int128>(total_weight()) * share_bits;
   const auto wanted = static_cast<uint64_t>((product + (uint64_t{1} << 53) - 1) >> 53);
   keep_heaviest(std::max(wanted, uint64_t{1}), false);
 }
 
-// Keeps the most typical candidates. A token's surprise is -log p = log(total) - x, so its distance from the entropy
-// (the mean surprise) is the distance of x from the mean of x. Computed in integers, x in steps of 2^-26, so that the
-// mean does not depend on the order of summation.
+// Keeps the most typical candidates, whose surprise is nearest to the entropy. A token's surprise is -log p =
+// log(total) - x (x: scaled logit), so its distance from the entropy (the mean surprise) is that of x from the mean of
+// x. Computed in integers, x in steps of 2^-26, so that the mean does not depend on the order of summation.
 void Sampler::keep_typical(float max) {
   constexpr double kSteps = static_cast<double>(1u << 26);
   const auto steps_below = [&](const Candidate& c) {
@@ -346,7 +347,7 @@ void Sampler::exclude_top_choices(uint64_t bits) {
   if (static_cast<double>(bits >> 11) * 0x1p-53 >= options_.xtc_probability) return;
   const double threshold = options_.xtc_threshold * static_cast<double>(total_weight());
   const auto is_top = [&](const Candidate& c) { return static_cast<double>(c.weight) >= threshold; };
-  // Find the least likely of the top choices, the one that stays; among equals, the last.
+  // Find the least likely of the top choices, which stays; among equally likely ones, the last.
   const Candidate* least = nullptr;
   for (const Candidate& c : candidates_) {
     if (is_top(c) && (least == nullptr || c.weight <= least->weight)) least = &c;
@@ -357,8 +358,8 @@ void Sampler::exclude_top_choices(uint64_t bits) {
 }
 
 void Sampler::collect(std::span<const float> logits, float max) {
-  // Without top_p nothing depends on the tokens that min_p drops, so exp can be skipped for most of the vocabulary. The
-  // logarithm only has to be small enough: sample() compares weights exactly.
+  // Without top_p the result does not depend on the tokens that min_p drops, so exp can be skipped for most of the
+  // vocabulary. This bound only has to be low enough, because sample() compares weights exactly.
   const double faintest =
       options_.top_p < 1 || options_.min_p == 0 ? kFaintest : std::max(kFaintest, std::log(options_.min_p) - 1e-6);
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -380,7 +381,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   if (total <= wanted) return;
 
   narrowed_ = candidates_;
-  uint32_t cut = 0;  // the known digits of the key at which to cut
+  uint32_t cut = 0;  // the digits of the cut's key that are known so far
   for (int shift = 24; shift >= 0; shift -= 8) {
     std::array<uint64_t, 256> histogram{};
     const auto digit_of = [&](const Candidate& c) { return c.key >> shift & 0xFFu; };
@@ -401,7 +402,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
 
 namespace {
 
-// A logit whose difference from the largest is below this does not change the rounded sum, for any vocabulary.
+// Differences from the largest logit below this bound do not change the rounded sum, for any vocabulary.
 constexpr double kNothing = -100;
 
 double log_sum_exp(std::span<const float> logits) {
@@ -422,7 +423,8 @@ TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n
   const double total = log_sum_exp(logits);
   const auto logprob = [&](size_t i) { return static_cast<double>(logits[i]) - total; };
   TokenLogprobs out{id, logprob(static_cast<size_t>(id)), {}};
-  // The tokens with the largest logits so far, sorted. Few logits exceed the smallest of them, so few are moved.
+  // The tokens with the largest logits so far, sorted. Few logits exceed the smallest of these, so few elements are
+  // moved.
   std::vector<size_t> best;
   for (size_t i = 0; i < logits.size() && n_top > 0; ++i) {
     if (logits[i] < std::numeric_limits<float>::lowest()) continue;

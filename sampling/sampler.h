@@ -4,8 +4,8 @@
 // numbers come from a counter, exp is our own, and probabilities are integers in units of 2^-40 of the largest, whose
 // sums do not depend on their order. The same seed gives the same text on every machine.
 //
-// The history is the prompt, which the owner passes to begin_answer(), and the tokens of push(). Kept only if an option
-// needs it.
+// The history is the prompt, which the owner passes to begin_answer(), and the tokens of push(). It is kept only if an
+// option needs it.
 //
 // A value: a copy is independent, and restoring an old copy repeats the same draws. Not thread-safe.
 #pragma once
@@ -25,28 +25,30 @@ namespace ibid {
 
 // --- Allowed values of SamplerOptions (ibid/sampler_options.h).
 
-// Returns kInvalidArgument with name, value and range for a value out of range (NaN always is), and tokens >=
-// vocab_size.
+// Returns kInvalidArgument with name, value and range for an option that is out of range (NaN always is), and for token
+// ids >= vocab_size.
 Status check_sampler_options(const SamplerOptions& options, size_t vocab_size);
 
-// --- Biases, and penalties on tokens of prompt and answer. They are applied to the logits before the softmax;
+// --- Biases, and penalties on tokens of prompt and answer, applied to the logits before the softmax.
 // ibid/sampler_options.h has the formulas, their order and their sources.
 
-// Changes `row`, the logits by token, none of them NaN or +infinity. A logit of -infinity stays. Penalties keep logits
-// finite, so only a bias can forbid a token. O(tokens that are biased, counted or repeated). `repeats` is scratch.
-// REQUIRES: options were checked; dry_breakers are sorted; the history keeps everything that the options need.
+// Applies biases and penalties to `row`, the logits by token, none of them NaN or +infinity. A logit of -infinity
+// stays. Penalties keep logits finite, so only a bias can forbid a token. O(tokens that are biased, counted or
+// repeated). `repeats` is scratch memory. REQUIRES: options were checked; dry_breakers are sorted; the history keeps
+// everything that the options need.
 void apply_penalties(const SamplerOptions& options, const TokenHistory& history,
                      std::vector<RepeatIndex::Repeat>& repeats, std::span<float> row);
 
 // --- Log-probabilities of sampled tokens: logarithms of the softmax over the vocabulary before temperature, biases,
-// penalties, cuts and constraints (as OpenAI's logprobs). So they describe the model's own distribution, not the one
-// that was sampled from.
+// penalties, cuts and constraints (as OpenAI's logprobs). So they describe the distribution of the model, not the
+// distribution from which the token was sampled.
 
 inline constexpr size_t kMaxTopLogprobs = 20;
 
 // Returns the log-probabilities of `id` and of the n_top most likely tokens (fewer if fewer are possible). O(vocab).
-// The same bits on every machine: our own exp and log, summed by ascending token in double (relative error of the sum
-// below vocab * 2^-52). REQUIRES: no logit is NaN or +infinity, that of `id` is finite, n_top <= kMaxTopLogprobs.
+// Gives the same bits on every machine: uses our own exp and log, and sums in double by ascending token (relative error
+// of the sum below vocab * 2^-52). REQUIRES: no logit is NaN or +infinity, that of `id` is finite, n_top <=
+// kMaxTopLogprobs.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top);
 
 // --- Sampler.
@@ -59,10 +61,10 @@ class Sampler {
   static Result<Sampler> create(SamplerOptions options, size_t vocab_size = kAnyVocabulary);
 
   // Samples the next token. A logit of -inf forbids its token. Equal logits are ordered by id, lowest first; greedy
-  // sampling takes the first of the largest. O(vocab). Draws one random number, and before it one for XTC if its
-  // probability is above 0; greedy sampling draws none.
-  // Errors: kNonFinite for NaN, +inf, or if all logits are -inf; kInvalidArgument if logit_bias forbids every token
-  // that the logits allow. After an error the state is unchanged.
+  // sampling takes the first of the largest. O(vocab). Draws one random number, preceded by one for XTC if its
+  // probability is above 0; greedy sampling draws no number. Errors: kNonFinite for NaN, +inf, or if all logits are
+  // -inf; kInvalidArgument if logit_bias forbids every token that the logits allow. After an error the state is
+  // unchanged.
   Result<TokenId> sample(std::span<const float> logits);
 
   // As token_logprobs(), for the distribution from which the last sample() drew `id`: after temperature, biases,
@@ -78,7 +80,7 @@ class Sampler {
   // options before (TokenHistory::keep()).
   void begin_answer(TokenHistory prompt);
   const TokenHistory& history() const { return history_; }
-  // Returns the history, answer included, by moving it; the sampler's own is empty afterwards.
+  // Moves the history, answer included, out of the sampler, whose history is empty afterwards.
   TokenHistory take_history() { return std::exchange(history_, TokenHistory()); }
 
   uint64_t seed() const { return seed_; }
@@ -87,9 +89,9 @@ class Sampler {
  private:
   // A token that may still be sampled.
   struct Candidate {
-    uint32_t key;  // the logit as an ordered integer, by which candidates are sorted and cut
+    uint32_t key;  // the logit as an integer of the same order; candidates are sorted and cut by it
     TokenId id;
-    uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down, so the largest is 2^40
+    uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down: at most 2^40
   };
 
   explicit Sampler(SamplerOptions options);

@@ -31,7 +31,7 @@ void SuffixIndex::append(TokenSpan ids) {
 }
 
 // Positions are removed in reverse order of insertion, so a slot that becomes empty was the last one taken. No probe
-// sequence passes over it, so it can simply be emptied.
+// sequence passes over this slot, so it can simply be emptied.
 void SuffixIndex::truncate(size_t n) {
   CHECK_LE(n, ids_.size());
   while (ids_.size() > n) {
@@ -93,17 +93,17 @@ void SuffixIndex::grow() {
 
 namespace {
 
-// Cost of each additional row of a pass, as a share of a pass of one row. Measured on a model of 135 M parameters: 0.01
-// to 0.04 up to four rows, 0.05 to 0.13 up to eight, the most after 4,000 positions. If the value is too high, too
-// little is drafted; if it is too low, text without repetitions becomes slower.
+// Cost of each additional row of a pass, as a fraction of a pass of one row. Measured on a model of 135 M parameters:
+// 0.01 to 0.04 for up to four rows, 0.05 to 0.13 for up to eight; the highest values after 4,000 positions. If this
+// constant is too high, too little is drafted; if it is too low, text without repetitions becomes slower.
 constexpr double kRowCost = 0.12;
 // Minimum expected gain of a draft. It is above 1 because hit rates are estimates.
 constexpr double kLeastGain = 1.05;
-// Decay per record, such that a class remembers about its last 32 predictions.
+// Decay of a class's hit rate per record: the rate reflects about the last 32 predictions.
 constexpr double kKeep = 1.0 - 1.0 / 32;
 
-// The first match length of each class, and its hit rate before any record, which counts as much as two predictions.
-// The longer a match, the likelier its continuation.
+// The first match length of each class, and the hit rate that is assumed before any record and weighs as much as two
+// predictions. The longer a match, the likelier its continuation.
 constexpr std::array<size_t, 7> kClassBegins = {3, 4, 5, 7, 10, 16, 32};
 constexpr std::array<double, 7> kBelieved = {0.25, 0.35, 0.45, 0.6, 0.7, 0.8, 0.9};
 constexpr double kBeliefWeight = 2;
@@ -172,8 +172,8 @@ void Drafter::push(TokenId id) {
   if (match_.length > 0) policy_.record(match_.length, index_.continuation(match_, 0) == id);
   index_.append(id);
   match_ = index_.find();
-  // If a match extends into the prompt, only its part in the answer counts: the template writes the same tokens before
-  // every answer, so these tokens do not predict its text.
+  // If a match extends into the prompt, count only its part in the answer: the template writes the same tokens before
+  // every answer, so these tokens do not predict the answer's text.
   match_.length = std::min(match_.length, ++n_sampled_);
   if (match_.length < SuffixIndex::kMinMatch) match_ = {};
 }

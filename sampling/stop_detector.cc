@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// A state is a prefix of a stop string: the first `depth` bytes of strings[string].
+// A prefix of a stop string: the first `depth` bytes of strings[string].
 struct State {
   uint32_t string = 0;
   uint32_t depth = 0;
@@ -18,7 +18,7 @@ struct State {
   uint32_t match = kNone;  // longest stop string that is a suffix of this state's text
   uint32_t first_child = kNone;
   uint32_t next_sibling = kNone;
-  char byte = 0;  // the last byte
+  char byte = 0;  // last byte of the state's text
 };
 
 }  // namespace
@@ -65,7 +65,7 @@ void StopDetector::Automaton::insert(uint32_t string) {
   states[state].match = string;
 }
 
-// Processes states breadth first, so that a fall-back state is complete before it is needed.
+// Processes states breadth first, so that the fall-back state of a state is complete before it is needed.
 void StopDetector::Automaton::link() {
   std::vector<uint32_t> order{0};
   for (size_t i = 0; i < order.size(); ++i) {
@@ -113,8 +113,8 @@ StopDetector::Step StopDetector::push(std::string_view piece) {
     const State& before = automaton_->states[state_];
     state_ = automaton_->step(state_, byte);
     const State& after = automaton_->states[state_];
-    // Before and after this byte, the text held back is a prefix of a stop string. Text that no longer belongs to it is
-    // emitted; after a match, that is the text before the stop string.
+    // Before and after this byte, the text held back is a prefix of a stop string. Text that is no longer part of the
+    // prefix is emitted; after a match, the text before the stop string is.
     if (after.match != kNone) found_ = automaton_->strings[after.match];
     const size_t keep = found_.empty() ? after.depth : found_.size();
     const size_t release = before.depth + 1 - keep;

@@ -32,14 +32,14 @@ class StopDetector {
     std::string text;      // safe to emit: belongs to no stop string
     bool stopped = false;  // a stop string is complete; `text` ends before it, the rest of the piece is dropped
   };
-  // Adds the next piece of text. The first stop string to be complete ends the text; if several end at the same byte,
-  // the longest. REQUIRES: no stop string was found yet.
+  // Adds the next piece of text. The text ends at the first stop string that is complete; if several end at the same
+  // byte, at the longest. REQUIRES: no stop string was found yet.
   Step push(std::string_view piece);
 
   // Ends the text without a stop. Returns the text that was held back.
   std::string finish();
 
-  // The stop string that was found; empty if none was.
+  // The stop string that was found; empty if no stop string was found.
   std::string_view found() const { return found_; }
   size_t n_held_back() const;
 
@@ -47,7 +47,7 @@ class StopDetector {
   struct Automaton;
   std::shared_ptr<const Automaton> automaton_;
   uint32_t state_ = 0;
-  std::string_view found_;  // points into the automaton
+  std::string_view found_;  // view of a string of the automaton
 };
 
 }  // namespace ibid

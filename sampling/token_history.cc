@@ -45,7 +45,7 @@ void RepeatIndex::append(TokenId id) {
 uint32_t RepeatIndex::link_target(uint32_t p, TokenId id, Record& record) {
   const uint32_t original = edges_[find_edge(p, id)].to;
   if (states_[original].length == states_[p].length + 1) return original;
-  // The shorter strings of this state end at the new position too, its longer ones do not: split the state.
+  // Split the state: its shorter strings end at the new position too, its longer ones do not.
   const auto copy = static_cast<uint32_t>(states_.size());
   states_.push_back({states_[p].length + 1, states_[original].link, states_[original].last_end, kNone});
   for (uint32_t e = states_[original].first_edge; e != kNone; e = edges_[e].next) {
@@ -64,7 +64,7 @@ uint32_t RepeatIndex::link_target(uint32_t p, TokenId id, Record& record) {
 }
 
 void RepeatIndex::advance_end(TokenId id) {
-  // If the end state was just split, both of its parts have this edge.
+  // If the end state was just split, both of its halves have this edge.
   end_state_ = edges_[find_edge(end_state_, id)].to;
   if (++end_length_ > kMaxMatch + 1) {
     end_length_ = kMaxMatch + 1;
@@ -120,8 +120,7 @@ void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std:
     // Shorter strings of the state match too, but with the same next tokens, so the longest suffices.
     const size_t length = std::min<size_t>(states_[v].length, cap);
     if (length < min_length) break;
-    if (states_[states_[v].link].length >= cap)
-      continue;  // the next state's matches are as long, and it has more edges
+    if (states_[states_[v].link].length >= cap) continue;  // the next state has the same lengths and more edges
     for (uint32_t e = states_[v].first_edge; e != kNone; e = edges_[e].next) {
       ++n_steps_;
       const size_t place = states_[edges_[e].to].last_end;  // position of the token after the match

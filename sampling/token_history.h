@@ -2,7 +2,7 @@
 //
 // Holds the tokens of prompt and answer, counts each token in the last `window` of them and in the answer, and finds
 // earlier occurrences of the end (RepeatIndex). Appending a token costs amortised O(1), and so does dropping one by
-// truncate(). So a growing conversation costs its new tokens, and a rewound one the dropped tokens.
+// truncate(). So extending a conversation costs its new tokens, and rewinding it costs the dropped tokens.
 //
 // Does not depend on logits or sampler options. A value: a copy is independent. Not thread-safe.
 #pragma once
@@ -41,9 +41,9 @@ class RepeatIndex {
   void append(TokenId id);
   void truncate(size_t n);  // keeps the first n tokens; REQUIRES: n <= size()
 
-  // Replaces `out` by every token that followed an earlier occurrence of a suffix, each with its longest match of
-  // `min_length` to `max_length` tokens. Match and token must be within the last `window` tokens. Sorted by id.
-  // REQUIRES: min_length >= 1.
+  // Replaces `out` by all tokens that followed an earlier occurrence of a suffix of the sequence, each with the length
+  // of its longest match, `min_length` to `max_length` tokens. Only the last `window` tokens are searched. Sorted by
+  // token. REQUIRES: min_length >= 1.
   void find(size_t min_length, size_t max_length, size_t window, std::vector<Repeat>& out) const;
 
   // Number of states and edges visited so far, for tests of the cost.
@@ -53,8 +53,8 @@ class RepeatIndex {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct State {
-    uint32_t length = 0;    // length of the longest string; the shortest is one longer than the longest of `link`
-    uint32_t link = kNone;  // state of the longest suffix of these strings that also ends elsewhere
+    uint32_t length = 0;    // length of its longest string; the shortest is one longer than the longest of `link`
+    uint32_t link = kNone;  // state of the longest suffix of these strings that also ends at other positions
     uint32_t last_end = 0;  // last end position of the state's strings of up to kMaxMatch + 1 tokens
     uint32_t first_edge = kNone;
   };
@@ -83,8 +83,8 @@ class RepeatIndex {
   static uint64_t edge_key(uint32_t state, TokenId id) { return uint64_t{state} << 32 | static_cast<uint32_t>(id); }
   uint32_t find_edge(uint32_t state, TokenId id) const;
   void add_edge(uint32_t from, TokenId id, uint32_t to);
-  // Returns the link of the new state `state`: the state of its longest suffix that occurred before. p: the first state
-  // that has an edge for `id`.
+  // Returns the link of the new state: the state of its longest suffix that occurred before. p: the first state, along
+  // the links, that has an edge for `id`.
   uint32_t link_target(uint32_t p, TokenId id, Record& record);
   // Advances the end state by `id`, and sets last_end of the states on its suffix links.
   void advance_end(TokenId id);
@@ -105,11 +105,11 @@ class RepeatIndex {
 
 class TokenHistory {
  public:
-  static constexpr size_t kEverything = SIZE_MAX;        // no window: the whole history
-  using Counts = std::unordered_map<TokenId, uint32_t>;  // no zeros
+  static constexpr size_t kEverything = SIZE_MAX;        // value of `window` for the whole history
+  using Counts = std::unordered_map<TokenId, uint32_t>;  // tokens that do not occur have no entry
 
-  // Sets what to keep from now on. O(1) if the same was kept before. Otherwise it costs the tokens of the window or,
-  // for the repeats, all tokens. window 0: no counts.
+  // Sets which counts to keep from now on. O(1) if the same were kept before; otherwise the cost is that of the tokens
+  // in the window or, for the repeats, of all tokens. window 0: no counts.
   void keep(size_t window, bool repeats);
 
   size_t size() const { return ids_.size(); }

@@ -17,7 +17,7 @@ struct ChatTemplate::Parts {
   Json defaults = Json::object();
   TemplateBudget budget;
 
-  // The template for conversations with these variables.
+  // Returns the template for conversations with or without tools, as these variables say.
   const jinja::Program& program_with(const Json& variables) const;
 };
 
@@ -141,8 +141,8 @@ Result<std::string> ChatTemplate::render_continuing(const Json& messages, const 
   }
   const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
   out.resize(tag);
-  // If the template removed the space at the end of the sentinel, it trims messages, and would have removed the space
-  // at the end of this message too. So that space is removed here.
+  // If the template removed the space at the end of the tag, it trims messages: it would also have removed the space at
+  // the end of this message, so remove that space here.
   if (!kept_space) out.resize(out.size() - jinja::trailing_space(out));
   return out;
 }
@@ -165,7 +165,7 @@ Json with_parsed_tool_arguments(Json message) {
 
 struct ConversationRenderer::State {
   std::shared_ptr<const ChatTemplate::Parts> parts;
-  // Shared by all copies: values in checkpoints point into it.
+  // Shared by all copies, because values in checkpoints point into it.
   std::shared_ptr<const TemplateVariables> variables;
   std::vector<jinja::Checkpoint> checkpoints;  // checkpoints of the last render, in order
   size_t n_messages = 0;                       // number of messages of the last render

@@ -32,7 +32,7 @@ namespace ibid {
 // The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token, eos_token,
 // enable_thinking ... as a JSON object; tools and documents are None if absent. They override
 // ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: the caller keeps it constant for a
-// conversation. Text of variables named *_token or *_tokens has the template's origin; that of all others is input,
+// conversation. Text of variables named *_token or *_tokens has the origin kTemplate; text of all others is kInput,
 // because it may come from a request.
 struct TemplateVariables {
   Json values = Json::object();
@@ -46,7 +46,7 @@ class ChatTemplate {
 
   // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
-  // source_for_tools: the template for conversations with tools; empty: the same.
+  // source_for_tools: the template for conversations with tools; empty: `source` is used for these too.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults,
                                       std::string_view source_for_tools = {});
 
@@ -56,16 +56,16 @@ class ChatTemplate {
 
   const std::string& source() const;
   const std::string& source_for_tools() const;
-  // Defaults read from the model's files (bos_token, eos_token ...), a JSON object.
+  // Default values of variables from the model's files (bos_token, eos_token ...), a JSON object.
   const Json& default_variables() const;
 
   // Renders all of `messages`, a JSON array of {"role", "content", ...}. Errors: kTemplateError, kTemplateRaise (the
   // template's own text), kTemplateBudget; kInvalidArgument if messages are not an array or variables not an object.
   Result<MarkedText> render(const Json& messages, const TemplateVariables& variables) const;
   // Renders up to the end of the last message's text, for the model to continue it: continue_final_message of
-  // transformers. Further error: kInvalidArgument if that message has no text, or the template does not show it.
+  // transformers. Further error: kInvalidArgument if the last message has no text, or the template does not print it.
   Result<std::string> render_continuing(const Json& messages, const TemplateVariables& variables) const;
-  // Renders a template in which `messages` is an ordinary variable, if present at all; for tools and tests.
+  // Renders a template in which `messages`, if it occurs, is an ordinary variable; for tools and tests.
   Result<std::string> render_plain(const Json& variables, std::string_view now) const;
 
  private:
@@ -75,11 +75,11 @@ class ChatTemplate {
   std::shared_ptr<const Parts> parts_;
 };
 
-// Returns `message` with the arguments of its tool calls as objects if they are strings of JSON, as in OpenAI's
-// protocol: most templates would print strings with a second set of quotes. The order of keys is kept.
+// Returns `message` with the arguments of its tool calls as objects. In OpenAI's protocol arguments are strings of
+// JSON, and most templates would print these with a second pair of quotes. The order of keys is kept.
 Json with_parsed_tool_arguments(Json message);
 
-// Renders one growing conversation. Keeps checkpoints of the part that is final (see above), not its text.
+// Renders one growing conversation. Keeps checkpoints of the final part of the render (see above), but not its text.
 class ConversationRenderer {
  public:
   ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables);
@@ -90,16 +90,16 @@ class ConversationRenderer {
   ~ConversationRenderer();
 
   struct Delta {
-    size_t keep_bytes = 0;         // first bytes of the last render() that are known to be unchanged
-    MarkedText text;               // everything after these bytes, up to the end of the new render
-    size_t messages_rendered = 0;  // iterations of loops over the messages (all of them in a full render)
+    size_t keep_bytes = 0;         // length of the beginning of the last render() that is unchanged
+    MarkedText text;               // the new render after the first keep_bytes
+    size_t messages_rendered = 0;  // iterations of loops over the messages: all of them in a full render
     size_t bytes_rendered = 0;     // bytes of `text`
     uint64_t steps = 0;            // interpreter steps that the render took
     bool resumed = false;          // a checkpoint was used; false: rendered from the beginning
   };
 
-  // Renders `messages` (a JSON array). REQUIRES: the first n_unchanged messages equal those of the previous render();
-  // the caller may have destroyed all of its previous arguments. The first keep_bytes of the previous render, followed
+  // Renders `messages` (a JSON array). REQUIRES: the first n_unchanged messages equal those of the previous render().
+  // The arguments of the previous call need not exist any more. The first keep_bytes of the previous render, followed
   // by `text`, equal the full render of `messages`. A failed call changes nothing.
   Result<Delta> render(const Json& messages, size_t n_unchanged, bool add_generation_prompt);
 

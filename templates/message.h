@@ -1,5 +1,5 @@
 // One message of a conversation, as chat templates expect it: a JSON object with a role, and usually a text as its
-// content. Only this file knows these keys and the names of the roles.
+// content. Only this file uses the names of the keys and roles.
 //
 // A message stays JSON, because a template may read any field of it (tool_calls, name, parts of content). JSON from
 // outside may be anything, so every function accepts any JSON value. Pure functions.
@@ -31,7 +31,7 @@ inline const std::string* text_member(const Json& message, std::string_view key)
 }
 
 inline bool has_role(const Json& message) noexcept { return text_member(message, "role") != nullptr; }
-// Returns the role of a message, also an unknown one ("developer"); empty if the message has none.
+// Returns the role of a message, even an unknown one ("developer"); empty if the message has no role.
 inline std::string_view role_of(const Json& message) noexcept {
   const std::string* role = text_member(message, "role");
   return role == nullptr ? std::string_view() : *role;
@@ -52,7 +52,7 @@ inline const Json* content_value(const Json& message) {
 // each in place of the others.
 inline constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
 
-// The reasoning of an answer under any of its keys; nullptr if it has none.
+// Returns the reasoning of an answer under any of its keys; nullptr if the answer has no reasoning.
 inline const std::string* reasoning_of(const Json& message) noexcept {
   for (const std::string_view key : kReasoningKeys) {
     const std::string* text = text_member(message, key);
@@ -64,8 +64,8 @@ inline const std::string* reasoning_of(const Json& message) noexcept {
 // REQUIRES: content_of(message) != nullptr, or the message has no content yet.
 inline void set_content(Json& message, std::string text) { message["content"] = std::move(text); }
 
-// {"role": role, "content": text}. The object is not built from a braced list, which would leak its elements if an
-// allocation failed.
+// Returns {"role": role, "content": text}. Does not build the object from a braced list, which would leak its elements
+// if an allocation failed.
 inline Json make_message(Role role, std::string text) {
   Json message = Json::object();
   message["role"] = std::string(role_name(role));

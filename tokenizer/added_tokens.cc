@@ -85,8 +85,8 @@ size_t AddedTokenSet::next_candidate(std::string_view text, size_t from) const {
   return from;
 }
 
-// Returns the leftmost match from `from` on, and of the matches there the longest. stop_if_open: also returns (open) a
-// position from which the text may become a token by an append, even if a shorter token matches there.
+// Returns the leftmost match from `from` on; of several matches there, the longest. stop_if_open: also returns (`open`)
+// a position at which an append may complete a token, even if a shorter token matches there.
 AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, bool stop_if_open) const {
   for (size_t begin = next_candidate(text, from); begin < text.size(); begin = next_candidate(text, begin + 1)) {
     Found found{begin, begin, -1, false};
@@ -108,13 +108,13 @@ AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, boo
 struct AddedTokenSet::Search {
   std::string_view text;
   bool after_word, growing;
-  size_t covered = 0;     // end of the last match, including the white space taken with it
+  size_t covered = 0;     // end of the last section, white space of its token included
   size_t spaces_end = 0;  // end of the white space that the last token with rstrip took
   Split out{{}, {}, 0};
 };
 
-// Adds a section for a match; a special token in input text, and a single_word token beside a word character, stay
-// text. Returns false if text that is appended later may decide that.
+// Adds a section for a match. A special token in input text stays text; so does a single_word token beside a word
+// character. Returns false if text that is appended later may decide this.
 bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) const {
   const AddedToken& token = tokens_[static_cast<size_t>(found.token)];
   if (token.special && origin == TextOrigin::kInput) {
@@ -133,7 +133,7 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
   size_t begin = found.begin, end = found.end;
   if (token.lstrip) begin = std::max(spaces_begin(text, begin, search.covered), search.covered);
   if (token.rstrip) {
-    // The white space may have been measured for an earlier token: measuring it again for each of many tokens that are
+    // The end may be known from an earlier token: measuring the white space again for each of many tokens that are
     // white space would take quadratic time.
     end = end <= search.spaces_end ? search.spaces_end : spaces_end(text, end);
     search.spaces_end = end;

@@ -28,10 +28,11 @@ struct AddedToken {
   bool special = false;
   bool lstrip = false, rstrip = false;
   bool single_word = false;
-  bool normalized = false;  // belongs to the set that is found in the normalised text
+  bool normalized = false;  // the token belongs to the set that is found in the normalised text
 };
 
-// The end of a part of a text with one origin. The first part starts at 0, each other one where the previous one ends.
+// The end of a part of a text that has one origin. The first part starts at 0, each other part at the end of the
+// previous one.
 struct OriginEnd {
   size_t end;
   TextOrigin origin;
@@ -39,10 +40,10 @@ struct OriginEnd {
 
 class AddedTokenSet {
  public:
-  // Loaders reject longer texts, because the search costs up to this much per byte of hostile text.
+  // Loaders reject longer texts, because the search may cost this many steps per byte of hostile text.
   static constexpr size_t kMaxTextBytes = 1024;
 
-  // REQUIRES: texts are not empty and all different.
+  // REQUIRES: no text is empty, and no two are equal.
   explicit AddedTokenSet(std::vector<AddedToken> tokens);
 
   bool empty() const { return tokens_.empty(); }
@@ -76,8 +77,8 @@ class AddedTokenSet {
   };
   struct Found {
     size_t begin, end;
-    int32_t token;  // -1: none
-    bool open;      // the text ends inside what may become a longer match
+    int32_t token;  // -1: no match
+    bool open;      // the text ends inside a possible longer match
   };
   struct Search;
 
@@ -90,8 +91,8 @@ class AddedTokenSet {
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
-  std::array<bool, 256> starts_{};  // bytes that some token starts with
-  int only_start_ = -1;             // the byte that all tokens start with; -1: they start with different bytes
+  std::array<bool, 256> starts_{};  // by byte: true if some token starts with it
+  int only_start_ = -1;             // the byte with which all tokens start; -1: they start with different bytes
   bool has_lstrip_ = false;
   bool has_single_word_ = false;
 };

@@ -13,8 +13,8 @@ bool is_control(uint32_t c) { return in_classes(c, kJoinsNothingClass); }
 bool joins_previous(uint32_t c) { return in_classes(c, kJoinsPreviousClass); }
 bool joins_next(uint32_t c) { return in_classes(c, kJoinsNextClass); }
 
-// Returns the end of the grapheme cluster at `begin`. It is exact for clusters of fewer than six bytes; syllables,
-// flags and emoji sequences are longer.
+// Returns the end of the grapheme cluster at `begin`. The result is exact for clusters of fewer than six bytes
+// (syllables, flags and emoji sequences are longer).
 size_t cluster_end(std::string_view text, size_t begin) {
   DecodedChar last = utf8_decode(text, begin);
   size_t end = begin + last.length;
@@ -113,7 +113,7 @@ class Rewriting {
   Rewriting(std::string_view in, bool keeps_places, std::string& out, TextChanges& changes)
       : in_(in), keeps_places_(keeps_places), out_(out), changes_(changes) {}
 
-  // Appends the input since the previous call, then `text` in place of in[begin, end).
+  // Appends the input between the previous call's range and `begin`, then `text` in place of in[begin, end).
   void replace(size_t begin, size_t end, std::string_view text) {
     out_.append(in_.substr(copied_, begin - copied_));
     if (keeps_places_) changes_.add({begin, end, out_.size(), out_.size() + text.size()});
@@ -185,8 +185,8 @@ void mark_words(std::string_view in, const NormalizerStep& step, const TextPlace
   }
 }
 
-// Returns the lower case of letters that are new in Unicode 17, which the reference has and the tables here lack; 0 for
-// all other characters.
+// Returns the lower case of letters that are new in Unicode 17: the reference has them, but the tables here do not. 0
+// for all other characters.
 uint32_t lower_case_of_unicode_17(uint32_t c) {
   if (c >= 0x16EA0 && c <= 0x16EB8) return c + 0x1B;
   return c == 0xA7CE || c == 0xA7D2 || c == 0xA7D4 ? c + 1 : 0;
@@ -290,7 +290,7 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     default: break;
   }
   out.text = rewriting.finish();
-  // By the reference's rules, text that the table inserted counts as coming from the first replaced character.
+  // In the reference, text that the table inserted counts as coming from the first replaced character.
   out.changes_beginning = rewriting.changed_beginning() && step.kind != Kind::kCharsmap;
 }
 

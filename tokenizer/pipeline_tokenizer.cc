@@ -12,9 +12,10 @@ std::vector<AddedToken> added_of_stage(const PipelineSpec& spec, bool normalized
     if (token.normalized != normalized) continue;
     out.push_back(token);
     if (normalized) out.back().text = std::string(NormalizedText(spec.normalizer, token.text, {}).text());
-    if (out.back().text.empty()) out.pop_back();  // the normalized text is empty: the token is never found
+    if (out.back().text.empty()) out.pop_back();  // a token whose normalized text is empty is never found
   }
-  // Two texts may normalize to the same text. The reference finds the first of them, and special tokens before others.
+  // Two texts may normalize to the same text. As in the reference, the first of them is found, and special tokens
+  // before others.
   std::stable_partition(out.begin(), out.end(), [](const auto& token) { return token.special; });
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
   out.erase(std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text == b.text; }),
@@ -32,7 +33,7 @@ std::vector<OriginEnd> origins_between(std::span<const OriginEnd> origins, size_
   return out;
 }
 
-// A part of a text, in the form that is searched or split, and the position of the part in that text.
+// A part of a text in one form (raw, normalized or rewritten), and its position in this text.
 struct Stretch {
   std::string_view text;
   std::vector<OriginEnd> origins;
@@ -48,7 +49,7 @@ struct Stretch {
   }
 };
 
-// Tells whether a position is strictly inside a hidden match. Positions must not decrease from call to call.
+// Tests whether positions are strictly inside a hidden match. Positions must not decrease from call to call.
 class HiddenMatches {
  public:
   explicit HiddenMatches(const std::vector<AddedTokenSet::Section>& matches) : matches_(&matches) {}
@@ -64,7 +65,7 @@ class HiddenMatches {
 
 }  // namespace
 
-// One pass over a text. If the text may grow, it emits only tokens that no append can change, and records the last
+// One pass over a text. If the text may grow, emits only tokens that no append can change, and records the last
 // position from which encoding may resume.
 class PipelineTokenizer::Walk {
  public:
@@ -106,13 +107,12 @@ class PipelineTokenizer::Walk {
   const TextContext& resume() const { return resume_; }
 
  private:
-  // Encodes text between added tokens of the raw stage. after_word: the normalized text before it ends in a word
-  // character.
+  // Encodes raw text between two added tokens. after_word: the normalized text before it ends in a word character.
   void between_tokens(const Stretch& raw, bool after_word, TextPlace place) {
     const NormalizedText normalized(tokenizer_.spec_.normalizer, raw.text, place);
     normalized_ = &normalized;
     after_word_ = after_word;
-    // The reference decides by the raw position from which the first character comes.
+    // As in the reference, decide by the raw position from which the first character comes.
     place.begins_text &= normalized.keeps_beginning();
     encode_normalized(raw.rewritten(normalized), place);
     normalized_ = nullptr;
@@ -139,14 +139,14 @@ class PipelineTokenizer::Walk {
       }
       out_.push_back(section.token);
       const bool in_order = is_last || split.sections[i + 1].begin >= section.end;
-      // A rewriter treats text after the token as a beginning, and the normalizer does not. No TextContext expresses
-      // both, so encoding may not resume here.
+      // Text after the token is a beginning for a rewriter, but not for the normalizer. No TextContext expresses both,
+      // so encoding may not resume here.
       const bool may_resume = place.open && in_order && tokenizer_.spec_.rewriter.empty();
       if (may_resume && section.end <= split.certain_end) mark_in(section.end, hidden);
     }
   }
 
-  // Encodes section[begin, end), which is between added tokens of both stages.
+  // Encodes section[begin, end), a text between added tokens of both stages.
   void stretch_of(const Stretch& section, size_t begin, size_t end, HiddenMatches& hidden, const TextPlace& place) {
     const Stretch plain{section.text.substr(begin, end - begin), origins_between(section.origins, begin, end), begin};
     if (tokenizer_.spec_.rewriter.empty()) {
@@ -179,8 +179,8 @@ class PipelineTokenizer::Walk {
     }
   }
 
-  // Marks a position in the normalized text of the section. If only text that a step added precedes it, encoding cannot
-  // resume there, because the step would add that text again.
+  // Marks a position in the normalized text of the section from which encoding may resume. It may not if only text that
+  // a step added precedes the position, because the step would add the text again.
   void mark_in(size_t position, HiddenMatches& hidden) {
     if (hidden.contain(position)) return;
     const std::optional<size_t> raw = normalized_->raw_position(position);
@@ -190,8 +190,8 @@ class PipelineTokenizer::Walk {
         tokenizer_.normalized_added_.has_single_word() && (before.empty() ? after_word_ : ends_with_word(before));
   }
 
-  // Makes raw[position] the position from which encoding resumes, and all of out_ final. Returns false if encoding may
-  // not resume there.
+  // Makes raw[position] the position from which encoding resumes, and all tokens of out_ final. Returns false if
+  // encoding may not resume there.
   bool mark(size_t position, bool after_text) {
     if (!growing_ || position > certain_end_ || raw_hidden_->contain(position)) return false;
     n_final_bytes_ = position;

@@ -1,7 +1,6 @@
-// PipelineTokenizer: the steps that all tokenizers of `tokenizers` have around their model. It finds added tokens in
-// the raw text, runs the normalizer on each section between these tokens, and finds further added tokens in the
-// normalized text. A derived class then splits each stretch of text between added tokens into pieces and encodes the
-// pieces.
+// PipelineTokenizer: the steps that all tokenizers of `tokenizers` have around their model. Finds added tokens in the
+// raw text, normalizes each section between these tokens, and finds further added tokens in the normalized text. A
+// derived class then splits each stretch of text between added tokens into pieces and encodes the pieces.
 //
 // A section is the text between two added tokens of the raw text. A normalizer that adds a space before a text adds it
 // before each section. Immutable and thread-safe.
@@ -26,16 +25,16 @@
 
 namespace ibid {
 
-// The part of a tokenizer file that all families have. Its content is checked: ids are in range, and texts are
-// distinct.
+// The part of a tokenizer file that all families have. The content is checked: ids are in range, and no two texts are
+// equal.
 struct PipelineSpec {
   explicit PipelineSpec(size_t vocab_size) : vocabulary(vocab_size), special(vocab_size) {}
 
-  Vocabulary vocabulary;      // bytes that each token is decoded to; its index has the model's tokens
+  Vocabulary vocabulary;      // the bytes to which each token is decoded; only model tokens are in its index
   std::vector<bool> special;  // added tokens with special=true, by id; message text must never become one
   std::vector<AddedToken> added;
   Normalizer normalizer;
-  Normalizer rewriter;    // Metaspace's steps, applied to text between added tokens of both stages
+  Normalizer rewriter;    // Metaspace's steps, applied between added tokens of both stages
   Tokens prefix, suffix;  // tokens that the post-processor adds around a text
   std::optional<TokenId> bos, eos;
   std::vector<TokenId> end_of_turn;
@@ -44,7 +43,7 @@ struct PipelineSpec {
 
 class PipelineTokenizer : public Tokenizer {
  public:
-  PipelineTokenizer(const PipelineTokenizer&) = delete;  // not copyable: parts point into each other
+  PipelineTokenizer(const PipelineTokenizer&) = delete;  // not copyable, because members point into each other
   PipelineTokenizer& operator=(const PipelineTokenizer&) = delete;
 
   size_t vocab_size() const override { return spec_.vocabulary.size(); }
@@ -67,7 +66,7 @@ class PipelineTokenizer : public Tokenizer {
   // Returns the piece that starts at text[begin], where the previous piece ended (see pretokenizer.h). `memory` is
   // passed to all calls for one text, and is empty at the first.
   virtual Piece scan(std::string_view text, size_t begin, ScanMemory& memory) const = 0;
-  // Appends the tokens of a piece. only_template: the whole piece has the template's origin, so control tokens are
+  // Appends the tokens of a piece. only_template: the whole piece comes from the template, so control tokens are
   // allowed.
   virtual void encode_piece(std::string_view piece, bool only_template, Tokens& out) const = 0;
   // Returns the model token whose text in the vocabulary is `text`, or kNoToken.
@@ -78,8 +77,8 @@ class PipelineTokenizer : public Tokenizer {
 
   PipelineSpec spec_;
   std::unordered_map<std::string, TokenId> added_ids_;
-  AddedTokenSet raw_added_;         // tokens found before the normalizer
-  AddedTokenSet normalized_added_;  // tokens found after the normalizer
+  AddedTokenSet raw_added_;         // added tokens that are found before the normalizer
+  AddedTokenSet normalized_added_;  // added tokens that are found after the normalizer
 };
 
 // --- ByteLevelTokenizer: the tokenizers of GPT-2's family (SmolLM, Llama 3, Qwen, gpt-oss, ...): they split a text
@@ -89,8 +88,8 @@ class PipelineTokenizer : public Tokenizer {
 struct ByteLevelSpec : PipelineSpec {
   using PipelineSpec::PipelineSpec;
 
-  BpeModel bpe;  // the constructor of the tokenizer sets is_control
-  // How texts are split: by this scanner, or else by the steps. REQUIRES: one of the two is set.
+  BpeModel bpe;  // the tokenizer's constructor sets is_control
+  // How texts are split: by the scanner if it is set, else by the steps. REQUIRES: one of the two is set.
   ScanFunction scan = nullptr;
   std::optional<StagedSplit> split;
 };
@@ -109,15 +108,15 @@ class ByteLevelTokenizer final : public PipelineTokenizer {
   TokenId find_model_token(std::string_view text) const override { return spec().vocabulary.find(text); }
 
   ScanFunction scan_;
-  std::optional<StagedSplit> stages_;  // set if there is no scanner
+  std::optional<StagedSplit> stages_;  // set if the spec has no scanner
   Bpe bpe_;
 };
 
-// --- PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5). A space is written
-// as the mark U+2581, a model over characters encodes the text, and decoding turns the mark back into a space. Built
-// from a PieceSpec, which the loaders fill. Immutable and thread-safe.
+// --- PieceTokenizer: the tokenizers of SentencePiece's family (Llama 2, Mistral, Gemma, Phi-3, T5). Writes spaces as
+// the mark U+2581, encodes the text with a model over characters, and decodes marks to spaces. Built from a PieceSpec,
+// which the loaders fill. Immutable and thread-safe.
 
-// Where a text is split before the model encodes the parts.
+// At which positions a text is split before the model encodes the parts.
 enum class PieceCut {
   kNowhere,     // no split except at the model's own boundaries
   kSpaceMarks,  // split before every U+2581
@@ -138,7 +137,7 @@ struct PieceSpec : PipelineSpec {
   std::unique_ptr<PieceModel> model;
   PieceCut cut = PieceCut::kNowhere;
   std::optional<StagedSplit> split;
-  bool whole_newline_runs = false;  // kLines: a run of line feeds that is a token needs no merges
+  bool whole_newline_runs = false;  // kLines: a run of line feeds that is a token becomes this token without merges
   FirstToken first_token = FirstToken::kAsItIs;
 };
 
@@ -159,7 +158,7 @@ class PieceTokenizer final : public PipelineTokenizer {
   bool whole_newline_runs_;
   FirstToken first_token_;
   std::unordered_map<TokenId, std::string>
-      without_spaces_;  // kWithoutSpaces: bytes of the tokens that have space marks
+      without_spaces_;  // kWithoutSpaces: bytes of tokens that contain space marks, without these
 };
 
 }  // namespace ibid

@@ -20,11 +20,11 @@ namespace ibid {
 
 class ModelFile;
 
-// The facts about the preceding text on which the encoding of a text depends.
+// Properties of the preceding text on which the encoding of a text depends.
 struct TextContext {
   bool at_start = true;     // nothing precedes the text
   bool after_word = false;  // the preceding character is a word character (\w)
-  // as after_word, after normalization: "²" is no word character, but becomes "2", which is one
+  // As after_word, but after normalization: "²" is no word character, but becomes "2", which is one.
   bool after_normalized_word = false;
   bool after_text = false;  // ordinary text directly precedes the text, not an added token
 };
@@ -32,8 +32,8 @@ struct TextContext {
 // The tokens of a text that may still grow at its end.
 struct PartialEncoding {
   Tokens tokens;              // tokens of the whole text so far
-  size_t n_final_tokens = 0;  // number of first tokens that no append can change
-  size_t n_final_bytes = 0;   // number of bytes that these tokens encode; encoding may resume after them
+  size_t n_final_tokens = 0;  // number of tokens, from the first on, that no append can change
+  size_t n_final_bytes = 0;   // number of bytes that the final tokens encode; encoding may resume after these bytes
   TextContext resume;         // context in which encoding resumes
 };
 
@@ -53,7 +53,7 @@ class Tokenizer {
   virtual PartialEncoding encode_growing(const MarkedText& text, TextContext before) const;
   Tokens encode_marked(const MarkedText& text) const { return encode_growing(text, {}).tokens; }
 
-  // Returns the bytes of a token, also of a special one; empty for an id out of range. The view lives as long as the
+  // Returns the bytes of a token, special ones included; empty for an id out of range. The view lives as long as the
   // tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
   // As token_bytes(), for the first token of a decoded text. SentencePiece's tokenizers add a space before a text, and
@@ -64,17 +64,17 @@ class Tokenizer {
   virtual std::string decode(TokenSpan ids) const = 0;
 
   virtual bool is_special(TokenId id) const = 0;  // true for an added token with special=true
-  // finds a token, special ones included, by its exact text
+  // finds a token by its exact text, special tokens included
   virtual std::optional<TokenId> find_token(std::string_view text) const = 0;
   virtual std::optional<TokenId> bos() const = 0;
   virtual std::optional<TokenId> eos() const = 0;
-  // Returns all tokens that end a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), as the file names them
-  // or recognised by their well-known texts.
+  // Returns all tokens that end a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), which the file names
+  // or whose texts are well known.
   virtual const std::vector<TokenId>& end_of_turn() const = 0;
   // Adds a token that ends a turn, before the tokenizer is shared.
   virtual void add_end_of_turn(TokenId id) = 0;
 
-  // Defects of the file that the tokenizer loaded with.
+  // Warnings of defects in spite of which the tokenizer loaded.
   virtual const std::vector<std::string>& warnings() const = 0;
 };
 
@@ -91,13 +91,14 @@ Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file);
 
 class IncrementalEncoder {
  public:
-  // `tokenizer` must outlive the encoder. `before`: what precedes the text and was encoded elsewhere (sampled tokens).
+  // `tokenizer` must outlive the encoder. `before`: describes the preceding text, which was encoded elsewhere (sampled
+  // tokens).
   explicit IncrementalEncoder(const Tokenizer& tokenizer, TextContext before = {})
       : tokenizer_(&tokenizer), context_(before) {}
 
   struct Delta {
     size_t keep;    // number of the previous tokens that stay
-    Tokens tokens;  // new tokens after them
+    Tokens tokens;  // new tokens after the kept ones
   };
   // Appends bytes and returns how the tokens changed. Time and memory: O(number of bytes + length of the text that is
   // not final).
@@ -106,7 +107,7 @@ class IncrementalEncoder {
   size_t n_tokens() const { return n_final_ + pending_tokens_.size(); }
 
   // Number of bytes pre-tokenized since construction, including text that was encoded again. Tests check the cost of
-  // append() by it.
+  // append() with this number.
   size_t bytes_encoded() const { return bytes_encoded_; }
 
  private:
@@ -119,13 +120,13 @@ class IncrementalEncoder {
 };
 
 // --- StreamDecoder: decodes generated tokens one by one into whole UTF-8 characters. O(1) per token; keeps at most
-// three pending bytes. Bytes that can never become a character become U+FFFD. The first token with text is decoded as
-// the first of a text (Tokenizer::first_token_bytes). A value: copyable.
+// three pending bytes. Bytes that can never become a character become U+FFFD. The first token that has text is decoded
+// with Tokenizer::first_token_bytes(). A value: copyable.
 
 class StreamDecoder {
  public:
-  // Special tokens give no text, except those of `shown`: markers of calls and of reasoning are special tokens in some
-  // models. `shown` must be sorted and outlive the decoder. begins: the text begins here, so the space that some
+  // Special tokens give no text, except those in `shown` (in some models, markers of calls and of reasoning are special
+  // tokens). `shown` must be sorted and outlive the decoder. begins: the text begins here, so the space that some
   // tokenizers add before a text is removed.
   explicit StreamDecoder(const Tokenizer& tokenizer, TokenSpan shown = {}, bool begins = true)
       : tokenizer_(&tokenizer), shown_(shown), begins_(begins) {}

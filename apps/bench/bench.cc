@@ -94,7 +94,7 @@ std::string command_of_serve(const BenchArguments& arguments, const BenchSetup& 
          " --stagger " + with_point(shape.stagger_seconds) + " --seed " + std::to_string(shape.seed);
 }
 
-// Benchmarks a server; no model is measured in this process.
+// Benchmarks a server. No model runs in this process.
 Status run_load_bench(BenchArguments arguments) {
   const bool is_own = arguments.serve.url.empty();
   if (is_own && arguments.model.n_threads == 0) arguments.model.n_threads = available_cpus();

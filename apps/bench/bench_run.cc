@@ -20,7 +20,7 @@ namespace ibid {
 
 namespace {
 
-// CPU share of other processes above which figures are unreliable.
+// CPU share of other processes above which measurements are unreliable.
 constexpr double kMostOfOthersPercent = 5;
 
 void notice(const std::string& text) { std::fprintf(stderr, "ibid: %s\n", text.c_str()); }
@@ -177,7 +177,7 @@ Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_d
   parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->kv_layout().state_bytes(),
                                                   model_->max_seq_len(), available_memory_bytes());
   if (fingerprint != nullptr) {
-    // The pool also needs memory for the history when it is prefilled again, and for the forks of a round.
+    // Add memory for prefilling the history again, and for the forks of a round.
     parts.kv_budget_bytes += parts.kv_budget_bytes / 2;
     parts.fingerprint = *fingerprint;
     parts.cache_directory = cache_directory;

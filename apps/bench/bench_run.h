@@ -1,5 +1,5 @@
 // BenchRun: the parts of one `ibid bench`, in order: load, rates, conversation turns, time to first token by history
-// length. Owns the model and the figures. Prints each figure to standard output as soon as it is measured, and the
+// length. Owns the model and the figures. Prints each figure to standard output as soon as it is measured; prints
 // skipped parts and the expected duration to standard error. Not thread-safe.
 #pragma once
 

@@ -29,11 +29,11 @@ namespace ibid {
 namespace {
 
 // OwnServer: runs this program as `ibid serve` with one model on a free local port for the lifetime of the object. The
-// server ends with this process, however that ends.
+// server ends when this process ends, in whatever way.
 class OwnServer {
  public:
-  // arguments: those of `ibid serve`, without the port. Returns when the model is loaded. Error: kIo, with the last
-  // line of the server's output.
+  // arguments: for `ibid serve`, without the port. Returns when the model is loaded. Error: kIo, with the last line of
+  // the server's output.
   static Result<std::unique_ptr<OwnServer>> start(const std::vector<std::string>& arguments);
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
@@ -80,7 +80,7 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
   pointers.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
-  std::vector<char*> environment;  // the environment without an API key: with one, the server would refuse this process
+  std::vector<char*> environment;  // environment without the API key; with a key, the server would refuse this process
   for (char** each = environ; *each != nullptr; ++each) {
     if (!std::string_view(*each).starts_with("IBID_API_KEY=")) environment.push_back(*each);
   }
@@ -88,7 +88,7 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
   const pid_t parent = getpid();
   const pid_t process = fork();
   if (process == 0) {
-    // Only async-signal-safe calls between fork() and exec().
+    // Make only async-signal-safe calls between fork() and exec().
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(1);
     dup2(ends[1], STDERR_FILENO);
@@ -203,7 +203,7 @@ void add_times(const std::string& what, const LoadShape& shape, const std::vecto
   }
 }
 
-// The server that is measured, and its name.
+// The server to be measured, and its model.
 struct Target {
   std::unique_ptr<OwnServer> own;
   ServerAddress address;

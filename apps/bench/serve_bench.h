@@ -1,5 +1,5 @@
-// `ibid bench --what serve`: puts a load of several users (serve_load.h) on a server, which it starts or which already
-// runs, and reports the results.
+// `ibid bench --what serve`: puts a load of several users (serve_load.h) on a server, and reports the results. Starts a
+// server, or uses one that is running.
 #pragma once
 
 #include <string>
@@ -35,8 +35,9 @@ std::string request_lines(const LoadResult& result, const std::string& engine);
 // True if the address is local, so that client and server share CPUs.
 bool is_this_machine(const ServerAddress& address);
 
-// Runs the load and prints the results. model: for a started server. setup: machine and build, for the results. Errors:
-// those of starting the server and of ChatServer::models(); kIo: no request was answered, or a file cannot be written.
+// Runs the load and prints the results. model: the model of a started server. setup: machine and build, for the
+// results. Errors: those of starting the server and of ChatServer::models(); kIo: no request was answered, or a file
+// cannot be written.
 struct ServeBenchOutput {
   bool json = false;
   std::string csv;  // results file to append to; empty: not written

@@ -93,7 +93,7 @@ class Load {
     }
   }
 
-  // Returns the answer's text for the history.
+  // Asks the question and returns the text of the answer, for the history.
   std::string ask(const Json& messages, LoadSample& sample) {
     Json request = {{"messages", messages}, {"temperature", 0}, {"max_tokens", shape_.answer_tokens}};
     if (!model_.name.empty()) request["model"] = model_.name;
@@ -115,7 +115,7 @@ class Load {
     if (sample.n_completion_tokens > 1) {
       sample.token_ms = (reply->last_ms - reply->first_ms) / static_cast<double>(sample.n_completion_tokens - 1);
     }
-    return reply->content;  // without reasoning: clients do not send it back
+    return reply->content;  // without the reasoning, which clients do not send back
   }
 
   void no_counts() {

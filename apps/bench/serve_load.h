@@ -1,6 +1,6 @@
 // ServeLoad: several concurrent users of a server. In each round a user sends a question, waits for the answer, and
 // then for a think time. All users share one system message; each has a history of its own. The load measures the times
-// that users see. Its shape is that of multi-round-qa in vLLM's production-stack.
+// that users see. It has the shape of multi-round-qa in vLLM's production-stack.
 //
 // Texts are English words in an order set by the seed, so each run sends the same texts. Lengths are in words, because
 // only the server can count tokens. Not thread-safe; starts and joins one thread per user.
@@ -21,8 +21,8 @@ namespace ibid {
 struct LoadShape {
   size_t users = 4;
   size_t rounds = 4;
-  size_t system_words = 600;   // shared by all users
-  size_t history_words = 300;  // number of words for each user, before the first question
+  size_t system_words = 600;   // words of the system message, which all users share
+  size_t history_words = 300;  // words of each user's history before the first question
   size_t question_words = 24;
   size_t answer_tokens = 48;
   double think_seconds = 0.5;    // seconds between an answer and the user's next question
@@ -31,14 +31,14 @@ struct LoadShape {
   std::optional<size_t> end_token;  // id of the model's end token, for servers without ignore_eos
 };
 
-// One question of one user, as the user sees it. Times are in milliseconds unless noted.
+// One question of one user, with the times that the user sees. Times are in milliseconds unless noted.
 struct LoadSample {
-  size_t user = 0, round = 0;  // counted from 0
+  size_t user = 0, round = 0;  // both are counted from 0
   double start_s = 0;          // seconds from the start of the load to the question
   double first_ms = 0;         // time to the first piece of text
   double total_ms = 0;
   double token_ms = 0;                       // mean time between tokens; 0: there was only one token
-  std::optional<size_t> n_prompt, n_cached;  // numbers that the server reports
+  std::optional<size_t> n_prompt, n_cached;  // counts that the server reports
   size_t n_completion_tokens = 0;            // generated tokens as reported by the server, else the received pieces
   std::string failure;                       // reason of the failure; empty: the question was answered
 };

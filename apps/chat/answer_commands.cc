@@ -63,7 +63,7 @@ std::optional<Turn> AnswerCommands::answer(size_t question, size_t attempt, cons
   const size_t n_before = n_turns_before(question);
   state_.screen.wait("reading");
   Result<Turn> turn = ask(options, [&](const TurnEvent& event) {
-    // From a pipe, an empty line separates answers, because an answer may have several lines.
+    // Separate answers by an empty line if messages come from a pipe, because an answer may have several lines.
     if (event.kind == TurnEvent::Kind::kText && !std::exchange(separated, true)) {
       state_.screen.show({.kind = TurnEvent::Kind::kText, .text = "\n"});
     }
@@ -112,7 +112,7 @@ std::unique_ptr<ChatBackend> AnswerCommands::copy_if_room_is_short(size_t n_byte
   return copy.ok() ? *std::move(copy) : nullptr;
 }
 
-// The shorter answer stays as a branch.
+// Appends to the last answer. The shorter answer stays as a branch.
 AnswerCommands::Next AnswerCommands::continue_answer(std::string_view) {
   if (messages().empty() || !is_from(messages().back(), Role::kAssistant)) {
     note("there is no answer to continue");
@@ -185,7 +185,8 @@ AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
     note("/edit [N] TEXT: the new text of the message (/history shows the numbers)");
     return Next::kGoOn;
   }
-  // The messages from there on stay as a branch, which is saved before the current branch is overwritten.
+  // Go to the edited message. The messages from there on stay as a branch, which is saved before the current branch is
+  // overwritten.
   Branches& branches = state_.branches;
   if (const Status status = branches.go({branches.here().branch, message}, "/edit"); !status.ok()) {
     state_.fail(status);
@@ -261,7 +262,7 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
 
 void AnswerCommands::keep_question(const std::string& text) {
   if (!state_.kept) return;
-  // The turn reports errors of the text; the save() after it reports errors of the file.
+  // Ignore errors here: the turn reports errors of the text, and the save() after it reports errors of the file.
   Result<std::unique_ptr<ChatBackend>> copy = now().fork();
   if (!copy.ok() || !(*copy)->append(make_message(Role::kUser, text)).ok()) return;
   (void)state_.kept->save_question(**copy);

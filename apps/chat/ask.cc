@@ -75,7 +75,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   options.n_logprobs = arguments.n_logprobs;
   if (form) options.constraint = engine->state().constraints().make(*form);
   if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
-  signal(SIGPIPE, SIG_IGN);  // so that the terminal's echo is restored before the program ends
+  signal(SIGPIPE, SIG_IGN);  // ignored, so that the program restores the terminal's echo before it ends
   AnswerWriter output;
   ProgressIndicator waiting(STDERR_FILENO);
   waiting.say("reading");
@@ -99,7 +99,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   if (arguments.message.verbose) note(rates_line(turn));
   if (interrupt.interrupted()) return kInterruptedStatus;
   const bool is_cut = turn.finish_reason == FinishReason::kLength || turn.finish_reason == FinishReason::kRepetition;
-  return form && is_cut ? 1 : 0;  // the text does not have the response format
+  return form && is_cut ? 1 : 0;  // 1: the text does not have the response format
 }
 
 void add_texts(CLI::App& command, AskArguments& arguments) {

@@ -25,10 +25,10 @@ bool is_there(const std::string& path) {
   return std::filesystem::is_regular_file(in_home(path), error);
 }
 
-// The first word of a text; may be in double quotes or have escaped blanks.
+// The first word of a text. It may be in double quotes or have escaped blanks.
 struct Word {
   std::string text;   // the word without quotes and backslashes
-  size_t length = 0;  // bytes in the source text
+  size_t length = 0;  // length of the word in the source text, in bytes
   bool quoted = false;
 };
 

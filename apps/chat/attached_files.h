@@ -21,8 +21,8 @@ struct AttachedFile {
 // kMaxAttachedBytes; kInvalidArgument if the content is empty or not UTF-8 text.
 Result<AttachedFile> read_attached_file(FileOps& files, const std::string& path);
 
-// Returns the first word of `text`, which may be in double quotes or have escaped blanks ("\ "), and the rest without
-// the blanks between them.
+// Returns the first word of `text`, which may be in double quotes or have escaped blanks ("\ "), and the rest of the
+// text after the following blanks.
 struct FirstWord {
   std::string word;
   std::string_view rest;
@@ -38,7 +38,7 @@ struct MessageWithFiles {
 // Finds and reads the files. Errors: those of read_attached_file() for an existing file.
 Result<MessageWithFiles> find_attached_files(FileOps& files, std::string_view text);
 
-// Returns the message to send: the text, then each file between fence lines. The fences are longer than any in the
+// Returns the message to send: the text, then each file between fence lines. Fences are longer than any fence in the
 // files.
 std::string message_with_files(const MessageWithFiles& message);
 

@@ -25,7 +25,7 @@ bool begins(const Json& shorter, const Json& longer) {
   return shorter.size() <= longer.size() && n_common(shorter, longer) == shorter.size();
 }
 
-// Keeps the first n messages. The last of them may be an unanswered question.
+// Keeps the first n messages, the last of which may be an unanswered question.
 Status cut(ChatBackend& session, size_t n) {
   const Json& messages = session.messages();
   if (n == messages.size()) return {};
@@ -35,7 +35,7 @@ Status cut(ChatBackend& session, size_t n) {
   return session.set_history(std::move(kept));
 }
 
-// Returns the index of the last question; nullopt: none.
+// Returns the index of the last question; nullopt: no question.
 std::optional<size_t> begin_of_last_turn(const Json& messages) {
   const size_t question = last_from(messages, Role::kUser);
   if (question == messages.size()) return std::nullopt;
@@ -167,7 +167,7 @@ Result<std::string> Branches::redo() {
 void Branches::take_back() {
   const Step step = undo_.back();
   const size_t left = now_id_;
-  if (!move_to(step.place).ok()) return;  // on failure the step stays in the list
+  if (!move_to(step.place).ok()) return;  // after an error the step stays in the list
   undo_.pop_back();
   others_.erase(left);
 }
@@ -183,7 +183,7 @@ std::vector<Branches::View> Branches::others() {
       views.push_back({number, messages, n_common(*messages, this->messages()), ""});
     }
   }
-  // The first of two equal branches is listed.
+  // List only the first of equal branches.
   std::vector<View> worth;
   for (const View& view : views) {
     const bool is_part = view.messages != nullptr && std::any_of(views.begin(), views.end(), [&](const View& other) {

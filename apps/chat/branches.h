@@ -48,8 +48,8 @@ class Branches {
   // Records that older messages of the current branch changed. `before`: the branch as it was before. what: if empty,
   // no undo step is added.
   void was_rewritten(std::unique_ptr<ChatBackend> before, std::string what);
-  // Makes `place` the current branch, or a truncated copy of its branch if that is longer; the previous branch stays.
-  // Errors: those of ChatBackend::load() and fork(); kNotFound: no such branch. On error nothing has changed.
+  // Makes the branch of `place` current, or if it continues after `place`, a truncated copy of it; the previous branch
+  // stays. Errors: those of ChatBackend::load() and fork(); kNotFound: no such branch. On error nothing has changed.
   Status go(Place place, std::string what);
   // Undoes or redoes one step, and returns its `what`. If no step is left, undo() removes the last question and its
   // answer. kNotFound: nothing to undo or redo.
@@ -67,7 +67,7 @@ class Branches {
     size_t number = 0;
     const Json* messages = nullptr;  // nullptr: the branch's file cannot be read
     size_t n_common = 0;             // length of the common prefix with the current branch, in messages
-    std::string problem;             // the reason for which the file cannot be read
+    std::string problem;             // the reason why the file cannot be read
   };
   // Returns the inactive branches that are not prefixes of another branch, ordered by number.
   std::vector<View> others();
@@ -98,7 +98,7 @@ class Branches {
   struct Branch {
     std::unique_ptr<ChatBackend> session;  // nullptr: the branch is only in its file
     std::optional<Json> messages;          // messages of the file, once read
-    std::string problem;                   // the reason for which the file could not be read
+    std::string problem;                   // the reason why the file cannot be read
     std::string path;                      // path of the file; empty: the branch has no file
     bool elsewhere = false;
   };
@@ -122,9 +122,8 @@ class Branches {
   bool changed_ = false;
 };
 
-// A conversation saved under a name: its lock, and the files of its branches. Files are written in an order by which
-// nothing is lost if the process ends at any point: branches first, then the conversation, then the removal of obsolete
-// files.
+// A conversation saved under a name: its lock, and the files of its branches. Branches are written first, then the
+// conversation, and then obsolete files are removed, so that nothing is lost if the process ends at any point.
 class SavedConversation {
  public:
   // Locks the name for this process, then finds its files. Errors: kInvalidArgument: not a valid name; kBusy: another
@@ -143,15 +142,15 @@ class SavedConversation {
   // Opens the saved conversation, or creates a new one. Errors: kInvalidArgument if the system message differs from the
   // saved one; those of ChatSession::load() and create().
   Result<ChatSession> open(std::shared_ptr<Engine> engine, SessionOptions options) const;
-  // Adds the saved branches to `branches`. REQUIRES: `branches` has no other branch than the one that open() returned.
+  // Adds the saved branches to `branches`. REQUIRES: `branches` has only the branch that open() returned.
   void add_branches(Branches& branches) const;
 
   // Writes all changes. Errors: those of ChatBackend::save(), kIo. On error the previous files are unchanged.
   Status save(Branches& branches);
   // Writes `asked`, a copy of the current branch that ends with an unanswered question.
   Status save_question(const ChatBackend& asked) { return asked.save(files_.path(name_)); }
-  // Saves everything under another name. This name then has no branches, and the next save() begins it anew. Errors:
-  // kInvalidArgument, kBusy, kDuplicate; those of save().
+  // Saves everything under another name. The old name then has no branches, and the next save() starts a new
+  // conversation under it. Errors: kInvalidArgument, kBusy, kDuplicate; those of save().
   Status move_to(const std::string& name, Branches& branches);
 
  private:
@@ -167,7 +166,7 @@ class SavedConversation {
 // Returns the last component of a model's path (file or directory).
 std::string model_file_name(const std::string& path);
 
-// Returns `name` with the first number appended that gives an unused name.
+// Returns `name` followed by the first number that makes an unused name.
 std::string free_name_like(const SessionFiles& files, const std::string& name);
 
 }  // namespace ibid

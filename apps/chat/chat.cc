@@ -41,7 +41,7 @@ struct ChatJson {
   std::string model;  // model name
   // Returns the options of the answer to question number `turn`, counted from 0.
   std::function<TurnOptions(size_t turn)> options;
-  // Saves a named conversation: keep_question() with an unanswered question, keep() after its answer.
+  // keep_question() saves a named conversation with an unanswered question, keep() saves it after the answer.
   std::function<Status(const ChatBackend& asked)> keep_question;
   std::function<Status()> keep;
   std::optional<std::string> first;  // message sent before those of standard input
@@ -107,13 +107,13 @@ Result<int> lead_chat_json(ChatBackend& talk, const ChatJson& chat) {
 // and reports a failure.
 class CacheEnding {
  public:
-  // `screen` must outlive this. Declare it before the conversation, so that it is destroyed after it.
+  // `screen` must outlive this. Declare this before the conversation, so that it is destroyed after the conversation.
   CacheEnding(std::shared_ptr<Engine> engine, Screen& screen) : engine_(std::move(engine)), screen_(screen) {}
   ~CacheEnding() {
     if (engine_->state().tier() == nullptr) return;
     const Status status = engine_->state().tier()->flush(KvTier::kEndingNs);
     if (status.ok()) return;
-    // A status without a message means that there was no memory for one.
+    // If the status has no message, there was no memory for a message.
     const std::string reason = status.message().empty() ? "no memory" : status.message();
     screen_.note("not all keys and values were saved to disk; the rest will be prefilled again (" + reason + ")");
   }
@@ -137,7 +137,7 @@ struct ChatArguments {
   const CLI::Option* when_full_option = nullptr;
   std::string url;  // empty: run the model in this process
   std::string api_key_file;
-  bool names_model = false;  // --model is on the command line; with --url only that names the server's model
+  bool names_model = false;  // --model is on the command line; with --url only this option names the server's model
 };
 
 struct Opened {
@@ -160,7 +160,7 @@ void tell_what_goes_on(const SavedConversation& kept, const ChatSession& session
   const size_t n_held = session.state().kv().length();
   screen.note("resumed '" + kept.name() + "': " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
-  // If the model file was only renamed, all KV but that of an incomplete last page is found.
+  // If the model file was only renamed, all KV is found, except that of an incomplete last page.
   const std::string before = kept.saved_with(), now = model_file_name(session.engine()->name());
   const bool is_held = n_held > 0 && n_held + kPagePositions > session.ids().size();
   if (!before.empty() && before != now && !is_held) {
@@ -297,7 +297,7 @@ Result<int> run_chat_with_server(const ChatArguments& arguments, bool interactiv
 }
 
 Result<int> run_chat(const ChatArguments& arguments) {
-  signal(SIGPIPE, SIG_IGN);  // a closed standard output is detected when writing
+  signal(SIGPIPE, SIG_IGN);  // ignored, because writing detects a closed standard output
   const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
   if (!arguments.url.empty()) return run_chat_with_server(arguments, interactive);
   std::optional<SavedConversation> kept;
@@ -311,7 +311,8 @@ Result<int> run_chat(const ChatArguments& arguments) {
   // Reject an invalid response format before the model is loaded.
   TRY_ASSIGN(const std::optional<Grammar> form, arguments.form.grammar());
   TRY_ASSIGN(const std::string path, find_model(arguments.model, interactive));
-  // Created before the model is loaded, so that text typed meanwhile is kept, without echo, for the first prompt.
+  // Create the reader before the model is loaded, so that text typed meanwhile is kept, without echo, for the first
+  // prompt.
   LineReader reader(interactive);
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model, cache_directory));
   TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));

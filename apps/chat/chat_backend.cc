@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-// Upper estimate of the tokens that a template adds around a message.
+// Upper bound for the tokens that a template adds around a message.
 constexpr size_t kAroundAMessage = 256;
 
 Result<std::unique_ptr<ChatBackend>> talk_of(Result<ChatSession> session) {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<ChatBackend>> LocalBackend::load(const std::string& path)
 }
 
 bool LocalBackend::may_overflow_context(size_t n_bytes) const {
-  // Each token has at least one byte.
+  // Each token has at least one byte, so a message has at most n_bytes tokens.
   return session_.ids().size() + n_bytes + kAroundAMessage > session_.engine()->max_seq_len();
 }
 

@@ -64,9 +64,9 @@ class ChatBackend {
   // --- Queries. count_tokens(): nullopt if only the server knows the number.
   virtual std::optional<size_t> count_tokens(std::string_view text) const = 0;
   virtual std::optional<WhenFull> when_full() const = 0;
-  // True if the context may become so full through a message of n_bytes that some of the history is dropped.
+  // True if a message of n_bytes may fill the context, so that some of the history is dropped.
   virtual bool may_overflow_context(size_t n_bytes) const = 0;
-  // Records that the user set this option. kUnsupported: it has no effect on answers of this backend.
+  // Records that the user set this option. Error: kUnsupported if the option has no effect on answers of this backend.
   virtual Status take_over(const SamplingOption& option) = 0;
   // True if the option's value in TurnOptions is used; false if the server decides it.
   virtual bool decides(const SamplingOption& option) const = 0;
@@ -78,7 +78,7 @@ class ChatBackend {
   ChatBackend() = default;
 };
 
-// LocalBackend: a conversation with an engine in this process; it owns a ChatSession.
+// LocalBackend: a conversation with an engine in this process. Owns a ChatSession.
 class LocalBackend final : public ChatBackend {
  public:
   explicit LocalBackend(ChatSession session) : session_(std::move(session)) {}

@@ -63,7 +63,7 @@ Status no_such_command(std::string_view name) {
   return {ErrorCode::kInvalidArgument, message};
 }
 
-// True for "/etc/passwd" and the like: a path at the start of a message, not a command.
+// True if a message starts with a path such as "/etc/passwd", and not with a command.
 bool looks_like_a_path(std::string_view word) {
   std::error_code error;
   return word.find('/', 1) != std::string_view::npos || std::filesystem::exists(std::string(word), error);

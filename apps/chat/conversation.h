@@ -20,8 +20,8 @@
 
 namespace ibid {
 
-// Distance between the seeds of consecutive turns with --seed. Each attempt at an answer has a seed of its own, so up
-// to this number of attempts never use the seed of another turn.
+// Distance between the seeds of consecutive turns with --seed. Each attempt at an answer has a seed of its own; up to
+// this many attempts do not use seeds of other turns.
 inline constexpr uint64_t kSeedsOfATurn = 1000;
 
 // Asks the user a question and returns the line typed; nullopt: Ctrl-C or end of input.
@@ -29,7 +29,7 @@ using AskPerson = std::function<std::optional<std::string>(const std::string& qu
 
 struct ConversationOptions {
   TurnOptions turn;
-  Result<SessionFiles> files;             // directory for /save, or the reason for which there is no directory
+  Result<SessionFiles> files;             // directory for /save, or the reason why it does not exist
   std::optional<SavedConversation> kept;  // the conversation's files; nullopt: it is not saved
   bool commands = false;                  // interactive: a line may be a command, and @FILE attaches a file
   bool verbose = false;                   // show the speed of each answer
@@ -49,7 +49,7 @@ struct ConversationState {
 
   void note(const std::string& text) { screen.note(text); }
   void fail(const Status& status);
-  // Drops the oldest branches over the limit, and saves the conversation if it has a name.
+  // Drops the oldest branches above the limit, and saves the conversation if it has a name.
   void save();
 
   Branches branches;
@@ -61,8 +61,8 @@ struct ConversationState {
   const AskPerson ask_person;
   Screen& screen;
   std::vector<Branches::Place> answers;  // answers of the last /answers
-  std::vector<AttachedFile> attached;    // files attached by /read, for the next message
-  size_t n_lines = 0;                    // number of the current message, for errors if messages come from a pipe
+  std::vector<AttachedFile> attached;    // files that /read attached, for the next message
+  size_t n_lines = 0;                    // number of the current message, for errors in messages from a pipe
   bool any_failed = false;
 };
 
@@ -81,8 +81,8 @@ class ConversationCommands {
   ConversationState& state_;
 };
 
-// Sends messages; also the commands that generate answers (/regen, /continue, /edit, /answers) or attach files (/read).
-// Replaced messages stay as a branch.
+// Sends messages, and runs the commands that generate answers (/regen, /continue, /edit, /answers) or attach files
+// (/read). Replaced messages stay as a branch.
 class AnswerCommands : public ConversationCommands {
  public:
   using ConversationCommands::ConversationCommands;
@@ -113,7 +113,7 @@ class AnswerCommands : public ConversationCommands {
   std::unique_ptr<ChatBackend> copy_if_room_is_short(size_t n_bytes);
   // Saves the question in a named conversation before the model receives it.
   void keep_question(const std::string& text);
-  void fail_turn(const Status& status);  // shows an error, unless Ctrl-C caused it
+  void fail_turn(const Status& status);  // shows the error, unless Ctrl-C caused it
 
   size_t attempted_question_ = SIZE_MAX;  // question of the last /regen
   size_t last_attempt_ = 0;
@@ -178,7 +178,8 @@ class Conversation {
 
   // Handles one line, a message or a command. On failure shows the error and leaves the conversation unchanged.
   Next handle(const std::string& line);
-  // Sends the message of --prompt and --file before any input is read. A slash at its beginning makes it no command.
+  // Sends the message of --prompt and --file before any input is read. It is not a command even if it begins with a
+  // slash.
   Next open_with(const std::string& message);
 
   bool any_failed() const { return state_.any_failed; }

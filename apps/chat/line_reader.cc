@@ -22,7 +22,7 @@ namespace ibid {
 
 namespace {
 
-// Write end of a self-pipe, so that a Ctrl-C just before poll() also ends the wait.
+// Write end of a self-pipe, so that a Ctrl-C just before poll() also ends poll().
 int interrupt_fd = -1;
 
 void note_interrupt(int) {
@@ -31,7 +31,7 @@ void note_interrupt(int) {
   errno = saved;
 }
 
-// Returns the terminal for the typed text: standard error if possible, since answers are on standard output.
+// Returns the terminal that shows the typed text: standard error if possible, because answers are on standard output.
 std::optional<int> screen_for_typing() {
   if (obeys_sequences(STDERR_FILENO)) return STDERR_FILENO;
   if (obeys_sequences(STDOUT_FILENO)) return STDOUT_FILENO;
@@ -53,8 +53,8 @@ struct LineReader::Terminal {
   LineEditor editor;
 };
 
-// A terminal without escape sequences: it echoes and edits by itself, and there is no history. From the first read()
-// on, Ctrl-C always ends a line instead of the process.
+// A terminal without escape sequences, which echoes and edits by itself. There is no history. From the first read() on,
+// Ctrl-C ends a line and not the process.
 struct LineReader::PlainTerminal {
   PlainTerminal() {
     CHECK(pipe2(interrupts_, O_CLOEXEC | O_NONBLOCK) == 0);

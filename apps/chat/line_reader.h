@@ -1,5 +1,5 @@
-// LineReader: reads messages: on a terminal with editing, pastes and history; on a terminal without escape sequences
-// (TERM=dumb) with a plain prompt; from a pipe line by line.
+// LineReader: reads messages. A terminal has editing, pastes and history; a terminal without escape sequences
+// (TERM=dumb) has a plain prompt; a pipe is read line by line.
 //
 // On a terminal a message may have several lines: a paste is one message, a line that ends in a backslash continues on
 // the next one, and """ begins a block that ends with """. Messages are saved in the history

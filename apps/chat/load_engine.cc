@@ -19,7 +19,7 @@ namespace ibid {
 
 namespace {
 
-// Asks the user on a terminal whether to fetch the model. Anything but yes is no.
+// Asks the user on a terminal whether to fetch the model. Any answer but yes means no.
 bool person_agrees(const KnownModel& model, const std::string& directory) {
   if (isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) return false;
   std::fprintf(stderr, "The model '%s' is not on this machine. Fetch it now (%s, %s)\ninto %s? [y/N] ", model.name,
@@ -29,7 +29,7 @@ bool person_agrees(const KnownModel& model, const std::string& directory) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-// Beyond its trained context a model still answers, with decreasing quality.
+// Warns if the context exceeds the model's trained context: it still answers, but with decreasing quality.
 void warn_of_long_context(const std::string& path, size_t context) {
   const Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
   if (!file.ok()) return;  // loading reports the error

@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-// Returns EngineOptions with the values of the arguments; values that are not given have their defaults.
+// Returns EngineOptions with the values of the arguments, and defaults for values that were not given.
 EngineOptions engine_options(const ModelArguments& arguments);
 
 // Returns the path of the model. Fetches a missing default model if the arguments allow it (--fetch), or if `may_ask`
@@ -20,7 +20,7 @@ Result<std::string> find_model(const ModelArguments& arguments, bool may_ask = f
 // Loads the model at `path`. Warns on standard error if --context exceeds the trained context.
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const EngineOptions& options);
-// Uses this cache_directory and kv_budget_bytes (EngineOptions) in place of those in `arguments`.
+// As above, with this cache_directory and kv_budget_bytes (EngineOptions) in place of those of `arguments`.
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const std::string& cache_directory = {}, size_t kv_budget_bytes = 0);
 

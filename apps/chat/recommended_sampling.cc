@@ -22,7 +22,7 @@ namespace {
 struct FileOption {
   const char* option;
   const char* gguf;  // key after "general.sampling."
-  const char* json;  // key in generation_config.json; "": none
+  const char* json;  // key in generation_config.json; "": there is no key
 };
 constexpr FileOption kFileOptions[] = {
     {"temperature", "temp", "temperature"},
@@ -36,7 +36,7 @@ constexpr FileOption kFileOptions[] = {
     {"xtc-threshold", "xtc_threshold", ""},
 };
 
-// The shortest text of the number: files have most of them in 32 bits.
+// Returns the shortest text that gives the number in 32 bits, in which files have most numbers.
 std::string number_text(double number) {
   std::array<char, 32> buffer;
   const bool is_whole = std::abs(number) < 1e15 && number == std::trunc(number);
@@ -60,7 +60,7 @@ void add_of_json(const ModelFile& file, std::vector<RecommendedSampling>& out) {
   const Result<std::optional<std::string>> text = file.companion("generation_config.json");
   if (!text.ok() || !*text) return;
   const Result<Json> json = parse_model_json(**text, "generation_config.json");
-  if (!json.ok()) return;  // loading reports the error
+  if (!json.ok()) return;  // loading will report the error
   const JsonValues values(&*json, "generation_config.json");
   if (const auto samples = values.get_bool("do_sample"); samples.ok() && *samples == false) {
     return out.push_back({"temperature", "0"});
@@ -86,7 +86,7 @@ std::vector<RecommendedSampling> recommended_sampling(const std::string& path) {
     return out;
   }
   const Result<std::unique_ptr<ModelFile>> file = open_model_file(path, {.vocabulary_only = true});
-  if (!file.ok()) return out;  // loading reports the error
+  if (!file.ok()) return out;  // loading will report the error
   TurnOptions scratch;
   for (RecommendedSampling& option : sampling_of_file(**file)) {
     const Status status = apply_sampling(scratch, option.name, option.value);

@@ -18,7 +18,7 @@ struct RecommendedSampling {
 
 // Returns the options for the model at `path`. Values out of range are left out, with a remark on standard error.
 std::vector<RecommendedSampling> recommended_sampling(const std::string& path);
-// Returns what the file itself recommends; values are not checked.
+// Returns the recommendations of the file itself; values are not checked.
 std::vector<RecommendedSampling> sampling_of_file(const ModelFile& file);
 
 void apply_recommended(const std::string& path, TurnOptions& options);

@@ -18,7 +18,7 @@ constexpr const char* kOurs = "ibid";
 
 Status unsupported(const std::string& what) { return {ErrorCode::kUnsupported, what}; }
 
-// Field names are option names with _ for -; most are common to other servers too.
+// Returns the name of the option with _ for -; other servers have most of these names too.
 std::string field_name(const SamplingOption& option) {
   std::string name = option.name();
   std::replace(name.begin(), name.end(), '-', '_');
@@ -33,7 +33,7 @@ Json field_value(const std::string& text) {
 }
 
 void add_bias(const SamplerOptions& sampler, Json& request) {
-  constexpr double kNever = -100;  // minimum of the protocol, which means "never"
+  constexpr double kNever = -100;  // minimum that the protocol allows; it means "never"
   for (const auto& [id, bias] : sampler.logit_bias) {
     request["logit_bias"][std::to_string(id)] = std::isfinite(bias) ? bias : kNever;
   }
@@ -46,7 +46,7 @@ FinishReason finish_reason(const ChatReply& reply) {
   return FinishReason::kStop;
 }
 
-// Emits the parts of an answer as TurnEvents, with the reasoning between the marks.
+// Emits the parts of an answer as TurnEvents, with the reasoning between "<think>" and "</think>".
 class PartEmitter {
  public:
   PartEmitter(const TurnCallback& on_event, std::string& text) : on_event_(on_event), text_(text) {}
@@ -96,7 +96,7 @@ class PartEmitter {
   const TurnCallback& on_event_;
   std::string& text_;
   bool reasons_ = false;
-  bool calls_ = false;  // inside a tool call
+  bool calls_ = false;  // the last part belonged to a tool call
 };
 
 Turn turn_of(const ChatReply& reply, const TurnOptions& options) {
@@ -132,7 +132,7 @@ Json message_of(const ChatReply& reply) {
   return message;
 }
 
-// Adds an answer; to the last message, if that is an answer, which it continues.
+// Adds an answer. If the last message is an answer, the new one continues it and is appended to it.
 Json with_answer(Json messages, Json answer) {
   if (messages.empty() || !is_from(messages.back(), Role::kAssistant)) {
     messages.push_back(std::move(answer));
@@ -176,7 +176,7 @@ Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, co
     remote->model = model;
     return remote;
   }
-  // Servers may accept names that they do not list; an unknown name is an error of the request.
+  // Servers may accept names that they do not list. If a name is unknown, the request will fail.
   if (!models->empty()) remote->model.owner = models->front().owner;
   return remote;
 }
@@ -347,7 +347,7 @@ std::vector<std::string> RemoteBackend::describe_model() const {
 std::vector<std::string> RemoteBackend::describe_costs() {
   ServedModel& model = model_->model;
   if (model.context == 0) {
-    // The model may not have been loaded when the conversation began.
+    // The context may still be unknown, because the model may not have been loaded when the conversation began.
     const Result<std::vector<ServedModel>> models = model_->server.models();
     for (size_t i = 0; models.ok() && i < models->size(); ++i) {
       if ((*models)[i].name == model.name) model.context = (*models)[i].context;

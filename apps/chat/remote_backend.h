@@ -1,5 +1,5 @@
 // RemoteBackend: a conversation answered by a server (apps/chat_client/chat_server.h). It stores the messages and sends
-// all of them with each request; the server may cache the prefix that it has in common with the previous request.
+// all of them with each request; the server may cache the prefix that is the same as in the previous request.
 //
 // Reasoning that the server reports separately appears in the answer between "<think>" and "</think>", as models write
 // it; the stored message has it in a field of its own. Not supported (kUnsupported): several answers at once, pins,
@@ -21,7 +21,7 @@ namespace ibid {
 struct RemoteModel {
   ChatServer server;
   ServedModel model;                      // if its name is empty, the server chooses the model
-  std::set<const SamplingOption*> given;  // options that the user set; the server decides the others
+  std::set<const SamplingOption*> given;  // options that the user set; the server decides all others
   Json fields = Json::object();           // fields that are added to each request
 
   // Returns "smollm2 at http://127.0.0.1:8080".
@@ -32,20 +32,20 @@ struct RemoteModel {
 // know models that they do not list. Errors: those of ChatServer::models(); kNotFound: the server has no model.
 Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, const std::string& name);
 
-// Sets limits for answers that a person reads: at most a quarter of the context, and an end at repetition. An option
-// that was set stays, and so does one that the server may not support.
+// Sets limits for answers that a person reads: at most a quarter of the context, and an end at repetition. Does not
+// change options that the user set, or that the server may not support.
 void limit_answers_for_people(RemoteModel& model, TurnOptions& options);
 
 class RemoteBackend final : public ChatBackend {
  public:
-  // system: the system message; empty: none is sent.
+  // system: the system message; empty: no system message is sent.
   RemoteBackend(std::shared_ptr<RemoteModel> model, const std::string& system);
 
   const Json& messages() const override { return messages_; }
   Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) override;
-  // Uses the request format of llama.cpp's server and vLLM; other servers may refuse it or begin a new answer.
+  // Sends the request in the form of llama.cpp's server and vLLM; other servers may refuse it or begin a new answer.
   Result<Turn> continue_answer(const TurnOptions& options, const TurnCallback& on_event) override;
   Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                              const AnswersCallback& on_event) override;

@@ -1,4 +1,4 @@
-// The named options of an answer, in one table. The command line, the config file, the model catalog and the chat
+// The table of the named options of an answer. The command line, the config file, the model catalog and the chat
 // commands use it, so all have the same names, ranges and values.
 #pragma once
 
@@ -19,11 +19,11 @@ struct SamplingOption {
   const char* flags;  // names as on the command line, the main name first: "--temperature,--temp"
   const char* value;  // placeholder of the value in help: "T"
   const char* help;
-  bool common;  // help lists the option among the first
+  bool common;  // help lists this option among the first
   // Parses `text` and sets the option. kInvalidArgument, and no change, if the text is malformed or out of range; the
   // message has the value and the allowed range, and the caller adds the option's name.
   Status (*set)(TurnOptions& options, std::string_view text);
-  // Returns the value, written as set() reads it.
+  // Returns the value in the notation that set() accepts.
   std::string (*get)(const TurnOptions& options);
 
   std::string name() const;  // "temperature"
@@ -33,7 +33,7 @@ std::span<const SamplingOption> sampling_options();
 // Finds an option by any of its names, with or without dashes. nullptr: not found.
 const SamplingOption* find_sampling_option(std::string_view name);
 
-// Sets an option by any of its names. Errors: kInvalidArgument, with the name: an unknown name, and errors of
+// Sets an option by any of its names. Errors, with the name: kInvalidArgument for an unknown name; those of
 // SamplingOption::set().
 Status apply_sampling(TurnOptions& options, std::string_view name, std::string_view value);
 

@@ -69,7 +69,7 @@ AnswersOnScreen::AnswersOnScreen(Screen& screen, size_t n, const TurnOptions& op
 void AnswersOnScreen::hear(size_t answer, const TurnEvent& event) {
   if (event.kind == TurnEvent::Kind::kText) answers_[answer].waiting += event.text;
   if (event.kind == TurnEvent::Kind::kFinish) answers_[answer].turn = *event.turn;
-  // Prefill and left-out messages are common to all answers, so show them once.
+  // Events about prefill and left-out messages are the same for all answers, so show them only once.
   const bool is_of_all = event.kind == TurnEvent::Kind::kPrefill || event.kind == TurnEvent::Kind::kLeftOut;
   if (is_of_all && answer == 0 && !has_begun_) screen_.show(event);
   while (shown_ < answers_.size() && (!answers_[shown_].waiting.empty() || answers_[shown_].turn)) {

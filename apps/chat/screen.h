@@ -44,7 +44,7 @@ class Screen {
 // buffers the later ones. Calls may come from any thread, one at a time.
 class AnswersOnScreen {
  public:
-  // `options`: those of the first answer, with a seed; answer i uses seed + i.
+  // `options`: options of the first answer, with a seed; answer i uses seed + i.
   AnswersOnScreen(Screen& screen, size_t n, const TurnOptions& options, size_t turn_number);
 
   void hear(size_t answer, const TurnEvent& event);

@@ -46,7 +46,7 @@ std::string known_models_text() {
   return text;
 }
 
-// Returns the default for help: the one for people, and the one for programs if it differs.
+// Returns the default for help: the default for people, and if it differs, also the one for programs.
 std::string default_text(const SamplingOption& option) {
   const std::string of_program = option.get(TurnOptions());
   const std::string of_person = option.get(terminal_defaults(4));
@@ -205,7 +205,7 @@ void ResponseFormatArguments::add(CLI::App& command) {
   list->type_name("A,B,C")->allow_extra_args(false);
   const std::vector<CLI::Option*> options = {schema, gbnf, pattern, list};
   for (CLI::Option* option : options) {
-    // An empty response format is probably an unset variable of a script.
+    // Refuse an empty response format, which is probably an unset variable of a script.
     option->check([](const std::string& text) { return text.empty() ? std::string("is empty") : std::string(); });
     option->group(kFormGroup);
     for (CLI::Option* other : options) {
@@ -293,7 +293,7 @@ Result<std::string> join_question(const Question& question, std::istream* input,
     TRY_ASSIGN(const std::string part, read_input(*input));
     append_part(text, part, "\n\n");
   }
-  const char* separator = "\n\n";  // separates the parts, except two words, between which there is a blank
+  const char* separator = "\n\n";  // separator of two parts; between two words it is a blank
   for (const std::string& word : question.words) {
     if (word == "-") {
       TRY_ASSIGN(const std::string part, read_input(input_named));

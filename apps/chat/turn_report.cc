@@ -35,7 +35,7 @@ std::string_view reason(FinishReason finish_reason) {
 
 struct Part {
   std::string text;
-  int importance;  // parts of least importance are omitted first
+  int importance;  // the least important parts are omitted first
 };
 
 std::string line_of(const std::vector<Part>& parts) {
@@ -52,7 +52,7 @@ std::string status_line(const Turn& turn, size_t turn_number, size_t width) {
   const std::string why(reason(turn.finish_reason));
   if (!why.empty()) parts.push_back({why, kAlways});
   parts.push_back({"turn " + std::to_string(turn_number), 2});
-  // Servers may not report usage, and an interrupted answer has none.
+  // Show token counts only if they are known: servers may not report usage, and an interrupted answer has none.
   if (turn.usage.n_prompt > 0) {
     parts.push_back({std::to_string(turn.usage.n_prompt + turn.usage.n_decoded) + " tokens", 5});
     parts.push_back({std::to_string(turn.usage.n_cached) + " cached", 4});
@@ -88,7 +88,7 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place) 
 
 std::string failure_text(const Status& status, AnswerPlace place) {
   if (status.code() != ErrorCode::kContextFull) return status.message();
-  // The text after the numbers names library functions, so it is cut off.
+  // Cut off the text after the numbers, because it names library functions.
   const std::string numbers = status.message().substr(0, status.message().find(';'));
   // Old turns were already dropped where allowed (runtime/session/context_policy.cc), so this message is too long.
   if (numbers.starts_with("even without all removable turns") && place != AnswerPlace::kAsk) {
@@ -158,7 +158,7 @@ Json choice_json(size_t index, const Turn& turn, const Tokenizer* tokenizer) {
   return choice;
 }
 
-// The prompt was prefilled once, by the first answer.
+// Returns the usage of all answers. The prompt was prefilled once, by the first answer.
 Json usage_json(std::span<const Turn> answers) {
   const Usage& first = answers.front().usage;
   Usage all;
@@ -214,7 +214,7 @@ std::string snake_case(std::string_view name) {
 std::string model_name(const Engine& engine) {
   const KnownModel* known = known_model_of_file(engine.name());
   std::filesystem::path path(engine.name());
-  if (!path.has_filename()) path = path.parent_path();  // the path ends in "/"
+  if (!path.has_filename()) path = path.parent_path();  // for a path that ends in "/"
   return known != nullptr ? known->name : path.filename().string();
 }
 

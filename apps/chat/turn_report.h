@@ -43,8 +43,8 @@ std::string reading_line(const TurnEvent& event);
 // Describes the messages that were left out because of a full context.
 std::string left_out_line(const LeftOut& left_out);
 
-// An answer as JSON, the same for every command that prints one (docs/json.md). Fields follow OpenAI's chat completions
-// where they exist; others are added beside them.
+// An answer as JSON, the same for every command that prints one (docs/json.md). Fields that OpenAI's chat completions
+// define have the same names and meanings; other fields are added.
 
 // The fields by which a program identifies a completion.
 struct CompletionIdentity {
@@ -62,8 +62,8 @@ std::string model_name(const Engine& engine);
 std::string finish_reason_json(FinishReason reason);
 
 // Returns {"id", "object", "created", "model", "choices", "finish_reason", "messages", "usage", "timings", ...}.
-// `answers`: one or more answers of one call. usage is their sum, timings are those of the first. `messages`: the
-// conversation with the first answer. tokenizer: may be nullptr if there are no log-probabilities.
+// `answers`: one or more answers of one call. usage is the sum of all answers, timings are those of the first.
+// `messages`: the conversation with the first answer. tokenizer: may be nullptr if there are no log-probabilities.
 Json completion_json(const CompletionIdentity& identity, std::span<const Turn> answers, const Json& messages,
                      const Tokenizer* tokenizer);
 

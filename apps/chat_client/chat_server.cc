@@ -72,7 +72,7 @@ std::string name_member(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Returns the context length, as ibid and llama.cpp or vLLM report it; llama-cpp-python and others do not.
+// Returns the context length, in the form of ibid and llama.cpp or of vLLM; other servers do not report it.
 size_t context_of(const Json& model) {
   if (const auto meta = model.find("meta"); meta != model.end()) {
     if (const auto n = whole_member(*meta, "n_ctx")) return *n;
@@ -195,7 +195,7 @@ Result<ChatReply> ChatServer::complete(Json request, std::stop_token stop, const
   request["stream"] = true;
   request["stream_options"]["include_usage"] = true;
   HttpRequest sent = request_to(kChatPath, stop);
-  sent.silent_seconds = 0;  // no timeout while silent: a long prompt takes long to prefill
+  sent.silent_seconds = 0;  // no timeout while no bytes arrive, because prefilling a long prompt takes long
   ReplyReader reader(on_part);
   Status read;
   EventStream events([&](std::string_view data) { return reader.take(data); });

@@ -1,5 +1,5 @@
-// ChatServer: client for a server with OpenAI's chat completions, `ibid serve` or another. It requests streams and
-// passes answers on as they arrive.
+// ChatServer: client for a server with OpenAI's chat completions, `ibid serve` or another. Requests streams, and passes
+// on the parts of answers as they arrive.
 //
 // Immutable and thread-safe: each call uses a connection of its own. Requesting a stop closes the connection, which
 // cancels the answer. Text from a server is untrusted: names and error reasons are reduced to one line without control
@@ -29,7 +29,7 @@ struct ServerAddress {
   std::string name() const { return unix_socket.empty() ? base : "unix:" + unix_socket; }  // for error messages
 };
 
-// Parses http://HOST[:PORT][/PATH], the same with https, or unix:PATH for a Unix socket. "/v1" at the end is optional,
+// Parses http://HOST[:PORT][/PATH], the same with https, or unix:PATH for a Unix socket. "/v1" at the end is accepted,
 // because other clients require it. Error: kInvalidArgument with the reason; also for a key in the URL, because every
 // user of the machine can see command lines.
 Result<ServerAddress> parse_server_address(const std::string& url);
@@ -76,7 +76,7 @@ class ChatServer {
 
   std::string name() const { return address_.name(); }
 
-  // Errors: those of complete(). kNotFound: the server has no list of models.
+  // Errors: those of complete(). kNotFound if the server has no list of models.
   Result<std::vector<ServedModel>> models(std::stop_token stop = {}) const;
 
   // Sends `request`, a body without "stream" and its options. Calls `on_part` on the calling thread. Errors, with the

@@ -142,7 +142,7 @@ Status ReplyReader::take_chunk(const Json& chunk) {
   if (choices == nullptr || !choices->is_array() || choices->empty()) return {};
   const Json& choice = choices->front();
   if (const Json* delta = member(choice, "delta")) {
-    // vLLM and others name the field "reasoning".
+    // Some servers, for example vLLM, name the field "reasoning".
     TRY(take_text(*delta, "reasoning", ChatPart::Kind::kReasoning, reply_.reasoning));
     TRY(take_text(*delta, "reasoning_content", ChatPart::Kind::kReasoning, reply_.reasoning));
     TRY(take_text(*delta, "content", ChatPart::Kind::kText, reply_.content));
@@ -218,7 +218,7 @@ void ReplyReader::take_costs(const Json& chunk) {
   if (const Json* ours = member(chunk, "ibid")) {
     if (const std::optional<size_t> seed = whole_member(*ours, "seed")) reply_.seed = *seed;
     if (const Json* lost = member(*ours, "lost_prefix")) reply_.lost_prefix = lost_prefix_of(*lost);
-    // Finish reasons that the protocol does not define.
+    // ibid adds finish reasons that the protocol does not define.
     if (text_member_of(*ours, "finish_reason") == "repetition") reply_.finish_reason = "repetition";
   }
 }

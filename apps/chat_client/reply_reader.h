@@ -19,7 +19,7 @@ class EventStream {
  public:
   static constexpr size_t kMaxEventBytes = 4u << 20;
 
-  // Receives the data of an event without the last newline. An error ends the stream.
+  // Receives the data of an event, without the last newline. If it returns an error, the stream ends.
   using TakeData = std::function<Status(std::string_view data)>;
 
   explicit EventStream(TakeData take) : take_(std::move(take)) {}
@@ -64,7 +64,7 @@ class ReplyReader {
   Status take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text);
   Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
-  void heard();                   // records the time at which text was received
+  void heard();                   // records the time at which text arrives
   bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: the limit is exceeded
   double now_ms() const;
 

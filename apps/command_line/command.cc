@@ -28,7 +28,7 @@ std::string own_command(const std::string& words) {
 
 namespace {
 
-// Levenshtein distance: the number of inserted, removed or changed letters.
+// Returns the Levenshtein distance: the number of letters to insert, remove or change.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

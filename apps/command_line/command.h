@@ -1,9 +1,9 @@
 // Common parts of the subcommands of `ibid`: exit statuses, advice, similar names, text options that are not
 // interpreted, and validators for numbers and words.
 //
-// Each add_*() declares a command on `root`. If the command line selects the command, it runs and sets `exit_code`: 0;
-// 1 for a failure, explained in one sentence on stderr; 2 for wrong usage. Results go to stdout, everything else to
-// stderr.
+// Each add_*() declares a command on `root`. If the command line selects the command, it runs and sets `exit_code`: 0
+// for success; 1 for a failure, explained in one sentence on stderr; 2 for wrong usage. Results go to stdout,
+// everything else to stderr.
 #pragma once
 
 #include <CLI/App.hpp>
@@ -22,7 +22,7 @@ namespace ibid {
 int report(const Status& status);
 // Returns the error for a failed write to standard output, for example on a full disk.
 Status cannot_write();
-// Exit status if no process reads standard output any more (`| head -1`); the same that shells report for SIGPIPE.
+// Exit status if no process reads standard output any more (`| head -1`): the status that shells report for SIGPIPE.
 inline constexpr int kReaderGone = 141;
 inline constexpr int kInterruptedStatus = 130;  // the status that shells report for SIGINT
 inline constexpr int kWrongUsage = 2;
@@ -62,8 +62,8 @@ inline constexpr const char* kRunningGroup = "How the model runs";
 inline constexpr const char* kServerGroup = "A server instead of a model here";
 inline constexpr const char* kConfigGroup = "Configuration and help";
 
-// CLI11 would parse an argument "[a,b]" as a list, and "-x" after "--" possibly as an option. protect_texts() marks
-// such arguments before parsing; the option functions below remove the mark.
+// CLI11 would parse an argument "[a,b]" as a list, and "-x" after "--" as an option in some cases. protect_texts()
+// marks such arguments before parsing; the option functions below remove the mark.
 std::vector<std::string> protect_texts(int argc, char** argv);
 std::string protect_text(std::string text);
 std::string plain_text_argument(std::string text);
@@ -73,7 +73,7 @@ CLI::Option* add_text_option(CLI::App& command, const std::string& names, std::s
 CLI::Option* add_text_list(CLI::App& command, const std::string& names, std::vector<std::string>& texts,
                            const std::string& help);
 
-// Validates an integer in [least, most]. CLI11's own check is not used: it wraps, saturates, and prints ranges with 309
+// Validates an integer in [least, most]. Replaces CLI11's own check, which wraps, saturates, and prints ranges with 309
 // digits.
 CLI::Validator whole_number(uint64_t least, uint64_t most);
 // Validates that the value is one of `words`.

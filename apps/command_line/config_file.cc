@@ -31,7 +31,7 @@ std::string place(const Config& config, const ConfigSetting& setting) {
   return config.path + ":" + std::to_string(setting.line) + ": ";
 }
 
-// Finds an option that a file may set, which excludes -h, --config and --preset.
+// Finds an option that a config file may set: any but -h, --config and --preset.
 CLI::Option* find_option(CLI::App& command, const std::string& name) {
   CLI::Option* option = command.get_option_no_throw("--" + name);
   const bool may = option != nullptr && option->get_configurable() && option != command.get_help_ptr();
@@ -42,7 +42,7 @@ std::vector<CLI::App*> commands_of(CLI::App& root) {
   return root.get_subcommands([](CLI::App* command) { return !command->get_group().empty(); });
 }
 
-// Returns the commands that a table applies to; "preset.X" applies to those with --preset.
+// Returns the commands to which a table applies; "preset.X" applies to commands that have --preset.
 std::vector<CLI::App*> commands_of_table(CLI::App& root, const std::string& table) {
   std::vector<CLI::App*> commands = commands_of(root);
   std::erase_if(commands, [&](CLI::App* command) {
@@ -112,7 +112,7 @@ struct ConfigArguments {
   std::string preset;
 };
 
-// Returns the path of --config, else of the user's config file if it exists. Empty: none.
+// Returns the path of --config, else of the user's config file if it exists. Empty: no file.
 std::string config_path(const ConfigArguments& arguments, bool was_given) {
   if (was_given) return arguments.path;
   const Result<std::string> folder = user_folder(UserFolder::kConfig);
@@ -211,7 +211,7 @@ class ConfigReader {
       }
       config_.settings.push_back(std::move(setting));
     }
-    // A file that has only [a.b] has no table `a`.
+    // Do not add a table `a` if the file has only [a.b].
     if (!name.empty() && (has_settings || table.empty())) config_.tables.push_back({name, table.source().begin.line});
     return {};
   }
@@ -228,7 +228,7 @@ class ConfigReader {
     return {};
   }
 
-  // Returns a number or boolean as written, without '_'. REQUIRES: it is on one line.
+  // Returns the text of a number or boolean without '_'. REQUIRES: it is on one line.
   std::string spelling(const toml::source_region& region) {
     const size_t begin = offset_of(region.begin), end = offset_of(region.end);
     std::string word(text_.substr(begin, end - begin));
@@ -236,7 +236,8 @@ class ConfigReader {
     return word;
   }
 
-  // Returns the byte offset of a position (toml++ counts characters); continues from the last one on the line.
+  // Returns the byte offset of a position (toml++ counts characters). Continues from the last position on the same
+  // line.
   size_t offset_of(const toml::source_position& place) {
     if (place.line != at_.line || place.column < at_.column) {
       at_ = {place.line, 1};
@@ -253,7 +254,7 @@ class ConfigReader {
   const std::string_view text_;
   Config config_;
   std::vector<size_t> line_begins_;
-  toml::source_position at_{0, 0};  // position of offset_
+  toml::source_position at_{0, 0};  // position that has the offset offset_
   size_t offset_ = 0;
 };
 

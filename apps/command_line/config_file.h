@@ -43,9 +43,9 @@ struct Config {
 // Parses the text of a config file. Error: kBadHeader with "PATH:LINE: problem".
 Result<Config> parse_config(std::string_view text, const std::string& path);
 
-// Adds --config to every command that has options a file can set, and --preset to those that generate answers. After
-// parsing, options that the command line did not set are taken from the file. Throws CLI::ValidationError with file and
-// line. REQUIRES: all commands are declared. `root` must outlive the parsing.
+// Adds --config to every command with options that a file can set, and --preset to commands that generate answers.
+// After parsing, options that the command line did not set are taken from the file. Throws CLI::ValidationError with
+// file and line. REQUIRES: all commands are declared. `root` must outlive the parsing.
 void use_config_file(CLI::App& root);
 
 }  // namespace ibid

@@ -19,7 +19,7 @@ constexpr std::array kFileTypes = {
     FileType{"Q6_K", 18, DType::kQ6_K, DType::kQ6_K, false},
 };
 
-// Returns the layer of "blk.7.attn_v.weight".
+// Returns the layer in a tensor's name: 7 for "blk.7.attn_v.weight".
 std::optional<size_t> layer_of(std::string_view name) {
   constexpr std::string_view kPrefix = "blk.";
   if (!name.starts_with(kPrefix)) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<size_t> layer_of(std::string_view name) {
   return error == std::errc() ? std::optional(layer) : std::nullopt;
 }
 
-// llama.cpp's use_more_bits: the first and last eighth of the layers, and every third between.
+// As use_more_bits of llama.cpp: true for the first and last eighth of the layers, and for every third between.
 bool takes_more_bits(size_t layer, size_t n_layers) {
   const size_t eighth = n_layers / 8;
   return layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2;

@@ -1,4 +1,4 @@
-// Selects the type of each tensor of a converted model. It selects as llama-quantize of llama.cpp does for the same
+// Selects the type of each tensor of a converted model. The types are those of llama-quantize (llama.cpp) for the same
 // file type, so that our Q4_K_M is the same as theirs.
 #pragma once
 
@@ -16,7 +16,7 @@ struct FileType {
   const char* name;      // "Q4_K_M"
   uint32_t gguf_number;  // the value for general.file_type
   DType matrices;
-  DType larger;  // type of the head, and in _M mixtures of the most sensitive matrices
+  DType larger;  // type of the head, and in mixtures (_M) of the most sensitive matrices
   bool mixture;  // in half of the layers, attn_v and ffn_down have the larger type
 };
 

@@ -40,7 +40,7 @@ struct ConversionJob {
   TensorView tensor;
   DType dtype;
 
-  // Returns the view of the tensor as it will be written, with the data of the source.
+  // Returns the tensor's view with the type that will be written and the data of the source.
   TensorView written() const {
     TensorView view = tensor;
     view.dtype = dtype;
@@ -48,13 +48,13 @@ struct ConversionJob {
   }
 };
 
-// Tensors and metadata of a model in either container, as GGUF has them. Owns the file that the jobs refer to.
+// Tensors and metadata of a model in either container, in the form of GGUF. Owns the file to which the jobs refer.
 struct ConversionSource {
   std::unique_ptr<ModelFile> file;
-  std::vector<GgufTensor> made;  // tensors whose data was made; only for a directory
-  ModelConfig config;            // only for a directory
+  std::vector<GgufTensor> made;  // tensors in GGUF's form; only if the source is a directory
+  ModelConfig config;            // only if the source is a directory
   std::vector<ConversionJob> jobs;
-  GgufWriter writer;  // all metadata, no tensors
+  GgufWriter writer;  // has all metadata and no tensors
 
   bool is_directory() const { return file->container() == Container::kSafetensors; }
 };
@@ -62,7 +62,7 @@ struct ConversionSource {
 constexpr std::string_view kFileTypeKey = "general.file_type";
 constexpr std::string_view kVersionKey = "general.quantization_version";
 
-// True for entries of split files only, and for those that are rewritten.
+// True for metadata that is not copied: entries of split files, and those that are rewritten.
 bool is_replaced(const GgufEntry& entry, const FileType* file_type) {
   if (entry.key.starts_with("split.") || entry.key == "general.alignment") return true;
   return file_type != nullptr && (entry.key == kFileTypeKey || entry.key == kVersionKey);
@@ -94,7 +94,7 @@ Status take_gguf(ConversionSource& source, const FileType* file_type) {
   return {};
 }
 
-// Returns the file type of the type with the most weights.
+// Returns the file type of the tensor type with the most weights.
 const FileType* type_of_most(const std::vector<ConversionJob>& jobs) {
   std::map<DType, uint64_t> values;
   for (const ConversionJob& job : jobs) values[job.dtype] += job.tensor.shape.elements();
@@ -121,7 +121,7 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
     const DType dtype = file_type == nullptr ? tensor.dtype : converted_type(*file_type, tensor.name, written, shape);
     source.jobs.push_back({tensor.name, tensor.view, dtype});
   }
-  // The factors are already multiplied into the written weights.
+  // Use a configuration without the factors, because they are already multiplied into the written weights.
   if (to->recurrent.gguf_folds_factors) source.config = without_factors(source.config);
   TRY(write_gguf_keys(file, source.config, *to, source.writer));
   const std::filesystem::path path = std::filesystem::absolute(file.path()).lexically_normal();
@@ -151,14 +151,14 @@ Status check_conversion(const ConversionSource& source, const std::string& path)
   return check_same_tokenizer(*source.file, *written);
 }
 
-// TensorEncoder: converts rows of a tensor to another type, in parallel. Not thread-safe.
+// TensorEncoder: converts rows of tensors to another type, in parallel. Not thread-safe.
 class TensorEncoder {
  public:
   // `path`: name of the model in errors. `team` must outlive the object.
   TensorEncoder(ThreadTeam& team, std::string path) : team_(team), path_(std::move(path)) {}
 
-  // Encodes rows [first, first + n) of the job's tensor. The result is valid until the next call, or, if nothing had to
-  // be converted, as long as the file. Errors: kNonFinite (a value is not finite, or too large for the type).
+  // Encodes rows [first, first + n) of the job's tensor. The result is valid until the next call, or as long as the
+  // file if no conversion was necessary. Errors: kNonFinite (a value is not finite, or too large for the type).
   Result<std::span<const std::byte>> encode(const ConversionJob& job, uint64_t first, uint64_t n);
 
  private:
@@ -200,7 +200,7 @@ bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range
     if (same) continue;
     for (size_t i = 0; i < n; ++i) {
       dequantize_row(tensor.dtype, {in + i * in_bytes, in_bytes}, floats);
-      // Written so that NaN fails; fabs(value) > limit would be false for NaN.
+      // This condition is false for NaN; fabs(value) > limit would be false for NaN too.
       if (!std::ranges::all_of(floats, [&](float value) { return std::fabs(value) <= limit; })) return false;
       quantize_row(job.dtype, floats, {out + i * out_bytes, out_bytes});
     }
@@ -251,7 +251,7 @@ Status write_tensors(const ConversionSource& source, TensorEncoder& encoder, Ggu
       const uint64_t n = std::min(step, n_rows - first);
       TRY_ASSIGN(const std::span<const std::byte> encoded, encoder.encode(job, first, n));
       TRY(stream.write(encoded));
-      // Released after every piece, because a single tensor may exceed the memory that a conversion should use.
+      // Release memory after every piece, because a single tensor may exceed the memory that a conversion should use.
       source.file->release(job.tensor);
       so_far.done += encoded.size();
       if (control.progress) control.progress(so_far);

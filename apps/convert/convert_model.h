@@ -24,7 +24,7 @@ struct ConversionControl {
 
 struct Conversion {
   uint64_t bytes = 0;                          // bytes of the new file
-  std::map<std::string, uint64_t> tensors_of;  // number of tensors of each type
+  std::map<std::string, uint64_t> tensors_of;  // type name -> number of tensors
 };
 
 // Converts the model `in` to the file `out`. If file_type is nullptr, weights keep their type, and those of a GGUF

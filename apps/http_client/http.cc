@@ -12,7 +12,7 @@ namespace {
 
 constexpr long kConnectSeconds = 20;
 constexpr int kLookAgainMs = 1000;
-constexpr long kSilenceBeforeProbe = 30;  // seconds without data before TCP keepalive probes
+constexpr long kSilenceBeforeProbe = 30;  // seconds without data after which TCP keepalive probes are sent
 constexpr long kProbeSeconds = 10;
 constexpr size_t kMaxErrorBytes = 64u << 10;
 
@@ -67,7 +67,8 @@ CURLcode run(CURL* curl, std::stop_token stop) {
   return code;
 }
 
-// Hosts reached without a proxy: this machine, whatever the environment says, and the environment's own exceptions.
+// Returns the hosts that are reached without a proxy: this machine, whatever the environment says, and the
+// environment's own exceptions.
 std::string hosts_without_proxy() {
   std::string hosts = "localhost,127.0.0.1,::1";
   const char* more = std::getenv("no_proxy");
@@ -92,7 +93,7 @@ void set_url(CURL* curl, const HttpRequest& request, bool follows) {
   curl_easy_setopt(curl, CURLOPT_XOAUTH2_BEARER, request.token.c_str());
 }
 
-// json: nullptr sends a GET.
+// Sends the request. json: body of a POST; nullptr: sends a GET.
 Result<HttpAnswer> exchange(const HttpRequest& request, const std::string* json, const TakeBytes& take) {
   if (!request.url.starts_with("https://") && !request.url.starts_with("http://")) {
     return Status(ErrorCode::kInvalidArgument, request.url + ": expected a URL that begins with https:// or http://");
@@ -115,7 +116,7 @@ Result<HttpAnswer> exchange(const HttpRequest& request, const std::string* json,
   if (request.offset > 0) set(CURLOPT_RANGE, (std::to_string(request.offset) + "-").c_str());
   Lines lines(nullptr, curl_slist_free_all);
   if (json != nullptr) {
-    // Disables "Expect: 100-continue", to which some servers never respond, so the body is sent at once.
+    // Disable "Expect: 100-continue", to which some servers never respond. The body is then sent at once.
     lines.reset(curl_slist_append(curl_slist_append(nullptr, "Content-Type: application/json"), "Expect:"));
     set(CURLOPT_HTTPHEADER, lines.get());
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(json->size()));

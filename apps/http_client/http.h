@@ -23,7 +23,7 @@ struct HttpRequest {
   std::string token;             // bearer token; empty: none is sent
   uint64_t offset = 0;           // number of first bytes of the body to skip, to resume a download
   std::stop_token stop;          // cancels the request at once
-  std::string unix_socket = {};  // path of a Unix socket to connect to instead of the URL's host; empty: none
+  std::string unix_socket = {};  // path of a Unix socket, used in place of the URL's host; empty: not used
   long silent_seconds = 30;      // timeout if no byte arrives; 0: no timeout
 };
 
@@ -32,14 +32,14 @@ struct HttpAnswer {
   std::optional<uint64_t> retry_after_s;  // Retry-After of a response with status 429 or 503
   std::string content_type;
   std::string error_text;     // body of a response with status 300 or above, up to 64 KiB
-  std::string problem;        // the reason for which the response is incomplete; empty: it is complete
+  std::string problem;        // the reason why the response is incomplete; empty: it is complete
   bool is_untrusted = false;  // the problem is that the host's certificate is not trusted
   bool has_no_tls = false;    // the problem is that the host does not speak TLS
 };
 
 inline constexpr long kMaxRedirects = 5;
 
-// Receives the next bytes of a body with a status below 300. It returns false to abort, which is reported as a problem.
+// Receives the next bytes of a body with a status below 300. Returns false to abort, which is reported as `problem`.
 using TakeBytes = std::function<bool(long status, std::string_view bytes)>;
 
 // Error: kInvalidArgument for an unsupported URL. Network failures are reported in the answer.

@@ -43,7 +43,8 @@ std::shared_ptr<const TokenTexts> byte_vocabulary() {
   return std::make_shared<const TokenTexts>(std::move(tokens));
 }
 
-// The place and keyword of an error "schema: #/properties/a/not: ..."; errors of other notations have no place.
+// Returns the place and the keyword of an error "schema: #/properties/a/not: ..."; errors of other notations have no
+// place.
 Json explained(const Status& status) {
   const std::string& text = status.message();
   const size_t begin = text.find("#"), end = text.find(": ", begin == text.npos ? 0 : begin);
@@ -86,7 +87,7 @@ Json percentiles(std::vector<int64_t> times) {
   return {{"p50", at(50)}, {"p99", at(99)}, {"max", times.back()}};
 }
 
-// Answers lines with texts.
+// Answers lines, each of which has texts to test.
 class Acceptor {
  public:
   Acceptor(std::shared_ptr<const TokenTexts> vocabulary, std::optional<Grammar> grammar, int64_t compile_us,
@@ -157,12 +158,12 @@ class Acceptor {
   }
 
   const std::shared_ptr<const TokenTexts> vocabulary_;
-  const std::optional<Grammar> grammar_;  // nullopt: each line has a schema
+  const std::optional<Grammar> grammar_;  // nullopt: each line has its own schema
   const int64_t compile_us_;
   const bool strict_;
 };
 
-// Answers all lines. Returns 1 if any answer was an error.
+// Answers all lines. Returns 1 if an answer was an error.
 Result<int> accept(const AcceptArguments& arguments) {
   const auto start = Clock::now();
   TRY_ASSIGN(std::optional<Grammar> grammar, arguments.format.grammar({.strict = arguments.strict}));

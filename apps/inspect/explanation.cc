@@ -16,7 +16,7 @@ namespace ibid {
 
 namespace {
 
-// Plans the memory, and checks that the shortest conversation fits beside the weights.
+// Plans the memory, and checks that there is room for the weights and the shortest conversation.
 Status plan_of(Inspection& inspection, const ModelFile& file, const ModelOptions& options) {
   TRY_ASSIGN(inspection.config, read_config(file));
   TRY_ASSIGN(inspection.kv_noise, estimate_kv_noise(file, *inspection.config, options.n_threads));
@@ -50,7 +50,7 @@ namespace {
 
 constexpr size_t kUsualContexts[] = {4096, 32768};
 
-// Memory needs for the requested context, else for usual contexts and the trained one.
+// Returns the memory needs for the requested context, or else for usual contexts and the trained one.
 std::vector<MemoryNeed> memory_needs(const Inspection& inspection, const ModelOptions& options) {
   std::vector<size_t> contexts;
   if (options.max_seq_len != 0) {
@@ -214,7 +214,7 @@ void print_explanation(const Explanation& explanation, bool tensors) {
 }
 
 void print_check(const Explanation& explanation) {
-  constexpr size_t kMostOfAKind = 12;  // findings shown per kind
+  constexpr size_t kMostOfAKind = 12;  // maximum findings shown of each kind
   const Inspection& inspection = explanation.inspection;
   if (!inspection.runs()) std::printf("runs: no, %s\n", one_line(inspection.verdict.message()).c_str());
   const WeightReport& report = *explanation.check;

@@ -1,6 +1,6 @@
 // The report of `ibid inspect` on a model file: whether the model runs, how much memory it needs, and its contents.
-// Reads the header, and the weights from which keys and values are computed (model/weights/kv_precision.h); reads all
-// weights on request, without keeping them.
+// Reads the header, and the weights that compute keys and values (model/weights/kv_precision.h); reads all weights on
+// request, without keeping them.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@
 namespace ibid {
 
 struct Inspection {
-  std::unique_ptr<ModelFile> file;    // set if the model cannot be used: its file, for the metadata
+  std::unique_ptr<ModelFile> file;    // file of the model, for its metadata; set if the model cannot be used
   std::optional<ModelConfig> config;  // set if the architecture is known and its parameters are valid
   Status verdict;                     // ok if the model runs, else the reason
   std::vector<KvNoise> kv_noise;      // one entry for each layer with KV; set if `plan` is set
@@ -36,8 +36,8 @@ struct Inspection {
   bool runs() const { return verdict.ok(); }
 };
 
-// Inspects the header of the model at `path`. If the tensors are unusable, the metadata can still be shown. Error: that
-// of the file, if nothing can be shown.
+// Inspects the header of the model at `path`. If the tensors are unusable, the metadata can still be shown. Error: the
+// error of the file, if nothing can be shown.
 Result<Inspection> inspect_model(const std::string& path, const ModelOptions& options);
 
 // Reads all weights of a model whose verdict is ok, and sets the verdict to the result of loading: NaN and infinite
@@ -47,7 +47,7 @@ void inspect_weights(Inspection& inspection, int n_threads, const std::function<
 // The memory that a conversation of `context` positions needs: weights, scratch buffers, KV.
 struct MemoryNeed {
   size_t context = 0;
-  std::array<size_t, kKvTypes.size()> bytes{};  // one entry per type in kKvTypes
+  std::array<size_t, kKvTypes.size()> bytes{};  // one entry for each type in kKvTypes
 };
 
 // All facts about a model that are shown, to people and as JSON.
@@ -57,10 +57,10 @@ struct Explanation {
   std::unique_ptr<Tokenizer> tokenizer;  // nullptr if the tokenizer cannot be loaded
   std::vector<TensorUse> uses;
   Facts model, kv_rows, tokens, chat_template;
-  std::vector<MemoryNeed> needs;      // for a few context lengths; empty without a plan
+  std::vector<MemoryNeed> needs;      // for a few context lengths; empty if there is no plan
   std::string sampling;               // recommended options in command-line syntax; empty: no recommendation
   std::optional<WeightReport> check;  // set if the check was requested
-  std::vector<std::string> warnings;  // defects of the files that the model runs and chats with
+  std::vector<std::string> warnings;  // defects of the files in spite of which the model runs and chats
 
   bool sound() const { return !check || check->sound(); }
 };

@@ -101,7 +101,7 @@ const char* part_name(KvNumberFormat part) {
   return kNames[static_cast<size_t>(part)];
 }
 
-// Appends the layers with more precise keys or values than the type: "keys in 16 bits: 0-2, 4, 8 (5 of 24)".
+// Appends the layers whose keys or values are more precise than the KV type: "keys in 16 bits: 0-2, 4, 8 (5 of 24)".
 void add_exceptions(const ModelConfig& config, const KvLayout& layout, bool keys, std::string& text, Json& json) {
   const KvRowFormat usual(layout.dtype());
   for (const KvNumberFormat part : {KvNumberFormat::kF16, KvNumberFormat::kInt8}) {

@@ -47,7 +47,7 @@ Facts metadata_facts(const ModelFile& file, const std::vector<TensorUse>& uses);
 // layer.
 Fact recurrent_fact(const ModelConfig& config);
 
-// Returns, for each of int8, k8v4 and int4, the layers whose keys or values are kept in more bits, and the extra bytes
+// Returns for each of int8, k8v4 and int4 the layers whose keys or values have more bits, and the additional bytes
 // (model/weights/kv_precision.h). REQUIRES: noise from estimate_kv_noise(); the model has an attention layer.
 Facts kv_rows_facts(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
@@ -55,9 +55,9 @@ Facts kv_rows_facts(const ModelConfig& config, const ModelOptions& options, std:
 // tokenizer: nullptr if it cannot be loaded.
 Facts tokenizer_facts(const std::optional<TokenizerKind>& kind, const Tokenizer* tokenizer);
 
-// Returns the abilities of a chat template. They are found by rendering small conversations and searching the output
-// (template_probe.cc), and not from the source, which may mention a name without using it. If the simplest conversation
-// cannot be rendered, the only fact is the template's error.
+// Returns the abilities of a chat template. Finds them by rendering small conversations and searching the output
+// (template_probe.cc). The source itself may mention a name without using it. If the simplest conversation cannot be
+// rendered, the only fact is the template's error.
 Facts template_facts(const ChatTemplate& chat_template);
 
 }  // namespace ibid

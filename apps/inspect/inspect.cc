@@ -1,5 +1,5 @@
-// ibid inspect: whether a model runs, its architecture, memory cost and tensors, without loading it; with --check,
-// whether its weights are valid. With --quick no weight is read.
+// ibid inspect: shows whether a model runs, its architecture, memory cost and tensors, without loading it. With --check
+// also checks the weights; with --quick reads no weights.
 #include <cstdio>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// Parts of the commands that answer each JSON line with a JSON line: `ibid tokenize`, `ibid render`, `ibid accept` and
+// Shared by commands that answer each JSON line with a JSON line: `ibid tokenize`, `ibid render`, `ibid accept` and
 // `ibid parse`.
 #pragma once
 
@@ -11,11 +11,11 @@
 
 namespace ibid {
 
-// Reads standard input and writes `answer(line)` for each non-empty line, in order. Stops with an error, which has the
-// line number, at a line that is not a JSON object, and at an error of answer().
+// Reads standard input and writes `answer(line)` for each non-empty line, in order. Stops at a line that is not a JSON
+// object, and at an error of answer(). The returned error has the line number.
 Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer);
 
-// Loads the template in the file, or, if template_path is empty, that of the model.
+// Loads the template in the file, or if template_path is empty, the template of the model.
 Result<ChatTemplate> load_template(const std::string& model, const std::string& template_path);
 
 // Removes the member `name` and returns it; null if it is absent.

@@ -34,7 +34,7 @@ struct LogitsArguments {
 
 struct Sequence {
   Tokens ids;
-  std::vector<int64_t> positions;  // positions in the given order; all of them if the file has no list
+  std::vector<int64_t> positions;  // positions as listed in the file; all positions if the file has no list
 };
 
 Result<std::vector<Sequence>> read_sequences(const std::string& path) {
@@ -174,7 +174,7 @@ Result<std::string> read_text(const std::string& path) {
   return text.str();
 }
 
-// The text is one window: nothing is prepended, and each token but the first is predicted from all tokens before it.
+// Evaluates the text as one window: prepends nothing, and predicts each token but the first from all tokens before it.
 Status run_perplexity(const PerplexityArguments& arguments) {
   TRY_ASSIGN(const std::string text, read_text(arguments.text_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));

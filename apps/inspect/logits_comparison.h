@@ -2,8 +2,8 @@
 // is the same.
 //
 // A reference file (safetensors) has, for each sequence N, ids.N int64 [T], and one or both of: logits.N float32 [P, V]
-// at positions.N int64 [P] (all T positions without positions.N); top_ids.N int64 [T, 10], top_logits.N float32 [T, 10]
-// with the most likely token first, and logsumexp.N float32 [T].
+// at positions.N int64 [P] (if that is missing, at all T positions); top_ids.N int64 [T, 10], top_logits.N float32 [T,
+// 10] with the most likely token first, and logsumexp.N float32 [T].
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace ibid {
 Result<std::unique_ptr<LanguageModel>> load_for_feeding(const std::string& path, const ModelOptions& options);
 
 // Feeds `tokens` as a new sequence, in chunks whose sizes are `chunks`, repeated cyclically (empty: the largest chunks
-// whose logits fit into 256 MB), and calls on_row for every position. Uses a KV pool of its own. Errors: those of
+// whose logits fit into 256 MB), and calls on_row for every position. Uses its own KV pool. Errors: those of
 // LanguageModel::forward().
 Status feed(LanguageModel& model, TokenSpan tokens, std::span<const size_t> chunks,
             const std::function<void(size_t position, std::span<const float> logits)>& on_row);
@@ -34,7 +34,8 @@ Status feed(LanguageModel& model, TokenSpan tokens, std::span<const size_t> chun
 class LogitsComparison {
  public:
   // Compares the logits of the model at `position` of sequence `n` with those in `reference`; does nothing if the
-  // reference has none for it. Errors: kBadShape, kBadType if `reference` does not have the format above.
+  // reference has no logits for this position. Errors: kBadShape, kBadType if `reference` does not have the format
+  // above.
   Status add(const ModelFile& reference, size_t n, size_t position, std::span<const float> logits);
 
   double max_dlogit() const { return max_dlogit_; }

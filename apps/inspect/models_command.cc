@@ -1,4 +1,4 @@
-// ibid models: lists the models on this machine, and whether they run.
+// ibid models: lists the models on this machine, and tells whether they run.
 #include <signal.h>
 
 #include <cerrno>
@@ -21,7 +21,7 @@ namespace {
 
 struct Summary {
   std::string architecture;
-  std::string types;  // the type with the most bytes first
+  std::string types;  // weight types, the one with the most bytes first
   uint64_t bytes = 0;
   size_t context = 0;
   Status verdict;
@@ -35,9 +35,9 @@ std::string architecture_of(const ModelFile& file) {
   return "";
 }
 
-// Lists the weight types, without those of small tensors (norms).
+// Returns the weight types, without types that only small tensors have (norms).
 std::string types_of(const ModelFile& file) {
-  constexpr size_t kWorthNaming = 20;  // divisor: a type needs at least 1/20 of the bytes
+  constexpr size_t kWorthNaming = 20;  // a type must have at least 1/20 of the bytes
   std::map<std::string, size_t> bytes;
   size_t all = 0;
   for (const std::string& name : file.tensor_names()) {

@@ -108,7 +108,7 @@ Fact tools_fact(const Probe& probe) {
   result["name"] = kTool;
   result["tool_call_id"] = "call00001";
   one.push_back(result);
-  // A result also shows if the template just prints every message, which is not tool support.
+  // A template that just prints every message also shows a result, but does not support tools.
   const bool answered = (offered || called) && probe.shows(one, kToolResult, with_tools);
   std::string text;
   const auto add = [&](bool is_so, const char* what) {
@@ -151,7 +151,7 @@ void add_switches(const Probe& probe, std::string& text, Json& json) {
     text += (text.empty() ? "" : ", ") + std::string(known.variable) + " (default: " + otherwise + ")";
     json["switches"].push_back({{"variable", known.variable}, {"default", otherwise}});
   }
-  // /no_think in the system text is a switch if it changes more of the prompt than the word itself.
+  // /no_think in the system text is a switch if more of the prompt changes than the word itself.
   constexpr std::string_view kWord = "/no_think", kOther = "/no_thinq";
   const auto with_system = [&](std::string_view word) {
     const Json conversation = Json::array({make_message(Role::kSystem, std::string(word)), question()});
@@ -188,7 +188,7 @@ Fact thinking_fact(const Probe& probe) {
   return {"thinking", text.empty() ? "no" : text, std::move(json)};
 }
 
-// The format in which answers contain tool calls and reasoning, as the reply parser uses it.
+// Returns the format of tool calls and reasoning in answers, as the reply parser detects it.
 Fact replies_fact(const ChatTemplate& chat_template) {
   const ReplyFormat format = find_reply_format(chat_template);
   const std::string calls = describe_calls(format), reasoning = describe_reasoning(format);
@@ -211,7 +211,7 @@ Fact roles_fact(const Probe& probe) {
 Fact content_fact(const Probe& probe) {
   const Json parts = Json::array({{{"type", "text"}, {"text", kQuestion}}});
   const Json messages = Json::array({make_message_of_parts(Role::kUser, parts)});
-  // A template that prints the list as such does not support parts.
+  // A template that prints the list of parts itself does not support parts.
   const bool understood =
       probe.shows(messages, kQuestion) && !probe.shows(messages, "'type'") && !probe.shows(messages, "\"type\"");
   return {"content", understood ? "a text, or parts" : "a text", {{"parts", understood}}};
@@ -225,7 +225,7 @@ Fact date_fact(const Probe& probe) {
   return {"date", printed ? "printed" : "no", printed};
 }
 
-// Tests if the third turn renders only its own messages.
+// Tests whether rendering the third turn renders only its own messages.
 Fact growth_fact(const ChatTemplate& chat_template) {
   ConversationRenderer renderer(chat_template, {});
   Json messages = Json::array();

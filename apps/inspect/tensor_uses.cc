@@ -34,7 +34,7 @@ class Collector {
   const ModelFile& file_;
   std::vector<TensorUse>& uses_;
   std::set<std::string> seen_;
-  std::set<const std::byte*> parts_;  // data of the parts of composed tensors
+  std::set<const std::byte*> parts_;  // addresses of the parts of composed tensors
 };
 
 void add_layer(const ModelFile& file, const ModelConfig& config, const TensorRow& row, size_t layer, Collector& all) {
@@ -43,7 +43,7 @@ void add_layer(const ModelFile& file, const ModelConfig& config, const TensorRow
     if (!source.ok() || !source->found()) return;
     const bool added =
         all.add(source->name, class_of_tensor(row.gguf, row.is_matrix()), row.gguf, row.per_layer() ? layer : kNoLayer);
-    if (!added) return;  // already added: a tensor shared by all experts or several roles
+    if (!added) return;  // added before: all experts or several roles share this tensor
   }
 }
 

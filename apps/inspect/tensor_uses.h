@@ -18,13 +18,13 @@ struct TensorUse {
   TensorView tensor;
   std::string_view tensor_class;  // "attention"; kUnusedClass if the model does not read it
   std::string_view role;          // name in the tensor table, the same in all layers; empty: unknown
-  size_t layer = kNoLayer;        // kNoLayer (model/config/config.h): the tensor belongs to no layer
+  size_t layer = kNoLayer;        // kNoLayer (model/config/config.h): not part of a layer
 };
 
 inline constexpr std::string_view kUnusedClass = "not used";
 
-// Returns every tensor once: those of the model in the order of the table, then the others. config: nullptr if the
-// architecture is unknown; no tensor is classified as unused then. Parts of a composed tensor
+// Returns every tensor once: the model's tensors in the order of the table, then the others. config: nullptr if the
+// architecture is unknown; then no tensor is classified as unused. Parts of a composed tensor
 // (weights/assembled_tensors.h) are not listed.
 std::vector<TensorUse> tensor_uses(const ModelFile& file, const ModelConfig* config);
 

@@ -17,10 +17,10 @@ namespace ibid {
 
 namespace {
 
-// This many sums are accumulated in parallel, so that the compiler can use vector registers.
+// Number of sums that are accumulated in parallel, so that the compiler can use vector registers.
 constexpr size_t kLanes = 16;
 
-// Not finite if a value is not finite, or if a square overflows a float.
+// Returns the sum of squares; not finite if a value is not finite or a square overflows a float.
 float sum_of_squares(std::span<const float> values) {
   std::array<float, kLanes> sums{};
   size_t i = 0;
@@ -81,7 +81,7 @@ constexpr size_t kPieceValues = size_t{1} << 14;    // values decoded at once: 6
 constexpr int kFarRowPowers = 5;                    // a row is far from the median row from a factor of 32 on
 constexpr double kFarMatrix = 16;                   // a matrix is far from the median of the layers from this factor on
 constexpr size_t kLayersToCompare = 4;
-constexpr float kFarNorm = 128;  // a norm weight is far from the median from this factor on
+constexpr float kFarNorm = 128;  // a norm weight above this multiple of the median is far from it
 
 // Rows [first, first + n) of a tensor.
 struct Job {
@@ -147,7 +147,7 @@ class Check {
       sums_.push_back(std::make_unique<TensorSums>());
       if (is_readable(uses[i].tensor)) add_jobs(i);
     }
-    // File order, to benefit from readahead.
+    // Sort jobs in file order, to benefit from readahead.
     std::ranges::stable_sort(jobs_, {}, [&](const Job& job) { return uses_[job.tensor].tensor.data.data(); });
     squares_.resize(jobs_.size());
   }
@@ -204,7 +204,7 @@ class Check {
     whole.n_infinite += n_infinite;
     whole.n_zero_rows += n_zero_rows;
     whole.rows.add(rows);
-    // The bytes of one row of a composed tensor are unknown, so the tensor is released as a whole.
+    // A composed tensor is released as a whole, because the bytes of one of its rows are unknown.
     if ((whole.n_rows_left -= job.n) == 0 && tensor.source != nullptr) file_.release(tensor);
     if (tensor.source == nullptr) {
       TensorView part = tensor;
@@ -246,7 +246,7 @@ void judge_values(const TensorUse& use, const TensorSums& sums, std::vector<Find
   }
 }
 
-// Norms are small enough to be read a second time.
+// Checks a norm. Norms are small enough to be read a second time.
 void judge_norm(const TensorUse& use, const ModelConfig* config, std::vector<Finding>& findings) {
   if (use.tensor_class != "norms" || use.tensor.source != nullptr) return;
   std::vector<float> weights(use.tensor.shape.elements());
@@ -319,7 +319,7 @@ uint64_t bytes_to_check(const std::vector<TensorUse>& uses) {
 
 void add_findings(WeightReport& report, std::vector<Finding> findings) {
   for (Finding& finding : findings) report.findings.push_back(std::move(finding));
-  // Not std::ranges::stable_partition: clang 14 cannot compile libstdc++'s.
+  // std::ranges::stable_partition of libstdc++ does not compile with clang 14.
   std::stable_partition(report.findings.begin(), report.findings.end(),
                         [](const Finding& finding) { return is_damage(finding.kind); });
 }
@@ -333,7 +333,7 @@ Result<WeightReport> check_weights(const ModelFile& file, const std::vector<Tens
   std::vector<Finding> findings;
   for (size_t i = 0; i < uses.size(); ++i) {
     if (!is_readable(uses[i].tensor)) {
-      if (can_dequantize(uses[i].tensor.dtype)) continue;  // scalar or empty
+      if (can_dequantize(uses[i].tensor.dtype)) continue;  // the tensor is scalar or empty
       const std::string type(dtype_name(uses[i].tensor.dtype));
       findings.push_back({FindingKind::kUnread, uses[i].name, 0, "it holds no weights, but " + type});
       continue;

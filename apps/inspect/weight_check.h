@@ -19,7 +19,7 @@
 
 namespace ibid {
 
-// Sum of squares of the finite values, and the numbers of other values.
+// The sum of squares of the finite values, and the numbers of NaNs and infinities.
 struct ValueSums {
   double squares = 0;
   uint64_t n_nan = 0, n_infinite = 0;
@@ -51,7 +51,7 @@ enum class FindingKind : uint8_t {
   // Anomalies, which a valid model may have:
   kZeroRows,     // zero rows of a matrix
   kFarRows,      // rows whose RMS is far from that of the median row
-  kFarMatrix,    // a matrix whose RMS is far from that of the same matrix in other layers
+  kFarMatrix,    // a matrix whose RMS is far from those of the same matrix in other layers
   kNormOutlier,  // weights of a norm that are far above the norm's median
   kUnread,       // a tensor whose type is not a weight type
 };

@@ -68,7 +68,7 @@ Result<std::optional<HubFile>> file_of(const Json& json) {
   return std::optional<HubFile>(std::move(file));
 }
 
-// Parses "a-00002-of-00003.gguf" into "a" and 2; else nullopt.
+// The stem "a" and the number 2 of "a-00002-of-00003.gguf".
 struct Part {
   std::string stem;
   std::string number;
@@ -96,7 +96,7 @@ bool has_tag(const std::string& path, const std::string& tag) {
   return false;
 }
 
-// Returns the GGUF models: single files, and the first part of split ones; without image projectors.
+// Returns the GGUF models: single files, and the first parts of split files; without image projectors.
 std::vector<HubFile> gguf_models(const HubListing& listing) {
   std::vector<HubFile> models;
   for (const HubFile& file : listing.files) {
@@ -191,7 +191,7 @@ Result<std::vector<HubFile>> choose_hub_files(const HubListing& listing, const H
   }
   if (meant.empty()) return what_there_is(name, models, " has no '" + name.choice + "'");
   if (meant.size() > 1 && name.choice.empty()) {
-    // Most common quantisation, if several are available.
+    // If several quantisations are available, select the most common one.
     const auto usual =
         std::find_if(meant.begin(), meant.end(), [](const HubFile& file) { return has_tag(file.path, "Q4_K_M"); });
     if (usual != meant.end()) meant = {*usual};

@@ -21,7 +21,8 @@ struct HubName {
 
   std::string repository() const { return owner + "/" + name; }
 };
-// Error: kInvalidArgument for any other form, for unsafe characters, and for a name that begins with a dot or dash.
+// Parses such a name. Error: kInvalidArgument for another form, unsafe characters, and a name that begins with a dot or
+// dash.
 Result<HubName> parse_hub_name(std::string_view text);
 bool is_hub_name(std::string_view text);
 
@@ -41,7 +42,7 @@ struct HubListing {
 // Parses the hub's description of a repository. Error: kBadHeader, naming the field.
 Result<HubListing> parse_hub_listing(const Json& json);
 
-// Selects the files of the model: one .gguf file, all parts of a split one, or a directory with config.json and
+// Selects the files of the model: one .gguf file, all parts of a split file, or a directory with config.json and
 // safetensors. Errors: kNotFound and kInvalidArgument, listing the available choices.
 Result<std::vector<HubFile>> choose_hub_files(const HubListing& listing, const HubName& name);
 

@@ -38,7 +38,7 @@ struct ModelPart {
   HubFile file;
   std::string target, part;
   FileState state = FileState::kMissing;
-  uint64_t there = 0;  // bytes of the part already present
+  uint64_t there = 0;  // bytes of the part file that are already present
 };
 
 // True for the file that makes a directory loadable as a model; it is written last.
@@ -46,7 +46,7 @@ bool makes_a_model(const HubFile& file) {
   return file.path == "config.json" || file.path.find("-00001-of-") != std::string::npos;
 }
 
-// One pull. Downloaded files replace older ones only when all are complete.
+// One pull. Downloaded files replace older files only when all downloads are complete.
 class Download {
  public:
   // `model`: all files; those already present are not downloaded.
@@ -99,7 +99,7 @@ class Download {
       if (status.ok()) continue;
       const std::lock_guard lock(mutex_);
       if (status_.ok()) status_ = status;
-      stop_.request_stop();  // stops the other downloads; their parts are kept
+      stop_.request_stop();  // stops the other downloads; their part files are kept
       return;
     }
   }
@@ -107,7 +107,7 @@ class Download {
   Status fetch(const ModelPart& missing) {
     const HubFile& file = missing.file;
     TRY_ASSIGN(auto part, PartFile::open(missing.part));
-    // Without a digest the part may belong to another version of the file.
+    // Restart if the hub has no digest, because the part may belong to another version of the file.
     if (part->size() > file.size || file.sha256.empty()) TRY(part->restart());
     TRY(fetch_into(*part, access_, file, url_ + file.path, [this](int64_t bytes) { moved(bytes); }));
     if (!file.sha256.empty()) {
@@ -128,8 +128,8 @@ class Download {
     return {};
   }
 
-  // Never leaves a loadable mix of new and old files: the files of makes_a_model() are removed first and written last.
-  // If interrupted, the next pull continues.
+  // Never leaves a loadable mix of new and old files, because the files of makes_a_model() are removed first and
+  // written last. If it is interrupted, the next pull continues.
   Status replace_older() {
     if (fetched_.empty()) return {};
     for (const ModelPart& one : model_) {
@@ -165,11 +165,11 @@ class Download {
   std::string url_;  // URL prefix of the files
   HubOrigin origin_;
   std::vector<ModelPart> model_;
-  std::vector<ModelPart> files_;  // the missing and outdated ones
+  std::vector<ModelPart> files_;  // files that are missing or outdated
   std::atomic<size_t> next_{0};
   uint64_t total_ = 0;
   std::mutex mutex_;
-  // Guarded by mutex_:
+  // These members are guarded by mutex_:
   uint64_t done_ = 0;
   Status status_;                                                                // first error
   std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // complete, to replace older files
@@ -238,7 +238,7 @@ Status make_directories(const std::vector<ModelPart>& model) {
   return {};
 }
 
-// Plain http is allowed for hubs on this machine only; on a network, others could read the token and alter the model.
+// True for https, and for http on this machine; on a network, others could read the token and alter the model.
 bool is_trusted_endpoint(const std::string& endpoint) {
   if (endpoint.find('@') != std::string::npos) return false;
   if (endpoint.starts_with("https://")) return endpoint.size() > 8;

@@ -31,7 +31,8 @@ struct HubAccess {
 Result<std::string> fetch_text(const HubAccess& access, const std::string& url, const std::string& what);
 
 // Downloads the missing bytes of `part`. moved(change) reports each change of the number of bytes, which is negative if
-// the download restarts. Errors: those of fetch_text(); kMismatch if the size is not the one that the hub lists.
+// the download restarts. Errors: those of fetch_text(); kMismatch if the size differs from the size in the hub's
+// listing.
 Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, const std::string& url,
                   const std::function<void(int64_t bytes)>& moved);
 
@@ -39,7 +40,7 @@ Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, 
 // malformed token, and for an endpoint that is not https (http is allowed for this machine only, to protect the token).
 Result<HubAccess> hub_access(std::stop_token stop);
 
-// Downloads a model and returns its path: the .gguf file (the first part of a split one), or the directory. Each
+// Downloads a model and returns its path: the .gguf file (or its first part, if it is split), or the directory. Each
 // repository has its own directory in the models directory. A file with the SHA-256 of the hub is not downloaded again;
 // a file of an earlier revision is replaced. Progress is shown on standard error. Errors: kNotFound, kUnsupported (a
 // token is missing or rejected), kIo (network; no disk space, before the download), kMismatch (size or checksum),

@@ -10,10 +10,10 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMaxListingBytes = 16u << 20;
-constexpr int kMaxAttempts = 6;  // consecutive attempts without progress
+constexpr int kMaxAttempts = 6;  // maximum consecutive attempts without progress
 constexpr uint64_t kLongestWaitSeconds = 60;
 
-// Returns the error of a response that retrying cannot change; ok: retry.
+// Returns an error if retrying cannot change the response; ok: retry.
 Status refusal(const HttpAnswer& answer, const HubAccess& access, const std::string& what) {
   switch (answer.status) {
     case 401:
@@ -82,7 +82,7 @@ Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, 
   for (int attempt = 1; part.size() < file.size;) {
     bool is_first = true, too_much = false;
     const auto take = [&](long status, std::string_view bytes) {
-      // A server without range support sends the whole file.
+      // Restart the part, because a server without range support sends the whole file.
       if (std::exchange(is_first, false) && status != 206 && part.size() > 0 && !restart().ok()) return false;
       too_much = bytes.size() > file.size - part.size();
       if (too_much || !part.append(bytes)) return false;

@@ -35,7 +35,7 @@ std::string below_home(const std::string& path) {
   return home ? *home + path : "";
 }
 
-// Returns a directory from an environment variable; "~/" is expanded, as Python programs do.
+// Returns a directory from an environment variable, with "~/" expanded as Python programs do.
 std::optional<std::string> folder_variable(const char* name) {
   const std::optional<std::string> value = variable(name);
   return value && value->starts_with("~/") ? below_home(value->substr(1)) : value;
@@ -77,8 +77,8 @@ std::string hub_folder() {
   return cache_folder() + "/huggingface/hub";
 }
 
-// Returns the snapshots of a repository: first that of main, then the newest. A file is only in the snapshot that was
-// current when it was downloaded.
+// Returns the snapshots of a repository: first the snapshot of main, then the others, newest first. A file is only in
+// the snapshot that was current when it was downloaded.
 std::vector<fs::path> snapshots_of(const fs::path& repository) {
   std::vector<fs::path> snapshots = directory_entries(repository / "snapshots");
   std::error_code error;
@@ -129,7 +129,7 @@ void add_hub(std::vector<LocalModel>& models) {
 
 // --- Ollama: manifests/HOST/NAMESPACE/MODEL/TAG names a blob by its digest
 
-// Returns a digest of "sha256:" and 64 hexadecimal digits; rejects anything that could be a path.
+// Returns the blob's digest, "sha256:" and 64 hexadecimal digits; rejects any other text, which could be a path.
 std::optional<std::string> blob_name(const Json& manifest) {
   const auto layers = manifest.find("layers");
   if (layers == manifest.end() || !layers->is_array()) return std::nullopt;
@@ -198,7 +198,7 @@ std::vector<LocalModel> one_each(std::vector<LocalModel> models) {
   return kept;
 }
 
-// LM Studio records the place of a relocated directory in a file.
+// LM Studio stores the path of a relocated directory in a file.
 std::vector<std::string> lm_studio_folders() {
   const Result<std::string> pointer =
       read_file(system_file_ops(), below_home("/.lmstudio-home-pointer"), kMaxPathBytes);

@@ -1,4 +1,4 @@
-// Models on this machine: ibid's own, and, read-only, those that other programs downloaded.
+// Models on this machine: those of ibid, and (only for reading) those that other programs downloaded.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ std::vector<LocalModel> local_models();
 // Returns the directories of stores that exist but that this user may not read.
 std::vector<std::string> unreadable_stores();
 
-// Returns the models that a word names: those with this name, ignoring case; if no name is equal, those whose name
-// begins with the word, with or without the owner. A file in several stores counts once.
+// Returns the models with this name, ignoring case, or else the models whose name begins with the word, with or without
+// the owner. A file in several stores counts once.
 std::vector<LocalModel> models_named(std::string_view word, const std::vector<LocalModel>& models);
 
 }  // namespace ibid

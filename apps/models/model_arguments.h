@@ -44,9 +44,9 @@ struct ModelArguments {
   std::string numerics = "exact";
   int n_threads = 0;
   size_t context = 0;
-  bool fetch = false;  // a missing default model may be downloaded without asking
+  bool fetch = false;  // download a missing default model without asking
 
-  // Declares MODEL and -m; one of them must be given if `required`.
+  // Declares MODEL and -m. If `required`, the user must give one of them.
   void add_model(CLI::App& command, bool required);
   // Declares only -m, for a command with other positional arguments.
   void add_model_option(CLI::App& command);

@@ -29,7 +29,7 @@ Status several(const std::string& path, const std::vector<fs::path>& models) {
   return {ErrorCode::kInvalidArgument, what};
 }
 
-// A file that identifies an unsupported kind of directory.
+// A file whose presence shows that a directory has an unsupported kind of model.
 struct Sign {
   const char* file;
   const char* what;
@@ -232,7 +232,7 @@ Result<std::string> resolve_model(const std::string& argument) {
   const std::vector<LocalModel> models = local_models();
   const HubModel* hub = find_hub_model(argument);
   if (hub != nullptr && directory.ok()) {
-    // Earlier versions stored the file in the models directory itself.
+    // Look in both directories, because earlier versions stored the file in the models directory itself.
     for (const std::string& folder : {"/" + repository_folder(*parse_hub_name(hub->hub_name)), std::string()}) {
       const std::string path = *directory + folder + "/" + hub->file;
       if (exists(path)) return path;

@@ -18,7 +18,7 @@ struct RecommendedOption {
   const char* value;
 };
 
-// A model that `ibid pull` fetches without a hub; also used by tests.
+// A model that `ibid pull` fetches without a hub. Tests use it too.
 struct KnownModel {
   const char* name;  // name as users type it
   const char* description;
@@ -31,8 +31,8 @@ struct KnownModel {
   std::span<const RecommendedOption> sampling;
 };
 
-// A good small chat model on a hub (apps/models/hub.h). ibid was not tested with it; a remark says so when it is
-// downloaded.
+// A good small chat model on a hub (apps/models/hub.h). ibid was not tested with it, which a remark tells the user when
+// the model is downloaded.
 struct HubModel {
   const char* name;      // "qwen3:0.6b"
   const char* hub_name;  // "hf:Qwen/Qwen3-0.6B-GGUF:Q8_0"
@@ -47,8 +47,8 @@ std::span<const KnownModel> known_models();
 const KnownModel& default_model();
 // Finds a known model by name, ignoring case.
 const KnownModel* find_known_model(std::string_view name);
-// Returns the known model that a file seems to be, by name and size, in any directory; nullptr if it seems to be no
-// known one. Used only to set default sampling options.
+// Returns the known model that has the name and size of the file, in any directory; nullptr if no model has. Used only
+// to set default sampling options.
 const KnownModel* known_model_of_file(const std::string& path);
 
 // Returns $IBID_MODELS, else user_folder(kData)/models. Errors: those of user_folder().
@@ -66,22 +66,22 @@ Result<std::string> pull_model(const KnownModel& model);
 // similar names, valid forms and how to get the model; kInvalidArgument, with the candidates.
 Result<std::string> resolve_model(const std::string& argument);
 
-// Decides whether a word is the name of a model or a text. True for a known name, the full name of a local model, a
-// downloaded file, any word ending in .gguf, and a file or directory with a model.
+// True if a word is the name of a model and not a text: a known name, the full name of a local model, a downloaded
+// file, any word ending in .gguf, and a file or directory with a model.
 bool names_a_model(const std::string& word);
 
 bool is_file(const std::filesystem::path& path);
 
-// Returns the GGUF models of a directory, sorted: a split model by its first part; without image projectors.
+// Returns the GGUF models of a directory, sorted: of a split model the first part; without image projectors.
 std::vector<std::filesystem::path> gguf_models_in(const std::filesystem::path& directory);
 bool is_gguf_model(const std::filesystem::path& path);
 
 // Returns the entries of a directory, sorted by name, without hidden ones; at most 10,000.
 std::vector<std::filesystem::path> directory_entries(const std::filesystem::path& directory);
 
-// Returns `path`, or, for a directory without config.json, the only GGUF model in it. Errors: kInvalidArgument with the
-// names if there are several models; kUnsupported for other kinds of directories (adapters, pickle checkpoints, other
-// layouts).
+// Returns `path`, or if it is a directory without config.json, the only GGUF model in it. Errors: kInvalidArgument with
+// the names if there are several models; kUnsupported for other kinds of directories (adapters, pickle checkpoints,
+// other layouts).
 Result<std::string> model_in_directory(const std::string& path);
 
 }  // namespace ibid

@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = ".pull-";
 constexpr size_t kNameDigits = 24;
-constexpr size_t kDirectoryDigits = 6;  // added by mkdtemp
+constexpr size_t kDirectoryDigits = 6;  // characters that mkdtemp adds
 constexpr time_t kAbandonedSeconds = time_t{7} * 24 * 3600;
 
 Status system_error(const std::string& path) { return {ErrorCode::kIo, path + ": " + std::strerror(errno)}; }
@@ -49,7 +49,7 @@ bool is_part_name(const std::string& name) {
          (digits.size() == kNameDigits && digits.find_first_not_of("0123456789abcdef") == std::string_view::npos);
 }
 
-// Returns the freed bytes; 0 for directories.
+// Removes the part or directory if no process uses it. Returns the freed bytes; 0 for directories.
 uint64_t remove_if_abandoned(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0) return 0;
@@ -165,7 +165,7 @@ std::string note_path(const std::string& target) {
   return (path.parent_path() / ("." + path.filename().string() + ".pulled")).string();
 }
 
-// Returns nullopt without a readable note.
+// Returns nullopt if there is no readable note.
 std::optional<Note> read_note(const std::string& target) {
   const std::string path = note_path(target);
   const Result<std::string> text = read_file(system_file_ops(), path, kMaxNoteBytes);
@@ -214,7 +214,7 @@ void note_pulled_file(const std::string& target, const HubOrigin& origin, const 
 }
 
 std::string repository_folder(const HubName& name) {
-  // If owner or name contains two dashes, @ separates them, because neither can contain an @.
+  // Separate owner and name by @, which neither can contain, if one of them contains two dashes.
   const bool ambiguous = name.owner.find("--") != name.owner.npos || name.name.find("--") != name.name.npos;
   return name.owner + (ambiguous ? "@" : "--") + name.name;
 }

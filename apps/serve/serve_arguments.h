@@ -26,7 +26,7 @@ struct ServeArguments {
   bool insecure = false;
   bool namespace_by_user = false;
   bool check_model_names = false, keep_client_lines = false;
-  std::optional<uint64_t> seed;  // seed of requests that name none
+  std::optional<uint64_t> seed;  // seed of requests that set no seed
   std::string certificate_file, key_file;
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";
@@ -43,7 +43,7 @@ struct ServeArguments {
   // Declares the options. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // REQUIRES for all of these: the arguments passed validation. Errors: those of read_api_keys().
+  // All of the following REQUIRE that the arguments passed validation. Errors: those of read_api_keys().
   Result<http::ServerOptions> server_options() const;
   AdmissionOptions admission_options() const;
   ModelHostOptions host_options() const;

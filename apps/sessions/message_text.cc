@@ -17,7 +17,7 @@ std::string part_text(const Json& part) {
 // Collapses blanks and newlines to single blanks.
 std::string in_one_line(const std::string& text) {
   std::string line;
-  bool blank = true;  // so that no blank is written at the start
+  bool blank = true;  // true, so that no blank is written at the start
   for (const char c : text) {
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
       if (!blank) line += ' ';

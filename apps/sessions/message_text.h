@@ -18,7 +18,7 @@ size_t n_turns(const Json& messages);
 // Returns the index of the last message of this role, or messages.size().
 size_t last_from(const Json& messages, Role role);
 
-// Returns at most max_characters of the text, in one line; if it was cut at the end, "..." follows.
+// Returns at most max_characters of the text, in one line, followed by "..." if the end was cut off.
 std::string excerpt(const std::string& text, size_t max_characters);
 
 // As excerpt(), for the end of the text.

@@ -23,7 +23,7 @@ bool stands_for_itself(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-// Control and invisible characters; with them two names could look the same.
+// True for control and invisible characters: with them two names could look the same.
 bool is_invisible(uint32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0xA0) || c == 0xAD || (c >= 0x200B && c <= 0x200F) ||
          (c >= 0x2028 && c <= 0x202F) || (c >= 0x2060 && c <= 0x206F) || c == 0xFEFF || (c >= 0xFFF0 && c <= 0xFFFF) ||
@@ -195,7 +195,7 @@ Result<std::unique_ptr<FileLock>> SessionFiles::lock(const std::string& name) co
     return {ErrorCode::kBusy, "another ibid" + holder_of(*files_, lock_path) + " has this conversation open ('" + name +
                                   "'); close it there first, or choose another name"};
   }
-  // Informs other processes of the holder; failure is harmless.
+  // Writes the process id for other processes; a failure is harmless.
   if (const Result<std::unique_ptr<File>> file = files_->create(lock_path); file.ok()) {
     const std::string holder = std::to_string(getpid()) + "\n";
     (void)(*file)->write(std::as_bytes(std::span(holder)));

@@ -1,6 +1,6 @@
 // The directory of saved conversations. The conversation NAME is in the file "NAME.ibid"; its other branches are in
-// "NAME.<number>.ibid" (NAME escaped by escape_session_name()). "NAME.ibid.lock" holds the id of the process that has
-// it open.
+// "NAME.<number>.ibid" (NAME escaped by escape_session_name()). "NAME.ibid.lock" has the id of the process that has the
+// conversation open.
 //
 // Files are replaced atomically, so reading needs no lock. Writing, renaming and removing take the lock of the name.
 // NAME.ibid is renamed or removed last, so that an interrupted command can be repeated.

@@ -95,7 +95,7 @@ std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64
   std::string table = padded("NAME", kNameColumns) + "  " + padded("WHEN", kTimeColumns) + "  TURNS  TOKENS  " +
                       padded("MODEL", kModelColumns) + "  FIRST WORDS\n";
   for (const SessionSummary& session : sessions) {
-    // Names are never cut, because users type them.
+    // Never cut names, because users type them.
     std::string line = padded(session.name, kNameColumns);
     if (utf8_length(session.name) > kNameColumns) line += "\n" + std::string(kNameColumns, ' ');
     line += "  " + padded(short_time(session.modified_ns, now_ns), kTimeColumns) + "  ";

@@ -19,7 +19,7 @@ struct SessionSummary {
   size_t n_branches = 0;    // number of branches besides the main one
   std::string model;        // file name of the model
   std::string first_words;  // start of the first question
-  std::string problem;      // the reason for which the file cannot be read; only name and time are known then
+  std::string problem;      // the reason why the file cannot be read; then only name and time are known
 };
 
 // Returns all conversations, newest first. Error: kIo.

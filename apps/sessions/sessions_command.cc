@@ -33,7 +33,7 @@ Status print(const std::string& text) {
   return written ? Status() : cannot_write();
 }
 
-// Saved text is untrusted, so control characters are removed on a terminal.
+// Prints saved text, which is untrusted: on a terminal without control characters.
 Status print_content(const std::string& text) {
   return print(isatty(STDOUT_FILENO) == 1 ? without_controls(text) : text);
 }

@@ -11,7 +11,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMaxNames = 10'000;  // entries read of one directory
+constexpr size_t kMaxNames = 10'000;  // maximum entries read of one directory
 
 std::string without_backslashes(std::string_view text) {
   std::string plain;
@@ -36,7 +36,7 @@ std::string expanded(const std::string& path) {
   return path.starts_with("~/") && home != nullptr ? home + path.substr(1) : path;
 }
 
-// Returns the paths that begin with `typed`, with the directory as it was typed.
+// Returns the paths that begin with `typed`; the directory is spelled as in `typed`.
 std::vector<std::string> files(std::string_view typed) {
   const size_t slash = typed.rfind('/');
   const std::string_view directory = slash == std::string_view::npos ? "" : typed.substr(0, slash + 1);

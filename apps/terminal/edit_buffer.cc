@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxCharacter = 4;  // maximum bytes of a typed character: longer text is a paste
 constexpr size_t kMaxMoments = 200;
-constexpr size_t kMaxMomentBytes = 16'000'000;  // limit for all undo states together: pastes may be long
+constexpr size_t kMaxMomentBytes = 16'000'000;  // limit for all undo states together, because pastes may be long
 
 bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
@@ -87,7 +87,7 @@ void EditBuffer::erase_right() {
 }
 
 size_t EditBuffer::line_begin() const {
-  return cursor_ == 0 ? 0 : text_.rfind('\n', cursor_ - 1) + 1;  // npos + 1 is 0
+  return cursor_ == 0 ? 0 : text_.rfind('\n', cursor_ - 1) + 1;  // if there is no newline, npos + 1 is 0
 }
 
 size_t EditBuffer::line_end() const { return std::min(text_.find('\n', cursor_), text_.size()); }
@@ -183,7 +183,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
   const size_t margin = text_columns(prompt);
   out.rows.emplace_back(prompt);
   size_t column = margin;
-  size_t extra = 0;  // further columns used by terminals that do not join emoji
+  size_t extra = 0;  // further columns on terminals that do not join emoji
   const auto next_row = [&](size_t indent) {
     out.rows.emplace_back(indent, ' ');
     column = indent;
@@ -203,7 +203,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
       out.cursor_row = out.rows.size() - 1;
       out.cursor_column = column;
     }
-    if (i >= text.size() || newline) {  // no trailing blanks in empty lines, so that none are copied
+    if (i >= text.size() || newline) {  // writes no trailing blanks in empty lines, so that none are copied
       if (out.rows.size() > 1 && out.rows.back() == std::string(margin, ' ')) out.rows.back().clear();
     }
     if (i >= text.size()) return out;

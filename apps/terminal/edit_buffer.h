@@ -64,14 +64,14 @@ class EditBuffer {
   size_t cursor_ = 0;
   std::string killed_;
   std::vector<Moment> moments_;  // states before each change, oldest first
-  size_t typed_to_ = kNowhere;   // text typed at this position is undone together with the last change
+  size_t typed_to_ = kNowhere;   // text that is typed at this position is undone together with the last change
 };
 
 // A text laid out in the rows of a terminal.
 struct LaidOutText {
   std::vector<std::string> rows;  // rows as shown: tabs are expanded; no row is wider than the terminal
   size_t cursor_row = 0;
-  size_t cursor_column = 0;  // < the terminal's width
+  size_t cursor_column = 0;  // below the terminal's width
 };
 
 // Lays out a text. The first row begins with `prompt`; rows after a newline are indented by its width. A line that is

@@ -10,13 +10,13 @@ namespace {
 
 using Break = ClusterBreak;
 
-constexpr uint32_t kVariationSelector16 = 0xFE0F;  // requests emoji presentation
+constexpr uint32_t kVariationSelector16 = 0xFE0F;  // shows the character before it as an emoji
 
 struct Character {
   uint32_t code_point;
   Break kind;
   bool pictograph;
-  bool consonant;  // a consonant of an Indic script: a linker joins it to the next one
+  bool consonant;  // a consonant of an Indic script, which a linker joins to the next consonant
   size_t columns;
   size_t length;
 };
@@ -30,12 +30,12 @@ Character character_at(std::string_view text, size_t offset) {
 
 bool is_mark(Break kind) { return kind == Break::kExtend || kind == Break::kLinker || kind == Break::kZwj; }
 
-// State of a cluster that decides if it takes the next character.
+// State of a cluster, which decides whether the next character belongs to the cluster.
 struct Cluster {
   Break last = Break::kOther;
-  bool open_pictograph = false;  // a pictograph followed by marks only
-  bool open_consonant = false;   // a consonant followed by marks only
-  bool linked = false;           // one of those marks is a linker
+  bool open_pictograph = false;  // so far: a pictograph, then only marks
+  bool open_consonant = false;   // so far: a consonant, then only marks
+  bool linked = false;           // one of these marks is a linker
   size_t n_regional = 0;
 
   void push(const Character& c) {
@@ -47,7 +47,7 @@ struct Cluster {
     last = c.kind;
   }
 
-  // Rules GB3 to GB13 of UAX 29.
+  // True if the next character belongs to the cluster (UAX 29, GB3 to GB13).
   bool takes(const Character& next) const {
     const Break n = next.kind;
     if (last == Break::kControl || n == Break::kControl) return false;
@@ -98,7 +98,7 @@ size_t grapheme_end(std::string_view text, size_t offset) {
   return offset;
 }
 
-// Clusters are parsed forwards only; none extends across a newline or two adjacent ASCII characters.
+// Parses forwards from a newline or two adjacent ASCII characters, because no cluster extends across these.
 size_t grapheme_begin(std::string_view text, size_t offset) {
   const auto is_ascii = [&](size_t i) { return static_cast<unsigned char>(text[i]) < 0x80; };
   size_t begin = offset - 1;

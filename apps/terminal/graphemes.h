@@ -15,18 +15,19 @@ size_t grapheme_end(std::string_view text, size_t offset);
 // Returns the start of the cluster that ends at `offset`. REQUIRES: 0 < offset <= text.size().
 size_t grapheme_begin(std::string_view text, size_t offset);
 
-// Returns the columns of one cluster. 0 if it is invisible, and for a tab, whose width depends on its column.
+// Returns the columns of one cluster. Returns 0 for an invisible cluster, and for a tab, whose width depends on its
+// column.
 size_t grapheme_columns(std::string_view cluster);
 
 // Distance of tab stops in columns.
 inline constexpr size_t kTabColumns = 8;
-// Returns the columns of a cluster on a terminal that joins no emoji, the most that any terminal uses. A row planned
+// Returns the columns of a cluster on a terminal that joins no emoji: the most columns on any terminal. A row planned
 // with these widths is never wrapped by the terminal itself.
 size_t widest_columns(std::string_view cluster);
 // Returns the columns of a text in one row. REQUIRES: it has no tabs or newlines.
 size_t text_columns(std::string_view text);
 size_t widest_text_columns(std::string_view text);
-// True if the text is equally wide on terminals that join emoji and on those that do not.
+// True if the text is equally wide on terminals that join emoji and on terminals that do not.
 bool terminals_agree(std::string_view text);
 
 // True if lines may break before and after the character at `offset` without a blank, as in Chinese and Japanese.

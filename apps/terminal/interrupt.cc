@@ -16,15 +16,15 @@ namespace ibid {
 
 namespace {
 
-constexpr int kLookAgainMs = 200;  // interval of checks for being in the foreground again
+constexpr int kLookAgainMs = 200;  // interval of checks whether the process is in the foreground again
 
-// Read by the signal handler, which may make async-signal-safe calls only.
+// Variables of the signal handler, which may only make async-signal-safe calls.
 int wake_fd = -1;
 volatile sig_atomic_t n_interrupts = 0;
 const termios* restore_terminal = nullptr;
 
-// The first SIGINT wakes the thread that requests the stop, because that takes locks. The second restores the terminal
-// and ends the process.
+// The first SIGINT wakes a thread that requests the stop, because a handler may not take locks. The second restores the
+// terminal and ends the process.
 void on_interrupt(int) {
   const int saved = errno;
   n_interrupts = n_interrupts + 1;
@@ -66,7 +66,7 @@ struct InterruptScope::Watcher {
 void InterruptScope::watch(int wake) {
   TerminalInput* input = TerminalInput::current();
   for (char reason = 0; reason == 0;) {
-    // Reading from the terminal would stop a background process.
+    // Read from the terminal only in the foreground, because reading would stop a background process.
     const bool typing = input != nullptr && TerminalModes::may_touch(input->fd());
     pollfd sources[2] = {{wake, POLLIN, 0}, {typing ? input->fd() : -1, POLLIN, 0}};
     if (poll(sources, 2, input != nullptr && !typing ? kLookAgainMs : -1) <= 0) continue;
@@ -75,7 +75,7 @@ void InterruptScope::watch(int wake) {
       if (input != nullptr) input->discard();
       stop_.request_stop();
     } else if (reason == 0 && sources[1].revents != 0 && !input->collect()) {
-      input = nullptr;  // the terminal is gone
+      input = nullptr;  // the terminal was closed
     }
   }
 }

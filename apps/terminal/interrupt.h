@@ -24,7 +24,7 @@ class EchoOff {
   bool changed_ = false;
 };
 
-// At most one exists in the process; it is constructed and destroyed on the same thread.
+// At most one exists in the process. It must be destroyed on the thread that constructed it.
 class InterruptScope {
  public:
   InterruptScope();

@@ -32,13 +32,13 @@ std::string editor_command() {
   return "vi";
 }
 
-// Temporary file. Removes it and the usual backup files of editors on destruction.
+// A temporary file. The destructor removes it and the usual backup files of editors.
 class EditedFile {
  public:
   static Result<EditedFile> create(const std::string& text) {
     const char* directory = std::getenv("TMPDIR");
     std::string path = (directory == nullptr || *directory == 0 ? "/tmp" : directory) + std::string("/ibid-XXXXXX.md");
-    const int fd = mkstemps(path.data(), 3);  // 0600
+    const int fd = mkstemps(path.data(), 3);  // the file has mode 0600
     if (fd < 0) return errno_status(errno, path, "create");
     EditedFile file(path);
     const std::string content = text.empty() ? text : text + "\n";
@@ -60,7 +60,7 @@ class EditedFile {
   std::string path_;
 };
 
-// Returns the editor's exit status. Ctrl-C is left to the editor.
+// Runs the editor and returns its exit status. Ctrl-C only reaches the editor.
 int run(const std::string& editor, const std::string& path) {
   struct sigaction ignore {};
   struct sigaction before_interrupt {
@@ -72,7 +72,7 @@ int run(const std::string& editor, const std::string& path) {
   const pid_t child = fork();
   if (child == 0) {
     for (const int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGPIPE}) ::signal(signal, SIG_DFL);
-    dup2(STDERR_FILENO, STDOUT_FILENO);  // standard output is for answers only
+    dup2(STDERR_FILENO, STDOUT_FILENO);  // standard output is only for answers
     execl("/bin/sh", "sh", "-c", command.c_str(), "ibid", path.c_str(), static_cast<char*>(nullptr));
     _exit(127);
   }
@@ -85,9 +85,8 @@ int run(const std::string& editor, const std::string& path) {
 }
 
 // Edits `text` in the user's editor ($VISUAL, else $EDITOR, else vi), through a temporary file of mode 0600, and
-// returns the result without trailing newlines. REQUIRES: the terminal has the mode
-// that it was found in. Errors: kIo; kInvalidArgument if the
-// editor failed or the result is not valid text. On error nothing has changed.
+// returns the result without trailing newlines. REQUIRES: the terminal has its original mode. Errors: kIo;
+// kInvalidArgument if the editor failed or the result is not valid text. On error nothing has changed.
 Result<std::string> edit_externally(const std::string& text) {
   const std::string editor = editor_command();
   TRY_ASSIGN(const EditedFile file, EditedFile::create(text));
@@ -141,7 +140,7 @@ LineEditor::Outcome LineEditor::read(std::string& text) {
     const KeyPress press = read_key(input_);
     step = handle(press);
     last_key_ = press.key;
-    // Draws once for keys that arrive together.
+    // Draw only once for keys that arrive together.
     if (step == Step::kGoOn && !input_.has_byte()) draw();
   }
   if (step != Step::kEnd) {
@@ -238,8 +237,8 @@ void LineEditor::recall(bool older) {
   buffer_.replace(recalled_ == entries.size() ? unsent_ : entries[recalled_]);
 }
 
-// Ctrl-R finds the newest message with the typed text, again an older one. Ctrl-C and Ctrl-G cancel; any other key
-// accepts.
+// Searches the history (Ctrl-R) for the newest message with the typed text; each further Ctrl-R finds an older one.
+// Ctrl-C and Ctrl-G cancel; any other key accepts.
 void LineEditor::search() {
   const std::vector<std::string>& entries = history_.entries();
   std::string wanted;
@@ -327,8 +326,8 @@ void LineEditor::suspend() {
 
 void LineEditor::draw() { draw_as(kPrompt, buffer_.text(), buffer_.cursor()); }
 
-// Redraws everything in one write. If the terminal measures a character differently, the error is then limited to its
-// row and does not persist.
+// Redraws everything in one write. So if the terminal measures a character differently, the error is limited to its row
+// and does not persist.
 void LineEditor::draw_as(std::string_view prompt, std::string_view text, size_t cursor) {
   const size_t width = std::max(terminal_width(screen_), kLeastWidth);
   const size_t height = std::max<size_t>(terminal_height(screen_), 1);
@@ -345,7 +344,7 @@ void LineEditor::draw_as(std::string_view prompt, std::string_view text, size_t 
   const auto up = [&](size_t n) {
     if (n > 0) out += "\x1b[" + std::to_string(n) + "A";
   };
-  // Text appended at the end is written alone.
+  // Write only the new text if it was appended at the end.
   const bool appended =
       rows.size() == drawn_.size() && cursor_row == drawn_cursor_row_ && cursor_row + 1 == rows.size() &&
       !drawn_.empty() && drawn_cursor_column_ == text_columns(drawn_.back()) &&
@@ -380,7 +379,7 @@ void LineEditor::end_line() {
   forget_drawing();
 }
 
-// Most terminals rewrap rows that have become too long, and move the cursor with them.
+// Accounts for a new width: most terminals rewrap rows that have become too long, and move the cursor with them.
 void LineEditor::size_changed() {
   const size_t width = std::max(terminal_width(screen_), kLeastWidth);
   size_t above = drawn_cursor_column_ / width;
@@ -392,7 +391,7 @@ void LineEditor::size_changed() {
 }
 
 void LineEditor::write(std::string_view bytes) const {
-  write_all(screen_, bytes);  // a closed terminal is detected when reading
+  write_all(screen_, bytes);  // ignored, because reading detects a closed terminal
 }
 
 }  // namespace ibid

@@ -1,6 +1,6 @@
 // LineEditor: edits one message at a terminal, by grapheme clusters and over any number of lines, with pastes, history,
-// search, completion and an external editor. docs/decisions/0019-a-line-editor-of-our-own.md says why no library is
-// used.
+// search, completion and an external editor. docs/decisions/0019-a-line-editor-of-our-own.md gives the reasons for not
+// using a library.
 //
 // Keys are those of Emacs and shells. Enter sends the message. After a backslash, which it removes, and inside """ ...
 // """ it inserts a newline instead; Alt-Enter always inserts one. If a text has more rows than the terminal, a part of
@@ -58,12 +58,12 @@ class LineEditor {
   LineHistory& history_;
   CompletionWords words_;
   EditBuffer buffer_;
-  size_t recalled_ = 0;  // index of the history entry in the buffer; entries().size(): not an entry
+  size_t recalled_ = 0;  // index of the history entry in the buffer; entries().size(): the buffer is not an entry
   std::string unsent_;   // the text before the first history entry was recalled
   Key last_key_ = Key::kNone;
   std::vector<std::string> drawn_;
   size_t drawn_cursor_row_ = 0, drawn_cursor_column_ = 0;
-  bool expects_continued_ = false;  // suspend() was called, so kContinued must not forget the drawing
+  bool expects_continued_ = false;  // suspend() was called: the next kContinued must not forget the drawing
   size_t top_ = 0;                  // index of the first visible row
 };
 

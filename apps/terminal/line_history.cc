@@ -45,7 +45,7 @@ std::vector<std::string> entries_of(std::string_view content) {
   std::vector<std::string> entries;
   while (!content.empty()) {
     const size_t end = content.find('\n');
-    if (end == std::string_view::npos) break;  // a line without a newline is incomplete
+    if (end == std::string_view::npos) break;  // skips an incomplete last line
     if (end > 0) entries.push_back(from_one_line(content.substr(0, end)));
     content.remove_prefix(end + 1);
   }
@@ -63,7 +63,8 @@ void keep_newest(std::vector<std::string>& entries, size_t max_entries, size_t m
   entries.erase(entries.begin(), entries.end() - static_cast<ptrdiff_t>(kept));
 }
 
-// Opens and locks the file; returns -1 on failure. Opens again if another process replaced it before the lock.
+// Opens and locks the file; returns -1 on failure. Opens the file again if another process replaced it before it was
+// locked.
 int open_locked(const std::string& path) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0600);
@@ -85,7 +86,7 @@ LineHistory::LineHistory(std::string path) : path_(std::move(path)) {
 }
 
 void LineHistory::read() {
-  // The file may exceed kMaxBytes until a process trims it.
+  // Allow more than kMaxBytes, because the file may exceed the limit until a process trims it.
   const Result<std::string> content = read_file(system_file_ops(), path_, 2 * kMaxBytes + kMaxBytes);
   if (!content.ok()) return;
   entries_ = entries_of(*content);
@@ -106,7 +107,7 @@ void LineHistory::append(std::string_view entry) const {
   const int fd = open_locked(path_);
   if (fd < 0) return;
   struct stat file {};
-  // Do not append to an incomplete last line.
+  // Start a new line if the last line is incomplete.
   std::string line = in_one_line(entry);
   char last = '\n';
   if (fstat(fd, &file) == 0 && file.st_size > 0 && pread(fd, &last, 1, file.st_size - 1) == 1 && last != '\n') {
@@ -120,7 +121,7 @@ void LineHistory::append(std::string_view entry) const {
       keep_newest(entries, kMaxEntries, kMaxBytes);
       std::string newest;
       for (const std::string& kept : entries) newest += in_one_line(kept);
-      // Replaces the file; processes that wait for its lock detect that.
+      // Replace the file. Processes that wait for its lock detect the replacement.
       (void)write_file_atomically(system_file_ops(), path_, std::as_bytes(std::span(newest)));
     }
   }

@@ -12,11 +12,11 @@ namespace ibid {
 enum class RemarkStyle : uint8_t { kPlain, kDim };
 
 // Writes the text and a newline to standard error. On a terminal, wraps it at words and removes control characters;
-// kDim has an effect where colours are shown.
+// kDim has an effect only if colours are shown.
 void remark(std::string_view text, RemarkStyle style = RemarkStyle::kPlain);
 
-// Writes an answer to standard output piece by piece. On a terminal it is wrapped at words and has no control
-// characters; otherwise it is unchanged.
+// Writes an answer to standard output piece by piece. On a terminal, wraps it at words and removes control characters;
+// otherwise writes it unchanged.
 class AnswerWriter {
  public:
   AnswerWriter();
@@ -24,11 +24,11 @@ class AnswerWriter {
   void write(std::string_view text);
   // Writes a line for programs, without wrapping.
   void write_line(std::string_view line);
-  // Ends the current line, if one was begun.
+  // Ends the current line unless it is empty.
   void end_line();
 
   bool at_line_start() const { return at_line_start_; }
-  // errno of the first failed write, or 0. After a failed write nothing more is written.
+  // Returns errno of the first failed write, or 0. After a failed write, nothing more is written.
   int error() const { return error_; }
 
  private:

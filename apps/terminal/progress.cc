@@ -16,11 +16,11 @@ namespace ibid {
 
 namespace {
 
-// Minimum time between two updates of a line.
+// Minimum times between two updates of a line.
 constexpr std::chrono::milliseconds kBetweenBytes{200};
 constexpr std::chrono::milliseconds kBetweenSigns{100};
 constexpr double kSure = 1.0;                     // seconds before a rate is shown
-constexpr std::chrono::seconds kWorthTelling{2};  // ProgressIndicator shows the elapsed time from then on
+constexpr std::chrono::seconds kWorthTelling{2};  // elapsed time from which on ProgressIndicator shows it
 
 std::string duration(double seconds) {
   const auto whole = static_cast<uint64_t>(std::ceil(seconds));
@@ -114,7 +114,7 @@ void ProgressIndicator::draw() {
   std::string line = what_;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since_);
   if (seconds >= kWorthTelling) line += " · " + std::to_string(seconds.count()) + " s";
-  // A wrapped row could not be erased.
+  // Cut the line, because a wrapped row could not be erased.
   const size_t width = terminal_width(screen_);
   while (!line.empty() && text_columns(line) >= width) line.resize(grapheme_begin(line, line.size()));
   if (line == shown_ || line.empty()) return;

@@ -1,4 +1,4 @@
-// Progress lines on a terminal. On a terminal without escape sequences nothing is shown.
+// Progress lines on a terminal. They are not shown on a terminal without escape sequences.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ class ByteProgress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `done`: number of bytes that were there before.
+  // `done`: number of bytes that were present before.
   ByteProgress(uint64_t done, uint64_t total);
   ~ByteProgress();
   ByteProgress(const ByteProgress&) = delete;
@@ -31,12 +31,12 @@ class ByteProgress {
   Clock::time_point shown_{};
 };
 
-// Returns "12 MB of 98 MB · 5.1 MB/s · 17 s left". The first `before` bytes were there `seconds` ago.
+// Returns "12 MB of 98 MB · 5.1 MB/s · 17 s left". The first `before` bytes were present `seconds` ago.
 std::string progress_line(uint64_t before, uint64_t done, uint64_t total, double seconds);
 
-// Progress indicator for a wait: "reading 512 of 6459 tokens · 3 s". It appears after `silence`, so that fast steps do
-// not flicker; end() erases it. say() and end() may be called from any thread. REQUIRES: nothing else writes to the
-// terminal between say() and end().
+// Progress indicator for a wait: "reading 512 of 6459 tokens · 3 s". The indicator appears after `silence`, so that it
+// does not flicker in fast steps; end() erases it. say() and end() may be called from any thread. REQUIRES: nothing
+// else writes to the terminal between say() and end().
 class ProgressIndicator {
  public:
   using Clock = std::chrono::steady_clock;
@@ -63,7 +63,7 @@ class ProgressIndicator {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::thread thread_;  // started by the first say()
-  // Guarded by mutex_:
+  // These members are guarded by mutex_:
   std::string what_;  // empty: not waiting
   Clock::time_point since_;
   std::string shown_;  // the line on the screen; empty: no line is shown

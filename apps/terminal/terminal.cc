@@ -54,16 +54,16 @@ namespace {
 
 constexpr std::string_view kPasteInBrackets = "\x1b[?2004h";
 constexpr std::string_view kPasteAsTyped = "\x1b[?2004l";
-// Without SIGBUS, which base/mapped_file.h handles.
+// SIGBUS is not in the list, because base/mapped_file.h handles it.
 constexpr int kEnding[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGILL, SIGABRT, SIGFPE, SIGSEGV};
 constexpr size_t kNEnding = sizeof(kEnding) / sizeof(kEnding[0]);
 
-// Read by the signal handlers, which may make async-signal-safe calls only.
+// Variables of the signal handlers, which may only make async-signal-safe calls.
 int keys = -1;
 int screen = -1;
 termios modes_of[3];
 volatile sig_atomic_t current = 0;          // a TerminalMode
-volatile sig_atomic_t late_interrupts = 0;  // SIGINTs since the mode was set
+volatile sig_atomic_t late_interrupts = 0;  // number of SIGINTs since the mode was set
 bool installed = false;
 struct sigaction before_ending[kNEnding];
 struct sigaction before_stop, before_continue;
@@ -74,8 +74,8 @@ void apply(TerminalMode mode) {
 }
 
 void on_end(int signal) {
-  // A Ctrl-C meant for an answer may arrive just after the answer ended. It must not end the conversation; a second one
-  // does.
+  // Ignore the first Ctrl-C, which may have been meant for an answer that has just ended. The second one ends the
+  // program.
   if (signal == SIGINT && static_cast<TerminalMode>(current) == TerminalMode::kAnswering) {
     late_interrupts = late_interrupts + 1;
     if (late_interrupts == 1) return;
@@ -84,7 +84,7 @@ void on_end(int signal) {
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
   sigaction(signal, &by_default, nullptr);
-  raise(signal);  // delivered when this handler returns
+  raise(signal);  // the signal is delivered when this handler returns
 }
 
 void on_stop(int) {
@@ -98,7 +98,7 @@ void on_stop(int) {
   sigemptyset(&stop);
   sigaddset(&stop, SIGTSTP);
   raise(SIGTSTP);
-  pthread_sigmask(SIG_UNBLOCK, &stop, &mask);  // stops here; continues after SIGCONT
+  pthread_sigmask(SIG_UNBLOCK, &stop, &mask);  // the process stops here, and continues after SIGCONT
   pthread_sigmask(SIG_SETMASK, &mask, nullptr);
   sigaction(SIGTSTP, &ours, nullptr);
   errno = saved;
@@ -174,7 +174,7 @@ void TerminalModes::restore_in_handler() {
 
 bool TerminalModes::may_touch(int keys_fd) {
   const pid_t foreground = tcgetpgrp(keys_fd);
-  return foreground == -1 || foreground == getpgrp();  // -1: no job control
+  return foreground == -1 || foreground == getpgrp();  // -1: the terminal has no job control
 }
 
 void TerminalModes::suspend() { kill(0, SIGTSTP); }

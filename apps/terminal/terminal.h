@@ -1,5 +1,5 @@
-// The terminal at a file descriptor: its properties, which are read at each call because the window may be resized; its
-// modes; and writing to it.
+// The terminal at a file descriptor: its properties (read at each call, because the window may be resized), its modes,
+// and writing to it.
 #pragma once
 
 #include <cstddef>
@@ -24,14 +24,14 @@ bool shows_colours(int fd);
 // Writes all bytes. Returns false on failure. Async-signal-safe.
 bool write_all(int fd, std::string_view bytes);
 
-// Modes of the terminal into which the user types. A TerminalModes restores the original mode when a signal ends or
-// stops the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z. All modes but kFound
-// enable bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one piece as well.
+// Modes of the terminal in which the user types. A TerminalModes restores the original mode when a signal ends or stops
+// the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z. All modes but kFound enable
+// bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one piece as well.
 enum class TerminalMode : uint8_t {
   kFound,   // the original mode, in which the terminal echoes and edits
   kTyping,  // keys arrive at once, Ctrl-C and Ctrl-Z included
   // Keys arrive at once and are not echoed; Ctrl-C and Ctrl-Z are signals. Without an InterruptScope the first SIGINT
-  // is ignored, because it was meant for an answer that has just ended; the second ends the process.
+  // is ignored, because it was probably meant for an answer that has just ended; the second ends the process.
   kAnswering,
 };
 
@@ -48,10 +48,10 @@ class TerminalModes {
 
   // Restores the original mode if a TerminalModes exists. Async-signal-safe.
   static void restore_in_handler();
-  // True if the process may read the terminal and set its modes; the system would stop a background process that does.
-  // Async-signal-safe.
+  // True if the process may read the terminal and set its modes. The system would stop a background process that does
+  // so. Async-signal-safe.
   static bool may_touch(int keys_fd);
-  // Stops the process as Ctrl-Z does, in the original mode. Returns when the process is continued.
+  // Restores the original mode and stops the process, as Ctrl-Z does. Returns when the process is continued.
   void suspend();
 };
 

@@ -118,7 +118,7 @@ namespace {
 
 using Event = TerminalInput::Event;
 
-// Maximum wait for the rest of an escape sequence, enough for a slow line. Escape alone has no function.
+// Maximum wait for the rest of an escape sequence; long enough for a slow line, because Escape alone has no function.
 constexpr std::chrono::milliseconds kSequencePatience{500};
 constexpr std::string_view kPasteEnd = "\x1b[201~";
 

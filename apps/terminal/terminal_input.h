@@ -1,5 +1,5 @@
 // TerminalInput: the typed bytes in order. The line editor reads them. During an answer the thread of InterruptScope
-// collects them: if the system's input queue became full, a Ctrl-C would be lost.
+// collects them, because a Ctrl-C would be lost if the system's input queue became full.
 #pragma once
 
 #include <chrono>
@@ -38,13 +38,13 @@ class TerminalInput {
   int keys_;
   std::mutex mutex_;
   std::string waiting_;  // guarded by mutex_
-  size_t taken_ = 0;     // number of bytes of waiting_ that next() has returned; guarded too
+  size_t taken_ = 0;     // number of bytes of waiting_ that next() has returned; guarded by mutex_
 };
 
 // A key, decoded from bytes: a character, control key, escape sequence, or whole paste.
 enum class Key {
   kText,   // one or more characters, in KeyPress::text
-  kPaste,  // content of a bracketed paste; newlines are \n, no other control characters but tab
+  kPaste,  // content of a bracketed paste; its only control characters are \n and tab
   kEnter,
   kNewline,  // kNewline: Alt-Enter
   kTab,

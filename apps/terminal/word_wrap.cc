@@ -10,8 +10,8 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kCodeIndent = 4;  // blanks, as in Markdown
-constexpr size_t kLineBegin = 32;  // bytes of a line that are inspected
+constexpr size_t kCodeIndent = 4;  // minimum indentation of code in blanks, as in Markdown
+constexpr size_t kLineBegin = 32;  // maximum bytes of a line that are inspected
 
 bool is_blank(std::string_view character) { return character == " " || character == "\t"; }
 
@@ -51,7 +51,7 @@ size_t text_begin(std::string_view line) {
   return behind_sign + blank_columns(line.substr(end, text - end), behind_sign);
 }
 
-// True if a line may break between the two without a blank.
+// True if a line may break between `word` and `next` without a blank.
 bool breaks_between(std::string_view word, std::string_view next) {
   if (word.empty() || closes_a_phrase(next, 0)) return false;
   size_t last = word.size() - 1;
@@ -110,8 +110,8 @@ void WordWrap::put(std::string_view character, std::string& out) {
   }
 }
 
-// A tab near the right edge does not advance, and the next character overwrites the cell: only indenting tabs are
-// written as tabs, others as blanks.
+// Writes only indenting tabs as tabs, and others as blanks: a tab near the right edge does not advance, and the next
+// character would overwrite the cell.
 void WordWrap::put_in_code(std::string_view character, std::string& out) {
   const bool indents = leading_columns(line_begin_) >= code_column_ && code_column_ + kTabColumns < width_;
   const size_t columns = blank_columns(character, code_column_);
@@ -137,14 +137,14 @@ void WordWrap::put_newline(std::string& out) {
   out += '\n';
 }
 
-// True if the word, placed at column `begin`, fits on any terminal. If terminals differ on the row, it must not become
-// full: moving the cursor from the end of a full row differs between terminals.
+// True if the word fits on any terminal when placed at column `begin`. If terminals differ on the row's width, the row
+// must not become full, because terminals differ in how the cursor leaves the end of a full row.
 bool WordWrap::word_fits(size_t begin) const {
   const size_t widest = begin + extra_ + widest_text_columns(word_);
   return widest < width_ || (widest == width_ && !is_disputed_);
 }
 
-// Indentation of continuation rows; 0 if it exceeds half the width.
+// Returns the indentation of continuation rows; 0 if it exceeds half the width.
 size_t WordWrap::hang() const {
   const size_t columns = text_begin(line_begin_);
   return columns * 2 > width_ ? 0 : columns;
@@ -160,7 +160,7 @@ size_t WordWrap::begin_row(std::string& out) {
 
 void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
-  const bool first = column_ == 0;  // first word of its row: blanks before it are the line's indentation
+  const bool first = column_ == 0;  // first word of its row, so blanks before it are the line's indentation
   word_ = character;
   if (!first && (is_lost_ || !word_fits(column_ + gap))) {
     column_ = before_word_ = word_column_ = begin_row(out);
@@ -187,7 +187,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   word_ += character;
   const size_t columns = text_columns(word_);
   const bool fits = word_fits(word_column_);
-  // If terminals differ on the word's width, its start cannot be found again to erase it.
+  // If terminals differ on the word's width, the word cannot be erased, because its start is unknown.
   const bool sure = !is_written_ || terminals_agree(word_);
   if (!fits && can_move_ && sure && hang() + columns <= width_) return move_word(out);
   if (is_written_) out += character;
@@ -195,7 +195,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
     column_ = std::min(word_column_ + columns, width_);
     return;
   }
-  // The terminal itself continues in the next row.
+  // The terminal itself continues the word in the next row.
   if (!is_written_) write_word(out);
   is_lost_ = is_lost_ || is_disputed_ || !terminals_agree(word_);
   word_ = character;
@@ -241,7 +241,7 @@ std::string wrapped(std::string_view text, size_t width) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
-    // At least two blanks separate the columns of a table.
+    // Two or more blanks separate the columns of a table.
     const size_t first = std::min(line.find_first_not_of(' '), line.size());
     size_t indent = first;
     if (const size_t gap = line.find("  ", first); gap != std::string_view::npos) {

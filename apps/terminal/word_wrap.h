@@ -13,7 +13,7 @@ namespace ibid {
 // list item, and of text indented below one, are indented to the item's text.
 class WordWrap {
  public:
-  // may_erase: the terminal supports escape sequences; if not, a word is written only when it is complete.
+  // may_erase: the terminal supports escape sequences. If it does not, a word is written only when it is complete.
   explicit WordWrap(bool may_erase) : may_erase_(may_erase) {}
 
   // Returns the output for the next piece of text: whole characters, no control characters but newline and tab. width:
@@ -54,16 +54,16 @@ class WordWrap {
   size_t column_ = 0;         // column after the written text and the word
   size_t word_column_ = 0;    // column where the word starts
   size_t before_word_ = 0;    // column where the blanks before the word start
-  size_t extra_ = 0;          // further columns, before the word, on terminals that do not join emoji
+  size_t extra_ = 0;          // additional columns before the word on terminals that do not join emoji
   bool is_disputed_ = false;  // terminals may have the word in different columns
-  bool is_lost_ = false;      // the terminal wrapped such a row somewhere: the next word begins a new row
+  bool is_lost_ = false;      // a terminal may have wrapped a disputed row, so the next word begins a new row
   size_t held_gap_ = 0;       // columns of the blanks before the word that are not written yet
   bool is_written_ = false;   // the part of the word received so far was written
   bool can_move_ = false;     // the word may be moved to the next row
 };
 
-// Returns `text` with each line wrapped at blanks to `width`. If a line is one of a table ("/name  what it does"), its
-// continuation rows are indented to the second column. Words longer than a row stay whole.
+// Returns `text` with each line wrapped at blanks to `width`. If a line is a row of a table ("/name  what it does"),
+// its continuation rows are indented to the second column. Words longer than a row stay whole.
 std::string wrapped(std::string_view text, size_t width);
 
 }  // namespace ibid

@@ -1,5 +1,5 @@
-// The API keys of a server, from a file and from the environment. They are not read from the command line, which every
-// user of the machine can see. KeyRing stores only their SHA-256 digests. Immutable and thread-safe.
+// The API keys of a server, from a file and from the environment. There is no option for keys, because every user of
+// the machine can see a command line. KeyRing stores only the SHA-256 digests of keys. Immutable and thread-safe.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ class KeyRing {
 
   bool empty() const { return entries_.empty(); }
   // Returns the namespace of the key in the request ("Authorization: Bearer", "x-api-key"); nullopt if there is no
-  // valid key. Always compares all bytes of all keys, so that the time taken reveals nothing about them.
+  // valid key. Always compares all bytes of all keys, so that the time of the search reveals nothing about the keys.
   std::optional<std::string> find(const Headers& headers) const;
 
  private:
@@ -42,9 +42,9 @@ class KeyRing {
 namespace ibid::serve {
 
 // Parses a key file. A line is a key, or NAME=KEY. Keys with the same name share conversations and KV; a key without a
-// name shares with no other. Blank lines and lines that begin with # are ignored. A key has 8 to 512 visible ASCII
-// characters, a name [A-Za-z0-9_-]{1,64}. Errors: kInvalidArgument with `what` and the line number, and no part of a
-// key; kDuplicate.
+// name shares them with no other key. Blank lines and lines that begin with # are ignored. A key has 8 to 512 visible
+// ASCII characters, a name [A-Za-z0-9_-]{1,64}. Errors: kInvalidArgument with `what` and the line number, and no part
+// of a key; kDuplicate.
 Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const std::string& what);
 
 // Returns the keys of the file (empty path: no file) and of IBID_API_KEY. Errors: those of reading and parsing the

@@ -15,17 +15,17 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kMaxAhead = 64u << 10;  // maximum bytes that are read of the next requests while one is answered
+constexpr size_t kMaxAhead = 64u << 10;  // maximum bytes of the next requests that are read while one is answered
 constexpr milliseconds kLookTime{
-    50};  // interval of the checks that a client whose reading is paused is still connected
-constexpr milliseconds kLingerTime{1000};  // time for a client to read the reason for which it is refused
+    50};  // interval at which a client whose reading is paused is checked for being connected
+constexpr milliseconds kLingerTime{1000};  // time in which a client can read why it is refused
 constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded while lingering
 constexpr size_t kBodyBytesPerSecond = 256u << 10;
 constexpr size_t kBodyStep = 64u << 10;  // a body's deadline is extended after this many bytes
 
 constexpr milliseconds kDeliveryLookTime{10};  // interval of the checks whether written bytes were delivered
 
-// True for a method that may appear in a log; any other method is text of the client.
+// True for a method that may appear in a log; any other method is text from the client.
 bool is_known_method(std::string_view method) {
   constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
   return std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
@@ -85,9 +85,9 @@ class ClientExchange : public Exchange {
 };
 
 // Waits until the written bytes have arrived at the client. A write only passes bytes to the kernel: a client that has
-// closed its socket never gets them, while one that has only ended its input may still read. Checks until the client's
-// kernel has acknowledged or refused every byte; at `until`, the rest counts as lost. Reports a loss to `reply`, then
-// calls `then`. Runs in callbacks of the transport, and uses its timer.
+// closed its socket never gets them, while a client that has only ended its input may still read. Checks until the
+// client's kernel has acknowledged or refused every byte; bytes that are neither at `until` count as lost. Reports a
+// loss to `reply`, then calls `then`. Runs in callbacks of the transport, and uses its timer.
 void watch_delivery(const std::shared_ptr<Transport>& transport, const std::shared_ptr<Reply>& reply,
                     Clock::time_point until, const std::function<void()>& then) {
   const Delivery delivery = transport->delivery();
@@ -177,7 +177,8 @@ void Connection::read_more() {
                    [self = shared_from_this()](bool ok, size_t n) { self->in_turn([&] { self->on_read(ok, n); }); });
 }
 
-// The requests that a client sends early take memory, so they are read only up to a limit while one is answered.
+// Requests that a client sends early take memory, so while one request is answered, the next ones are read only up to a
+// limit.
 bool Connection::is_far_ahead() const { return state_ == State::kAnswering && ahead_.size() >= kMaxAhead; }
 
 void Connection::on_read(bool ok, size_t n) {
@@ -237,7 +238,7 @@ void Connection::feed() {
   }
 }
 
-// Progress of a body extends its deadline, and moves the connection to the end of the eviction order.
+// Extends the deadline of a body that makes progress, and moves the connection to the end of the eviction order.
 void Connection::mark_progress_of_body() {
   const size_t n = reader_->n_body_bytes();
   if (deadline_ != TimePoint::max() && n > 0) {
@@ -290,7 +291,7 @@ void Connection::await_reply() {
 void Connection::refuse(const Refusal& refusal, Headers headers) {
   ++room_->n_refused;
   Reply& reply = begin_reply();
-  // The body was not read to its end, and the rest of it would be parsed as the next request.
+  // Close after this exchange: the body was not read to its end, and its rest would be parsed as the next request.
   const RequestHead& head = reader_->head();
   close_after_ = close_after_ || reader_->refusal() || head.has_body || head.method.empty();
   reader_->take_body();
@@ -307,7 +308,8 @@ void Connection::begin_exchange() {
   if (admission_.status != 0) return reply.respond({.status = admission_.status});
   Request request = make_request(exchange_id_, *reader_, admission_, transport_->client());
   auto exchange = std::make_shared<ClientExchange>(std::move(request), reply_, std::move(allowance_));
-  // The reference to the router stays valid: it outlives the workers, which run this function.
+  // The handler is a reference into the router, which stays valid: the router outlives the workers, which run this
+  // function.
   auto answer = [exchange = std::move(exchange), handler = admission_.match.handler,
                  parts = std::move(admission_.match.parts)]() mutable { (*handler)(std::move(exchange), parts); };
   if (admission_.match.access == Access::kEverybody) {
@@ -334,7 +336,7 @@ bool Connection::take_portion() {
   }
   const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
   close_after_ = close_after_ || !response_.keep_alive();
-  // A client that sent HEAD reads only the head of a stream.
+  // If a client sent HEAD, end a stream after its head.
   if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->end_early();
   return goes_on;
 }
@@ -419,7 +421,7 @@ void Connection::schedule() {
   Reply::KeepAlive keep_alive;
   const TimePoint next =
       std::min({deadline_, outbox_.deadline(), outbox_.stall(), look_at_, keep_alive_time(keep_alive)});
-  if (next >= alarm_) return;  // a timer that fires early only sets the next timer
+  if (next >= alarm_) return;  // do not move the timer back: if it fires early, it is set again
   alarm_ = next;
   transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
 }

@@ -2,13 +2,14 @@
 // (request_reader.h), lets the RequestFilter check it, passes the exchange to its handler, and sends the response
 // (reply.h).
 //
-// It also reads while it sends a response, to detect that the client has left: it may read the client's next request,
-// or the end of its input. It reads ahead up to a limit; beyond that it checks periodically whether the client is still
-// connected. If the client's input has ended, the client may have left. Then gone() of the exchange is requested, so
-// that no more is computed. A whole response is still sent; its delivery shows whether the client had left (Delivery).
+// While it sends a response it also reads: the client's next request, or the end of the client's input. It reads ahead
+// up to a limit; beyond that it checks periodically whether the client is still connected. If the client's input has
+// ended, the client may have left. gone() of the exchange is then requested, so that no more is computed. A whole
+// response is still sent; its delivery shows whether the client had left (Delivery).
 //
 // All work is done in the callbacks of its transport, one at a time; give_way(), end() and close_when_idle() may be
-// called from any thread. It owns its transport, whose callbacks own it, so it lives until the last callback is done.
+// called from any thread. A connection owns its transport, whose callbacks own the connection, so it lives until the
+// last callback is done.
 #pragma once
 
 #include <algorithm>
@@ -33,13 +34,13 @@ namespace ibid::http {
 
 // Outbox: the bytes to be sent to a client, and the deadlines by which the client must take them. It does no I/O.
 //
-// There is one deadline for the next bytes and one for all bytes. With the first alone, a client that takes a few bytes
+// There is one deadline for the next bytes and one for all bytes. Without the second, a client that takes a few bytes
 // now and then could keep its connection as long as it likes.
 class Outbox {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
-  // patience: time limit for the next bytes. The limit for all bytes is patience and one second per bytes_per_second. A
-  // client that takes longer than `stall` counts as slow.
+  // patience: time limit for the next bytes. The limit for all bytes is `patience` plus one second for each
+  // bytes_per_second bytes. A client that takes longer than `stall` counts as slow.
   struct Pace {
     std::chrono::milliseconds patience;
     size_t bytes_per_second;
@@ -63,8 +64,7 @@ class Outbox {
     }
     deadline_ = std::min(now + pace_.patience, whole_deadline_);
   }
-  // Call when the write has ended, with the number of bytes written. Returns the size of all bytes if all are written,
-  // and 0 otherwise.
+  // Call when a write has ended, with the number of bytes written. If everything is written, returns its size, else 0.
   size_t end(size_t n_bytes) {
     is_writing_ = false;
     deadline_ = TimePoint::max();
@@ -77,7 +77,8 @@ class Outbox {
 
   // Time at which the connection is closed; TimePoint::max() if nothing is being written.
   TimePoint deadline() const { return deadline_; }
-  // Time at which the client counts as slow; TimePoint::max() if nothing is being written or the client already counts.
+  // Time at which the client will count as slow; TimePoint::max() if nothing is being written or the client already
+  // counts as slow.
   TimePoint stall() const { return stall_; }
   void count_as_slow() { stall_ = TimePoint::max(); }
 
@@ -102,7 +103,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void give_way();
   // Closes the connection in any case.
   void end();
-  // Signals gone() to the handler of the current exchange, so that the handler ends the exchange.
+  // Requests gone() of the current exchange, so that the handler ends the exchange.
   void cancel_exchange();
   // Closes the connection as soon as no request is being read or answered.
   void close_when_idle();
@@ -167,7 +168,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool input_ended_ = false;
 
   TimePoint deadline_ = TimePoint::max();  // deadline of the current state
-  // Time of the next check whether the client is connected, if nothing is read from it.
+  // Time at which to check whether the client is connected, if nothing is read from it.
   TimePoint look_at_ = TimePoint::max();
   TimePoint last_sent_;
   TimePoint alarm_ = TimePoint::max();  // time for which the transport's timer is set

@@ -27,7 +27,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;  // names are 
 inline constexpr std::string_view kHeaderBlanks = " \t";
 
 struct Request {
-  uint64_t id = 0;     // number of the request on this server; in the log, and in the header x-request-id
+  uint64_t id = 0;     // number of the request on this server, for the log and the header x-request-id
   std::string method;  // "GET", "POST" ...
   std::string path;    // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
   std::string query;   // as the client sent it, after the "?"; empty: no query
@@ -52,16 +52,16 @@ struct Response {
   Headers headers = {};
 };
 
-// Usage and timings of an exchange, for the log and the metrics. It contains no text of a client or a model: only
+// Usage and timings of an exchange, for the log and the metrics. Contains no text from a client or a model: only
 // numbers, the name of a served model, and names of fields that the program knows.
 struct AnswerFigures {
   std::string model;
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
-  // Times of the first answer; queue_ms: of the whole request.
+  // Times of the first answer, except queue_ms, which is the time of the whole request.
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;
   double itl_ms = 0;  // mean time between two tokens of one answer, over all answers; 0: no answer has two tokens
   std::vector<std::string> ignored = {};  // fields of the request that had no effect: "tools[1]"
-  size_t n_unknown_fields = 0;            // number of other such fields, whose names the client chose
+  size_t n_unknown_fields = 0;            // number of other fields without effect, whose names the client chose
   // Finish reason of each answer ("stop"); points to a literal of this program.
   std::vector<std::string_view> ended = {};
 };
@@ -73,21 +73,22 @@ class Exchange {
   // Valid as long as the exchange.
   virtual const Request& request() const = 0;
 
-  // REQUIRES of all: the response has not ended; begin_stream() is called once.
+  // The following functions REQUIRE: the response has not ended; begin_stream() is called only once.
   virtual void respond(Response response) = 0;
   virtual void begin_stream(int status, std::string_view content_type, Headers headers = {}) = 0;
   // Queues bytes of the stream. Returns false if they will not be sent, because the client has left or was disconnected
   // for reading too slowly; gone() is requested then.
   virtual bool send(std::string bytes) = 0;
   virtual void end_stream() = 0;
-  // Sets bytes that are sent while the stream is idle, so that the client and proxies keep the connection (": ping ").
-  // Empty: nothing is sent.
+  // Sets bytes that are sent while the stream is idle (": ping\n\n"), so that the client and proxies keep the
+  // connection. Empty: nothing is sent.
   virtual void set_keep_alive(std::string bytes, std::chrono::milliseconds every) = 0;
 
   // Sets figures for the log. Call before the response ends; the last call counts.
   virtual void set_figures(const AnswerFigures& /*figures*/) {}
 
-  // Requested when the client has left, when the total time is over, or when the server shuts down without waiting.
+  // Requested when the client has left, when the total time is over, or when the server shuts down without waiting for
+  // requests.
   virtual std::stop_token gone() const = 0;
 };
 

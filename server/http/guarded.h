@@ -1,12 +1,12 @@
 // Stops exceptions at the top of a thread, so that they do not end the process. Libraries throw if memory is short, and
-// a shortage for one client must not end all of them.
+// a shortage that one client caused must not end the requests of all clients.
 #pragma once
 
 #include <utility>
 
 namespace ibid::http {
 
-// Calls `task`. Returns false if it threw. The exception is dropped and not logged, because its message may quote a
+// Calls `task`. Returns false if it threw. The exception is not logged, because its message may quote text from a
 // client.
 template <typename Task>
 bool guarded(Task&& task) noexcept {

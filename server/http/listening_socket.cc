@@ -1,7 +1,7 @@
 #include "server/http/listening_socket.h"
 
 #include <arpa/inet.h>
-// linux/tcp.h and not netinet/tcp.h, which Boost includes: the tcp_info of the latter has no byte counters.
+// Include linux/tcp.h in place of netinet/tcp.h, which Boost includes: only its tcp_info has byte counters.
 #include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -21,7 +21,7 @@ namespace ibid::http {
 
 namespace {
 
-// The kernel reduces the value to net.core.somaxconn.
+// Upper limit: the kernel reduces it to net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
 bool is_loopback(const sockaddr& address) {
@@ -71,7 +71,7 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
-// Removes the socket file of a process that has ended.
+// Removes a socket file if the process that made it has ended.
 Status remove_stale(const std::string& path, const sockaddr_un& address) {
   struct stat found {};
   if (lstat(path.c_str(), &found) != 0) return {};
@@ -128,7 +128,7 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
     ListeningSocket opened(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (opened.descriptor_ < 0) {
       last_error = errno;
-      continue;  // for example an IPv6 address on a machine without IPv6
+      continue;  // for example, an IPv6 address on a machine without IPv6
     }
     const int on = 1;
     const int off = 0;
@@ -161,7 +161,7 @@ Result<ListeningSocket> ListeningSocket::open_unix(const std::string& path) {
     return Status(ErrorCode::kIo, "cannot listen on the Unix socket " + path + ": " + std::strerror(errno));
   };
   if (opened.descriptor_ < 0) return failed();
-  // Linux gives the file these permissions when it is created, so others can never connect.
+  // Linux creates the file with these permissions, so other users can never connect.
   if (fchmod(opened.descriptor_, 0600) != 0) return failed();
   if (bind(opened.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return failed();
   struct stat made {};
@@ -180,7 +180,7 @@ Delivery delivery_of(int socket) {
   if (length < offsetof(tcp_info, tcpi_bytes_retrans) + sizeof(info.tcpi_bytes_retrans)) return Delivery::kDone;
   const bool is_all_sent = info.tcpi_notsent_bytes == 0;
   if (is_all_sent && info.tcpi_bytes_acked + info.tcpi_bytes_retrans >= info.tcpi_bytes_sent) return Delivery::kDone;
-  constexpr int kClosed = 7;  // TCP_CLOSE of netinet/tcp.h, not defined here: the client's kernel has refused bytes
+  constexpr int kClosed = 7;  // value of TCP_CLOSE in netinet/tcp.h: the client's kernel has refused bytes
   return info.tcpi_state == kClosed ? Delivery::kLost : Delivery::kUnderWay;
 }
 

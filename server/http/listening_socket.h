@@ -18,11 +18,11 @@ class ListeningSocket {
   ListeningSocket& operator=(ListeningSocket&&) = delete;
   ~ListeningSocket();
 
-  // Opens one socket for each address of the name ("localhost": IPv4 and IPv6). port 0: any free one, the same for all
-  // addresses. Errors: kInvalidArgument: not an address; kIo: in use, not permitted.
+  // Opens one socket for each address of the name ("localhost": IPv4 and IPv6). port 0: any free port, the same for all
+  // addresses. Errors: kInvalidArgument for an invalid address; kIo if the port is in use or not permitted.
   static Result<std::vector<ListeningSocket>> open_tcp(const std::string& address, uint16_t port);
-  // Opens a socket that only this user can connect to. Replaces a file that an ended process left. Errors: kIo: a
-  // process listens on it, or it is not a socket; kInvalidArgument: the path is too long.
+  // Opens a socket to which only this user can connect. Replaces a socket file that an ended process left. Errors: kIo
+  // if a process listens on the path, or it is another kind of file; kInvalidArgument if the path is too long.
   static Result<ListeningSocket> open_unix(const std::string& path);
 
   // True if clients on other machines can reach the socket.
@@ -42,9 +42,9 @@ class ListeningSocket {
   ino_t inode_ = 0;
 };
 
-// Whether bytes written to a client have arrived there.
+// Tells whether bytes written to a client have arrived there.
 enum class Delivery { kUnderWay, kDone, kLost };
-// Reads the counters of a TCP socket; returns kDone for others, because their bytes go directly to the reader.
+// Reads the counters of a TCP socket. Returns kDone for other sockets, whose bytes go directly to the reader.
 Delivery delivery_of(int socket);
 
 }  // namespace ibid::http

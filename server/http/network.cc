@@ -32,7 +32,7 @@ using Strand = Transport::Strand;
 using Descriptor = net::posix::basic_stream_descriptor<Strand>;
 
 constexpr auto kShortagePause = std::chrono::milliseconds(50);
-constexpr int kAcceptsInARow = 32;  // after this many clients, other handlers run
+constexpr int kAcceptsInARow = 32;  // number of clients accepted in a row before other handlers run
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Network: the I/O threads, and the sockets that clients connect to. Transport: the byte stream of one client, over
+// Network: the I/O threads, and the sockets to which clients connect. Transport: the byte stream of one client, over
 // TCP, TLS or a Unix socket.
 #pragma once
 
@@ -26,7 +26,7 @@ namespace ibid::http {
 // lock. Never blocks.
 //
 // All calls except post() are made within a callback, or before the first one. Callbacks that are pending when close()
-// is called come with ok == false.
+// is called get ok == false.
 class Transport {
  public:
   using Done = std::function<void(bool ok, size_t n_bytes)>;
@@ -36,13 +36,13 @@ class Transport {
   using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, Strand>;
   using Timer = boost::asio::basic_waitable_timer<Clock, boost::asio::wait_traits<Clock>, Strand>;
 
-  // tls: nullptr: no TLS. client: its address; "local" for a Unix socket.
+  // tls: nullptr: no TLS. client: address of the client; "local" for a Unix socket.
   Transport(Socket socket, boost::asio::ssl::context* tls, std::string client, bool is_local);
 
   // Performs the TLS handshake. Without TLS, `done` is called at once.
   void handshake(Done done);
-  // Reads some bytes. 0 bytes and ok: the client's input has ended. One read at a time. `room` must stay valid until
-  // `done`.
+  // Reads some bytes. `done` gets 0 bytes and ok if the client's input has ended. One read at a time. `room` must stay
+  // valid until `done` is called.
   void read(std::span<char> room, Done done);
   // Writes some of these bytes, which must stay valid until `done` is called. One write at a time.
   void write(std::string_view bytes, Done done);
@@ -51,7 +51,7 @@ class Transport {
   void close();
   // True if the client has closed or shut down its side, even if bytes of it are still unread. Costs a system call.
   bool client_has_ended();
-  // Whether all bytes written so far have arrived. Costs a system call.
+  // Returns whether all bytes written so far have arrived. Costs a system call.
   Delivery delivery();
   // Calls `task` at `when`; replaces the task of an earlier call.
   void wake_at(Clock::time_point when, Task task);
@@ -72,7 +72,7 @@ class Transport {
 
 struct NetworkOptions {
   int n_threads = 2;
-  // PEM file with the certificate's chain; if it and key_file are set, all sockets except local ones use TLS.
+  // PEM file with the certificate's chain. If this and key_file are set, all sockets except local ones use TLS.
   std::string certificate_file = {};
   std::string key_file = {};
 };
@@ -81,11 +81,11 @@ class Network {
  public:
   // Called on a network thread for each client that connects.
   using OnClient = std::function<void(std::shared_ptr<Transport> transport)>;
-  // Called on a network thread while the process has no file descriptors left, repeatedly until it has some.
+  // Called repeatedly on a network thread while the process has no free file descriptors.
   using OnShortage = std::function<void()>;
 
-  // Errors: kNotFound, kIo, kInvalidArgument, naming the file: certificate or key missing, unreadable, not PEM, or not
-  // matching; kOutOfMemory: threads cannot be created.
+  // Errors, naming the file: kNotFound, kIo, kInvalidArgument if certificate or key are missing, unreadable, not PEM,
+  // or do not match. kOutOfMemory if threads cannot be created.
   static Result<std::unique_ptr<Network>> create(const NetworkOptions& options);
   // REQUIRES: stop() was called, or no transport exists any more.
   ~Network();

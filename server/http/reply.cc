@@ -56,8 +56,8 @@ bool Reply::send(std::string bytes) {
       has_lost_bytes_ = true;
       return false;
     }
-    // A piece of any size is accepted unless the queue is already over its limit, so a client that keeps up gets any
-    // answer.
+    // A piece of any size is accepted unless the queue is already over its limit. So a client that keeps up can receive
+    // any answer.
     if (next_.bytes.size() + n_under_way_ <= max_queued_bytes_) {
       if (next_.bytes.empty()) {
         next_.bytes = std::move(bytes);
@@ -140,7 +140,7 @@ void Reply::lose_client(bool slow) {
       wake_up();
     }
   }
-  gone_.request_stop();  // called without the lock, because its callbacks may call any function
+  gone_.request_stop();  // call without the lock, because the callbacks of gone() may call any function
 }
 
 void Reply::lose_bytes() {

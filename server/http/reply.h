@@ -1,6 +1,6 @@
 // Reply: the queue of response bytes between a handler and its connection. Both hold the reply, and neither waits for
 // the other. When both have released it, it reports the record of the exchange. Thread-safe. The queue of a stream is
-// bounded: a client that reads too slowly loses the stream.
+// bounded; if a client reads too slowly, its stream is cut off.
 #pragma once
 
 #include <chrono>
@@ -44,11 +44,11 @@ class Reply {
   };
   // The next part of a response, which the connection takes and sends.
   struct Portion {
-    std::optional<Response> head = {};  // starts the response; its body is that of a whole response
+    std::optional<Response> head = {};  // starts the response, and has the body if the response is not a stream
     bool is_stream = false;             // the head starts a stream
     std::string bytes = {};             // bytes of the stream
     bool is_last = false;               // the response ends with this portion
-    bool is_cut = false;  // the handler released the reply before its end; without a head no response was begun
+    bool is_cut = false;  // the handler released the reply before its end; without a head, no response was begun
   };
 
   // report: called once, when the last pointer to the reply is destroyed; may be empty. Must not throw.
@@ -64,23 +64,23 @@ class Reply {
   void end_stream();
   void set_keep_alive(std::string bytes, std::chrono::milliseconds every);
   void set_figures(const AnswerFigures& figures);
-  void let_go();  // called when the handler makes no more calls
+  void let_go();  // call when the handler makes no more calls
   std::stop_token gone() const { return gone_.get_token(); }
 
-  // --- Called by the connection. `wake` is called on any thread when there is a new portion: at most once until the
-  // next take(), and not after forget_connection().
+  // --- Called by the connection. The reply calls `wake` on any thread when there is a new portion: at most once until
+  // the next take(), and never after forget_connection().
   void set_wake(std::function<void()> wake);
   Portion take();
   KeepAlive keep_alive() const;
   // Call when the taken portion was sent. n_bytes: its size with framing.
   void sent(size_t n_bytes);
-  // Call when the client's input has ended, or when the client does not read (slow). A stream ends for the handler: its
-  // further send() return false. A whole response is still accepted. If bytes of the response are not sent after this,
-  // the client counts as gone.
+  // Call when the client's input has ended, or when the client does not read (slow). For the handler a stream then
+  // ends: further calls of send() return false. A whole response is still accepted. If bytes of the response are not
+  // sent after this, the client counts as gone.
   void lose_client(bool slow = false);
   // Call if bytes that were sent did not arrive.
   void lose_bytes();
-  // Call if the client needs no more of the stream. The stream ends for the handler, and nothing counts as lost.
+  // Call if the client needs no more of the stream. For the handler the stream ends; nothing counts as lost.
   void end_early();
   // Requests gone(), so that the handler ends the response. The client still receives what the handler sends.
   void cancel() { gone_.request_stop(); }
@@ -88,7 +88,7 @@ class Reply {
   void forget_connection();
 
  private:
-  void wake_up();  // REQUIRES of both: mutex_ is held
+  void wake_up();  // both REQUIRE: mutex_ is held
   bool is_taken() const { return !next_.head && next_.bytes.empty() && !next_.is_cut && !is_sending_; }
 
   const size_t max_queued_bytes_;

@@ -15,10 +15,10 @@ namespace {
 
 constexpr size_t kMaxEchoed = 2048;  // maximum bytes of the header names in a CORS preflight
 
-// The parts of "host:80", "[::1]:80" or "host", in lower case.
+// The parts of "host:80", "[::1]:80" or "host"; the host is in lower case.
 struct HostAndPort {
   std::string host;  // "::1" without its brackets
-  int port = 0;      // 0: not given
+  int port = 0;      // 0: the text has no port
   bool is_address = false;
 };
 
@@ -54,7 +54,7 @@ std::optional<HostAndPort> read_host(std::string_view text) {
   } else {
     read.host = lower_ascii(text.substr(0, end));
     read.is_address = is_address_v4(read.host);
-    if (read.host.ends_with('.')) read.host.pop_back();  // "localhost." is the same name
+    if (read.host.ends_with('.')) read.host.pop_back();  // "localhost." and "localhost" are the same name
   }
   if (end < text.size()) {
     if (text[end] != ':') return std::nullopt;

@@ -1,6 +1,6 @@
-// RequestFilter: checks the head of a request and finds its handler. It checks, in this order: the name in Host (a page
-// of another site may let its own name resolve to this machine, "DNS rebinding"), the Origin header, the API key, the
-// router. A value: no sockets, no locks, thread-safe.
+// RequestFilter: checks the head of a request and finds its handler. Checks, in this order: the name in the Host header
+// (against DNS rebinding: a foreign site may let its own name resolve to this machine), the Origin header, the API key,
+// the router. A value: no sockets, no locks, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 namespace ibid::http {
 
 struct DoorRules {
-  std::vector<std::string> allowed_hosts = {};  // names besides localhost and IP addresses; {"*"}: any
-  // Origins besides the server's own and localhost of its port; {"*"}: any.
+  std::vector<std::string> allowed_hosts = {};  // names allowed besides localhost and IP addresses; {"*"}: any name
+  // Origins allowed besides the server's own and localhost with the same port; {"*"}: any origin.
   std::vector<std::string> allowed_origins = {};
   uint16_t port = 0;  // the server's port; 0: no TCP
 };
@@ -24,7 +24,7 @@ struct DoorRules {
 // The result of the checks.
 struct Admission {
   Refusal refusal = {};      // reason for which the request is refused; empty: not refused
-  int status = 0;            // if not 0, the response is this status without a body: 204 for OPTIONS
+  int status = 0;            // if not 0, the response has this status and no body: 204 for OPTIONS
   Headers headers = {};      // headers that are added to any response: CORS, Allow
   Router::Match match = {};  // handler of the request, if neither refusal nor status is set
   std::string cache_namespace = {};
@@ -34,8 +34,8 @@ class RequestFilter {
  public:
   RequestFilter(DoorRules rules, const std::vector<ApiKey>& keys, Router router);
 
-  // is_local: the request came over a Unix socket, which browsers cannot use, so any Host is allowed. The result
-  // contains text of the client only in CORS headers, which repeat the browser's Origin and header names.
+  // is_local: the request came over a Unix socket, which browsers cannot use, so any Host is allowed. The only text of
+  // the client in the result is that of CORS headers, which repeat the browser's Origin and header names.
   Admission admit(const RequestHead& head, bool is_local) const;
 
  private:

@@ -29,7 +29,7 @@ std::optional<std::string> percent_decoded(std::string_view text) {
   return decoded;
 }
 
-// Removes "http://host:80" from the target and returns host and port; nullopt if a scheme has no host.
+// Removes "http://host:80" from the target and returns "host:80"; nullopt if a scheme is not followed by a host.
 std::optional<std::string> take_authority(std::string_view& target) {
   const size_t scheme = target.starts_with("http://") ? 7 : target.starts_with("https://") ? 8 : 0;
   if (scheme == 0) return std::string();
@@ -88,7 +88,7 @@ constexpr size_t kLastChunkBytes = 5;  // length of "0\r\n\r\n"
 // A body that grows with the bytes received. Beast's own body reserves the size that the client announces.
 struct GrowingBody {
   using value_type = std::string;
-  class reader {  // NOLINT(readability-identifier-naming): the name that Beast looks up
+  class reader {  // NOLINT(readability-identifier-naming): Beast requires this name
    public:
     template <bool isRequest, typename Fields>
     reader(beast::header<isRequest, Fields>&, std::string& text) : text_(text) {}
@@ -137,7 +137,8 @@ Refusal refusal_of(const BoostError& error) {
   return {400, "the request is not HTTP/1.1"};
 }
 
-// Finds the only header of that name. Returns false if there are several, because the request is ambiguous then.
+// Finds the value of a header. Returns false if there are several headers of this name, which makes the request
+// ambiguous.
 bool find_only(const Headers& headers, std::string_view name, std::string_view& value) {
   bool found = false;
   for (const auto& [key, text] : headers) {
@@ -177,7 +178,7 @@ RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_ta
   n_taken = 0;
   auto& parser = parser_->parser;
   if (!has_begun_) {
-    // Empty lines before a request, which some clients send after a body, are ignored (RFC 9112, section 2.2).
+    // Ignore empty lines before a request (RFC 9112, section 2.2); some clients send them after a body.
     while (bytes.substr(n_taken).starts_with("\r\n")) n_taken += 2;
     if (bytes.substr(n_taken) == "\r") return Progress::kMore;
     const Refusal refusal = check_beginning(bytes.substr(n_taken));
@@ -187,19 +188,19 @@ RequestReader::Progress RequestReader::read(std::string_view bytes, size_t& n_ta
   while (n_taken < bytes.size()) {
     BoostError error;
     const std::string_view rest = bytes.substr(n_taken);
-    // Beast asserts that it gets all bytes of the last chunk at once. The rest of a chunked body is never shorter than
-    // that chunk, so the parser waits for its length.
+    // Wait until there are as many bytes as the last chunk has, because Beast asserts that it gets all bytes of the
+    // last chunk at once. The rest of a chunked body never has fewer bytes.
     if (has_head_ && parser.chunked() && rest.size() < kLastChunkBytes) return Progress::kMore;
     const size_t n = parser.put(boost::asio::buffer(rest.data(), rest.size()), error);
     n_taken += n;
     has_begun_ = has_begun_ || n > 0;
     if (!has_head_) {
-      // The limit is checked here, because Beast checks each line that arrives separately only by itself.
+      // Check the limit for the whole head here, because Beast checks only each line that arrives separately.
       n_head_bytes_ += n;
       if (n_head_bytes_ > limits_.max_header_bytes) return refuse(431, "the request's head is too long");
     }
     if (error == beast::error::need_more) {
-      // A line is longer than the limit for the whole head, such as a long extension of a chunk.
+      // A line may be longer than the limit for the whole head, for example by a long extension of a chunk.
       const bool too_long = bytes.size() - n_taken > limits_.max_header_bytes;
       return too_long ? refuse(431, "a line of the request is too long") : Progress::kMore;
     }

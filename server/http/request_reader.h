@@ -23,15 +23,15 @@ struct RequestTarget {
   std::string authority;  // host of a target that is a whole URL; takes precedence over the Host header
 };
 
-// Returns nullopt for a "%" without two hexadecimal digits, a NUL, text that is not UTF-8, or a text that is no target
-// at all. Linear time.
+// Returns nullopt for a "%" without two hexadecimal digits, a NUL, text that is not UTF-8, or a text that is not a
+// target. Linear time.
 std::optional<RequestTarget> parse_target(std::string_view target);
 
-// Returns the decoded values of that name in a query ("a=1&b=c+d%20e"). A "%" without two hexadecimal digits is left as
-// it is.
+// Returns the decoded values of the parameter `name` in a query ("a=1&b=c+d%20e"). A "%" without two hexadecimal digits
+// stays as it is.
 std::vector<std::string> query_values(std::string_view query, std::string_view name);
 
-// Why a request is refused. The message contains no text of the client.
+// Why a request is refused. The message contains no text from the client.
 struct Refusal {
   int status = 0;  // 0: not refused
   std::string_view message = {};
@@ -42,7 +42,7 @@ struct RequestHead {
   std::string method;
   RequestTarget target;
   Headers headers;
-  std::string host;     // host of the target, else of the Host header; empty: HTTP/1.0 without either
+  std::string host;     // host of the target, else of the Host header; empty: an HTTP/1.0 request with neither
   bool is_old = false;  // the client speaks HTTP/1.0, which has no chunks
   bool keep_alive = false;
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
@@ -58,15 +58,15 @@ class RequestReader {
   enum class Progress {
     kMore,     // more bytes are needed
     kHead,     // head() is complete; returned once per request
-    kWhole,    // the body is complete too; bytes that were not taken belong to the next request
+    kWhole,    // the body is complete too; bytes not taken belong to the next request
     kRefused,  // the request is refused, see refusal(); nothing more can be read from this client
   };
 
   explicit RequestReader(const Limits& limits);
   ~RequestReader();
 
-  // Parses bytes, and sets n_taken to the number consumed. Pass the other bytes again, followed by more. REQUIRES:
-  // neither kWhole nor kRefused was returned. Throws std::bad_alloc.
+  // Parses bytes, and sets n_taken to the number of bytes consumed. Pass the other bytes again, followed by more bytes.
+  // REQUIRES: neither kWhole nor kRefused was returned. Throws std::bad_alloc.
   Progress read(std::string_view bytes, size_t& n_taken);
 
   const RequestHead& head() const { return head_; }
@@ -86,7 +86,7 @@ class RequestReader {
   RequestHead head_;
   Refusal refusal_;
   size_t n_head_bytes_ = 0;
-  bool has_begun_ = false;  // the first line was parsed
+  bool has_begun_ = false;  // the first line of the request was parsed
   bool has_head_ = false;
 };
 

@@ -101,7 +101,7 @@ void ResponseWriter::add_head(Response response, bool is_stream, std::string& ou
   if (is_stream) {
     framing.body = options_.is_old ? Framing::Body::kUntilTheEnd : Framing::Body::kChunks;
     add_default(response.headers, "Cache-Control", "no-store");
-    add_default(response.headers, "X-Accel-Buffering", "no");  // a proxy must forward bytes without buffering
+    add_default(response.headers, "X-Accel-Buffering", "no");  // tells proxies to forward bytes without buffering
   } else if (response.status != 204 && response.status != 304) {
     framing.body = Framing::Body::kLength;
   }

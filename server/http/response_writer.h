@@ -15,7 +15,7 @@ struct Framing {
   enum class Body { kNone, kLength, kChunks, kUntilTheEnd };
   Body body = Body::kNone;
   size_t length = 0;    // used by kLength
-  bool is_old = false;  // the response is for HTTP/1.0
+  bool is_old = false;  // the response is for a client of HTTP/1.0
   bool keep_alive = true;
 };
 
@@ -31,7 +31,7 @@ inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 class ResponseWriter {
  public:
   struct Options {
-    bool is_old = false;     // the client speaks HTTP/1.0: closing the connection ends a stream
+    bool is_old = false;     // the client speaks HTTP/1.0: a stream ends when the connection is closed
     bool head_only = false;  // the request is HEAD: no body is sent
     bool keep_alive = true;
     Headers headers = {};  // headers in addition to those of the handler
@@ -40,10 +40,10 @@ class ResponseWriter {
   ResponseWriter() = default;
   explicit ResponseWriter(Options options) : options_(std::move(options)) {}
 
-  // Appends the bytes of a portion to `out`. Returns false if the response is cut off: the connection has to be closed,
-  // so that the client detects it.
+  // Appends the bytes of a portion to `out`. Returns false if the response is cut off: close the connection then, so
+  // that the client detects the cut.
   bool add(Reply::Portion portion, std::string& out);
-  // Appends bytes that do not come from the handler to a stream. REQUIRES: is_streaming().
+  // Appends to a stream bytes that do not come from the handler. REQUIRES: is_streaming().
   void add_to_stream(std::string_view bytes, std::string& out) const;
 
   bool has_head() const { return has_head_; }

@@ -44,7 +44,7 @@ std::optional<PathParts> fit(std::string_view pattern, std::string_view path) {
   }
 }
 
-// True if the first pattern is more specific at the first part in which they differ.
+// True if `pattern` is more specific than `other` at the first part in which they differ.
 bool says_more(std::string_view pattern, std::string_view other) {
   while (!pattern.empty() && !other.empty()) {
     const std::string_view a = take_part(pattern);
@@ -71,8 +71,8 @@ void Router::add(std::string_view method, std::string_view pattern, Handler hand
   routes_.push_back({std::string(method), std::string(pattern), std::move(handler), access});
 }
 
-// The most specific pattern decides which methods a path has: that of "/v1/responses/input_tokens", not that of
-// "/v1/responses/{id}".
+// If several patterns match, only the most specific one decides which methods the path has:
+// "/v1/responses/input_tokens", not "/v1/responses/{id}".
 Router::Match Router::find(std::string_view method, std::string_view path) const {
   Match match;
   for (const Route& route : routes_) {

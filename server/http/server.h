@@ -21,32 +21,32 @@
 namespace ibid::http {
 
 struct ServerOptions {
-  std::string address = "127.0.0.1";  // empty: no TCP
-  uint16_t port = 8080;               // 0: any free one
+  std::string address = "127.0.0.1";  // address to listen on; empty: no TCP
+  uint16_t port = 8080;               // port to listen on; 0: any free port
   std::string unix_socket =
       {};  // path of the socket; empty: no Unix socket. Created with mode 0600, removed at the end
   std::string certificate_file = {};  // PEM file; if it and key_file are set, the TCP address uses TLS
   std::string key_file = {};
-  std::vector<ApiKey> api_keys = {};            // empty: requests need no key
-  bool insecure = false;                        // allows a non-loopback address without keys
-  std::vector<std::string> allowed_hosts = {};  // names allowed in Host besides localhost and IP addresses; {"*"}: any
-  std::vector<std::string> allowed_origins = {};  // origins allowed by CORS besides the server's own; {"*"}: any
+  std::vector<ApiKey> api_keys = {};              // empty: requests need no key
+  bool insecure = false;                          // allows a non-loopback address without keys
+  std::vector<std::string> allowed_hosts = {};    // allowed in Host besides localhost and IP addresses; {"*"}: any name
+  std::vector<std::string> allowed_origins = {};  // allowed by CORS besides the server's own; {"*"}: any origin
   int n_threads = 2;                              // threads for I/O and deadlines
   int n_workers = 2;                              // threads for handlers
-  size_t max_connections = 1024;                  // beyond this, a connection that waits for its client is closed
+  size_t max_connections = 1024;                  // above this number, a connection that waits for its client is closed
   size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 64u << 20;
   // Limit for all clients together; the first 64 KiB of each body are not counted.
   size_t max_all_bodies_bytes = 256u << 20;
-  size_t max_queued_bytes = 1u << 20;  // limit for one stream; a client that reads more slowly is disconnected
+  size_t max_queued_bytes = 1u << 20;  // limit for one stream; if its client reads more slowly, it is disconnected
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};  // time for a body, plus a second for each 256 KiB received
-  // Time for the next bytes to be taken; for all bytes, plus one second per:
+  // Time for the client to take the next bytes. For all bytes: plus one second for each write_bytes_per_second.
   std::chrono::milliseconds write_timeout{10'000};
   size_t write_bytes_per_second = 64u << 10;
   std::chrono::milliseconds stall_time{1000};      // a client that takes nothing for this time may be evicted
   std::chrono::milliseconds idle_timeout{60'000};  // time between two requests of a connection
-  // Called with the record of each exchange, on the thread that releases the exchange last, which may hold locks.
+  // Called with the record of each exchange, on the thread that releases the exchange last. This thread may hold locks.
   OnRecord on_record = {};
 };
 
@@ -62,9 +62,10 @@ struct ServerStats {
 
 class Server {
  public:
-  // Starts to listen; the router is used from any thread. error_body(status, message, path) returns the body of an
-  // error that no handler wrote (404, 413 ...), because each protocol has its own form. Errors: kInvalidArgument (an
-  // option, a key file), kIo naming the address ("in use", and what to use instead), kNotFound for files.
+  // Starts to listen. The router is used from any thread. error_body(status, message, path) returns the body of an
+  // error response that no handler made (404, 413 ...), because each protocol has its own form of errors. Errors:
+  // kInvalidArgument (an option, a key file), kIo naming the address ("in use", and what to use instead), kNotFound for
+  // files.
   using ErrorBody = std::function<std::string(int status, std::string_view message, std::string_view path)>;
   static Result<std::unique_ptr<Server>> listen(ServerOptions options, Router router, ErrorBody error_body);
   ~Server();  // calls stop()
@@ -75,7 +76,7 @@ class Server {
 
   // Closes the listener. Exchanges continue; each connection closes after its current one.
   void stop_listening();
-  // Waits until no exchange is left. Returns false if the time is over before.
+  // Waits until no exchange is left. Returns false if some are left after `limit`.
   bool wait_until_quiet(std::chrono::milliseconds limit);
   // Requests gone() of every exchange. The clients still receive what the handlers send.
   void cancel_exchanges();

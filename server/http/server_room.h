@@ -74,21 +74,21 @@ class BodyAllowance {
 
 // ConnectionTable: all connections. If it is full, the connection that has waited longest for its client is evicted. A
 // connection waits for the rest of a request, or for its client to read. So clients that open connections and send
-// nothing, or send requests and do not read, cannot keep others out. A connection whose client reads its response is
-// never evicted. Does not own the connections: their transports do.
+// nothing, or send requests and do not read, cannot keep others out. A connection is never evicted while its client
+// reads a response. The connections are owned by their transports, not by the table.
 class Connection;
 
 class ConnectionTable {
  public:
   explicit ConnectionTable(size_t most) : most_(most) {}
 
-  // Adds a connection, as waiting. If the table is full, evicts another one, and exceeds the maximum by one until that
-  // has closed. Returns false if no connection can be evicted.
+  // Adds a connection, as waiting. If the table is full, evicts another connection, and exceeds the maximum by one
+  // until this has closed. Returns false if no connection can be evicted.
   bool add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
-  // Sets whether the connection waits for its client. No effect if the table does not have it.
+  // Sets whether the connection waits for its client. Has no effect if the connection is not in the table.
   void set_waiting(const Connection* connection, bool waiting);
-  // Call if the connection's client has made progress: moves it to the end of the eviction order.
+  // Moves the connection to the end of the eviction order, because its client has made progress.
   void wait_anew(const Connection* connection);
 
   // Calls `act` for each connection, without a lock.
@@ -103,7 +103,7 @@ class ConnectionTable {
  private:
   struct Place {
     std::weak_ptr<Connection> connection;
-    std::list<const Connection*>::iterator waiting;  // position in waiting_; end: not waiting, or being evicted
+    std::list<const Connection*>::iterator waiting;  // position in waiting_; end(): not waiting, or being evicted
   };
   std::shared_ptr<Connection> take_longest_waiting();  // REQUIRES: the lock is held
 
@@ -172,7 +172,7 @@ struct ServerRoom {
         connections(options.max_connections),
         workers(options.n_workers) {}
 
-  // Shared with the exchanges: a handler may release its exchange, and so report its record, after the room was
+  // Shared with the exchanges, because a handler may release its exchange, and so report its record, after the room was
   // destroyed.
   const std::shared_ptr<std::atomic<uint64_t>> n_slow_clients = std::make_shared<std::atomic<uint64_t>>(0);
   const ServerOptions options;

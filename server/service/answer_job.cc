@@ -23,14 +23,14 @@
 namespace ibid::serve {
 namespace {
 
-// Returns a seed below 2^52: clients whose numbers are doubles can then send back any seed, including that of the last
-// of several answers, which is larger.
+// Returns a seed below 2^52, so that clients whose numbers are doubles can send back the seed of every answer, even the
+// larger one of the last of several answers.
 uint64_t random_seed() {
   std::random_device random;
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
 }
 
-// The message that a client has after it added an answer to the one that it sent.
+// Returns the client's last message with the answer that continues it appended.
 Json joined_message(Json sent, const Json& added) {
   for (const char* field : {"content", "reasoning_content"}) {
     const std::string* more = text_member(added, field);
@@ -50,7 +50,7 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
     case TurnEvent::Kind::kReasoning: return listener.reasoning(i, event.text);
     case TurnEvent::Kind::kCallBegin: return listener.tool_call(i, event.call, event.id, event.name);
     case TurnEvent::Kind::kArguments: return listener.tool_arguments(i, event.call, event.text);
-    case TurnEvent::Kind::kCallBroken:  // the call was cut with the answer
+    case TurnEvent::Kind::kCallBroken:  // the answer was cut off inside this call
     case TurnEvent::Kind::kCallEnd:
     case TurnEvent::Kind::kLeftOut:
     case TurnEvent::Kind::kPrefill:
@@ -76,7 +76,7 @@ class AnswerJob final : public Job {
   }
   ~AnswerJob() override { end_watch(); }
 
-  // Finds the conversation and plans its prompt.
+  // Prepares the request, finds the conversation that it continues, and plans its prompt.
   Status prepare(const Place& place) override;
   KvRoom room(const Engine& engine, size_t expected_answer) const override;
   // Starts the turn, or, for several answers, the prefill of the prompt and then their turns. Emits begin().
@@ -91,9 +91,9 @@ class AnswerJob final : public Job {
   struct Part {
     explicit Part(Conversation c) : conversation(std::move(c)) {}
     Conversation conversation;
-    std::optional<TurnStream> stream;  // null after the end of the turn
+    std::optional<TurnStream> stream;  // null after the turn has ended
     bool is_over = false;              // the turn has finished, and its conversation was put back
-    // Number of events of the current stream so far, and of events that the listener has received.
+    // n_events: events of the current stream so far. n_told: events that the listener has received.
     size_t n_events = 0, n_told = 0;
   };
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
@@ -123,7 +123,7 @@ class AnswerJob final : public Job {
   std::shared_ptr<AnswerListener> listener_;  // null after end()
   Json variables_;
 
-  std::optional<Conversation> asked_;  // nullopt after the turns have begun
+  std::optional<Conversation> asked_;  // conversation of the request until the turns begin
   // The prefill or the scoring of the prompt before its answers, and its cost, planning included. Times are those of
   // the engine's clock.
   struct Reading {
@@ -140,7 +140,7 @@ class AnswerJob final : public Job {
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
   std::optional<size_t> n_read_told_;  // positions of the last progress report
-  bool is_guarded_ = false;            // the maximum length is the guard's
+  bool is_guarded_ = false;            // the maximum length was set by the guard
   bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool is_cut_short_ = false;
@@ -152,7 +152,8 @@ KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
               .n_answer = request_.options.max_tokens,
               .n_answers = request_.n};
   if (need.n_answer == 0 || is_guarded_) {
-    // One page more than the longest answer so far has events, because an event has one token or more.
+    // If an answer is longer than expected so far, reserve one page more than it has events; each event has one token
+    // or more.
     const size_t most = is_guarded_ ? need.n_answer : SIZE_MAX;
     need.n_answer = expected_answer;
     for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
@@ -251,7 +252,8 @@ Status AnswerJob::plan(const Place& place) {
   return status;
 }
 
-// The prompt is read first if it is scored, if several answers share it, or if no answer is requested.
+// Starts with the prompt if it is scored, if several answers share it, or if no answer is requested; else with the
+// turns.
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
   if (!is_read_ && request_.n_prompt_logprobs) return begin_scoring(place);
@@ -260,7 +262,7 @@ Status AnswerJob::begin(const Place& place) {
   return begin_turns(place);
 }
 
-// Its keys and values stay in the store, where the turns find them.
+// The keys and values of the scored prompt stay in the store, where the turns find them.
 Status AnswerJob::begin_scoring(const Place& place) {
   EngineState& engine = place.engine()->state();
   read_.begin_ns = engine.clock().steady_ns();
@@ -284,7 +286,7 @@ Status AnswerJob::begin_reading(const Place& place) {
   }
   const Status status = reading_->finish().status();
   reading_.reset();
-  // If the context is full, the prefill is left out: every turn drops messages by itself.
+  // If the context is full, continue without a prefill, because every turn drops messages by itself.
   const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
@@ -338,7 +340,7 @@ void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
   if (scoring_ != nullptr) return scoring_->is_over() ? after_scoring(conversations) : Next::kWait;
   if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;
-  if (request_.n == 0) {  // no answer was requested: the prefill was everything
+  if (request_.n == 0) {  // no answer was requested, so the job ends after the prefill
     end_reading(conversations);
     return Next::kOver;
   }
@@ -350,7 +352,7 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
     n_left += parts_[i]->is_over ? 0 : 1;
   }
   if (n_running > 0) return Next::kWait;
-  // If several answers ran at once, running one at a time needs less memory.
+  // If several answers ran at once and ran out of memory, run them one at a time, which needs less memory.
   if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
   return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
 }
@@ -452,8 +454,8 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   listener_->answer(i, {*std::move(turn), request_.options.max_tokens, is_guarded_});
 }
 
-// Adds the reading of the prompt, which was done once for all answers, to the first answer. If a part was evicted
-// before the answer began, the answer's own prefill counts that part.
+// Adds the prefill or scoring of the prompt, done once for all answers, to the usage of the first answer. If a part was
+// evicted before the answer began, the answer's own prefill counts this part.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
   ibid::add_prefill_usage(turn.usage, read_.usage);
   turn.timings.prefill_ms += read_.ms();
@@ -470,8 +472,8 @@ void AnswerJob::fail(Status status) {
   if (is_final && parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// Puts the conversation back, or drops it if it must not be stored or is a prompt without a template. The conversation
-// that it continued then stays known.
+// Puts the conversation back, unless it must not be stored or is a prompt without a template. In that case, the
+// conversation that it continued stays known.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations) const {
   if (request_.store && !request_.prompt) conversations.put(std::move(conversation));
 }

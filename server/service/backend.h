@@ -29,7 +29,7 @@ struct ModelCard {
   size_t max_seq_len = 0;  // positions of the context
   size_t vocab_size = 0;
   std::string chat_template = {};  // source of the template; empty: the model has none
-  size_t embedding_dim = 0;        // size of an embedding; 0: the model makes none
+  size_t embedding_dim = 0;        // size of an embedding; 0: the model makes no embeddings
   bool answers = true;             // the model can answer; false: it only makes embeddings
   bool thinks = false;             // the model's template has reasoning
   bool infills = false;            // the model's vocabulary has tokens for filling in the middle
@@ -38,11 +38,11 @@ struct ModelCard {
 // The metadata in a model's file.
 struct ModelHeader {
   std::string format = {};  // "gguf", "safetensors"; empty: the file cannot be read
-  std::string family = {};  // architecture of the model: "llama"
+  std::string family = {};  // architecture of the model, for example "llama"
   uint64_t n_params = 0;
   std::string quantization = {};  // "Q4_K_M": the type that the file declares; else the type of most weights
-  size_t trained_context = 0;     // positions the model was trained for; 0: not given
-  size_t embedding_dim = 0;       // size of a token's vector within the model; 0: not given
+  size_t trained_context = 0;     // positions for which the model was trained; 0: unknown
+  size_t embedding_dim = 0;       // size of a token's vector within the model; 0: unknown
   std::string chat_template = {};
 };
 
@@ -58,8 +58,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  // A callback for the result. It is called once, on a thread of the service, perhaps before the call that takes it
-  // returns; it must not throw. Errors: those of AnswerListener::end().
+  // A callback for a result. It is called once, on a thread of the service, perhaps before the call to which it was
+  // passed returns. It must not throw. Errors: those of AnswerListener::end().
   template <typename Value>
   using Then = std::function<void(const Result<Value>&)>;
 
@@ -79,7 +79,7 @@ class Backend {
   // Unloads the model as soon as no request uses it. Returns at once. Error: kNotFound.
   virtual Status unload(std::string_view model) = 0;
 
-  // Returns the name in models() of the model that a request means. Error: kNotFound, listing all names.
+  // Returns the name, as in models(), of the model that a request names. Error: kNotFound, listing all names.
   virtual Result<std::string> resolve(std::string_view model) const = 0;
   // Returns all models. A request with an empty model name means the first one.
   virtual std::vector<ModelCard> models() const = 0;
@@ -87,7 +87,7 @@ class Backend {
   virtual size_t n_running() const { return 0; }
   // Returns the header of a model's file, whether the model is loaded or not. Only the first call reads the file.
   virtual ModelHeader header(std::string_view model) const = 0;
-  // Returns the sampling options of that model for requests that set none.
+  // Returns the sampling options of the model for requests that set none of them.
   virtual TurnOptions default_options(std::string_view model) const = 0;
 };
 

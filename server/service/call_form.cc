@@ -86,7 +86,7 @@ Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Ar
   if (arguments == Arguments::kBySchema || tool.strict) {
     return {exact.status().code(), "tools: \"" + tool.name + "\": " + exact.status().message()};
   }
-  CompileBudget for_any;  // a budget of its own, because that of the request may be used up
+  CompileBudget for_any;  // budget for any arguments, because the request's budget may be used up
   return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);
 }
 
@@ -124,7 +124,7 @@ Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>
   return call;
 }
 
-// Appends one call of the tool for each spelling that the syntax allows.
+// Appends one call of the tool for each notation that the syntax allows.
 Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments arguments, CompileBudget& budget,
                  std::vector<Call>& calls) {
   TRY_ASSIGN(const Call pieces, arguments_of(syntax, tool, arguments, budget));
@@ -137,8 +137,8 @@ Status add_calls(const CallSyntax& syntax, const CallableTool& tool, Arguments a
   return {};
 }
 
-// Joins calls at their common prefix. Otherwise the grammar would have several parses of the same text up to the place
-// where the calls differ.
+// Joins calls at their common prefix. Without this, the grammar would have several parses of a text up to the place at
+// which the calls differ.
 Call joined(std::vector<Call> calls) {
   if (calls.size() == 1) return std::move(calls.front());
   std::string_view common = calls.front().front().words;
@@ -166,11 +166,11 @@ bool take_word(std::string& text, std::string_view word) {
   return true;
 }
 
-// Returns the part of a call after the word, or the whole call if the word precedes it.
+// Returns the rest of a call after `word`; the whole call if `word` is not a part of it.
 Call rest_of_call(Call call, const std::string& word) {
   std::string& words = call.front().words;
   if (take_word(words, word)) return call;
-  if (const size_t at = words.find(word); at != words.npos) {  // the word is in a header, as "to=functions." is
+  if (const size_t at = words.find(word); at != words.npos) {  // the word is inside a header: "to=functions."
     words.erase(0, at + word.size());
   } else if (std::vector<Call>& ways = call.front().one_of; words.empty() && !ways.empty()) {
     for (Call& way : ways) way = rest_of_call(std::move(way), word);
@@ -200,7 +200,7 @@ std::string words_before_name(const CallSyntax& syntax) {
 
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// The reply parser also accepts calls in which other members precede the name. The grammar does not, so these
+// The reply parser also accepts calls in which other members precede the name, but the grammar does not. So these
 // beginnings are forbidden.
 void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Begin>& begins) {
   const std::string before = plain_beginning(words_before_name(syntax));
@@ -241,7 +241,7 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
 }
 
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
-  // After a call that begins as JSON does, the next one would begin without a marker too.
+  // If calls begin as JSON does, only one is possible: the next call would begin without a marker too.
   const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {

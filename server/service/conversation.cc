@@ -13,14 +13,15 @@
 namespace ibid::serve {
 namespace {
 
-// name_space: hexadecimal digest of the namespace; model: fingerprint of the model, or its substitute.
+// name_space: hexadecimal digest of the namespace. model: fingerprint of the model, or the engine's address in place of
+// it.
 uint64_t start_of_digits(const std::string& name_space, const std::string& model, uint64_t hash_seed) {
   return chain_start(model + "/" + name_space, hash_seed);
 }
 
 // The messages that the client sees, from the notes of a saved session; nullopt if the notes are invalid.
 struct SeenMessages {
-  std::vector<const Json*> messages;  // message i points into the notes if own[i], else into the session
+  std::vector<const Json*> messages;  // message i is in the notes if own[i], else in the session
   std::vector<bool> own;
   bool is_cut = false;
 };
@@ -62,7 +63,7 @@ uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& 
 SavedSession Conversation::to_saved() const {
   SavedSession saved = ibid::to_saved(session_.state());
   saved.notes = Json::object();
-  // The notes have a digest, because a namespace may be a key.
+  // Write a digest of the namespace, because a namespace may be a key.
   saved.notes["namespace"] = to_hex(digest_of_namespace(cache_namespace_));
   saved.notes["owner"] = to_hex(digest_of_namespace(owner_of_namespace(cache_namespace_)));
   if (const auto& fingerprint = session_.engine()->state().fingerprint()) {
@@ -146,7 +147,7 @@ Conversation::Conversation(const Conversation& other, ChatSession session)
       start_(other.start_),
       is_cut_(other.is_cut_) {}
 
-// The messages of the session have the form that the template reads, so they may differ from those of the client.
+// The session has its messages in the form that the template reads, so they may differ from those of the client.
 Status Conversation::go_on(const Json& sent, size_t n) {
   CHECK(can_go_on_from(n));
   const size_t n_kept = is_cut_ ? session_.state().messages().size() : n;

@@ -16,27 +16,27 @@
 
 namespace ibid::serve {
 
-// The keys by which a conversation is found: a hash of each of its prefixes (of the messages as the client sees them),
-// and the length of the shortest prefix from which continuing saves work.
+// The keys by which a conversation is found: a hash of each prefix (of the messages as the client sees them), and the
+// length of the shortest prefix with which it is found, because continuing shorter ones saves no work.
 struct ConversationPlaces {
   std::vector<uint64_t> hashes;
-  size_t first = 0;  // length in messages of that shortest prefix; 0: no prefix is worth continuing
+  size_t first = 0;  // length of this prefix in messages; 0: no prefix is worth continuing
 };
 
 class Conversation {
  public:
-  // `session` has no messages, or its messages are as the client sees them. hash_seed: the seed of the store that may
-  // keep the conversation (ConversationStore::hash_seed()).
+  // REQUIRES: `session` has no messages, or the client sees its messages in the same form. hash_seed:
+  // ConversationStore::hash_seed() of the store that may keep the conversation.
   Conversation(std::string cache_namespace, ChatSession session, uint64_t hash_seed);
 
   ChatSession& session() { return session_; }
   const ChatSession& session() const { return session_; }
   const std::string& cache_namespace() const { return cache_namespace_; }
-  // Returns the first link of the hash chain of histories: a hash of the namespace and the model's fingerprint; if the
-  // model has no fingerprint, of the engine's address.
+  // Returns the first link of the hash chain of histories: a hash of the namespace and of the model's fingerprint, or
+  // if there is no fingerprint, of the engine's address.
   static uint64_t start_of(std::string_view cache_namespace, const Engine& engine, uint64_t hash_seed);
 
-  // Convert to and from a saved session, whose notes hold the namespace, the model, and the messages as the client sees
+  // Convert to and from a saved session. Its notes have the namespace, the model, and the messages as the client sees
   // them. places_of() returns nullopt if the notes are invalid. Errors of resume(): kBadHeader for invalid notes; those
   // of resume_session().
   SavedSession to_saved() const;
@@ -52,12 +52,12 @@ class Conversation {
   // size().
   uint64_t hash_of(size_t n) const { return seen_[n - 1].hash; }
   size_t bytes_of(size_t n) const { return seen_[n - 1].bytes; }
-  // True if the first n messages of `sent` are those of this conversation.
+  // True if the first n messages of `sent` equal those of this conversation.
   bool begins(const Json& sent, size_t n) const;
-  // True if the first n messages include an answer. Its sampled tokens may differ from the tokens of its text.
+  // True if the first n messages include an answer, whose sampled tokens may differ from the tokens of its text.
   bool has_answer(size_t n) const;
-  // True if a history may continue after message n. If messages were dropped from a full context, it can only continue
-  // after the last message.
+  // True if a history may continue after message n. If messages were dropped because the context was full, it can only
+  // continue after the last message.
   bool can_go_on_from(size_t n) const { return n == size() || !is_cut_; }
 
   // Returns another conversation with the first n messages. Errors: those of ChatSession::fork().
@@ -85,7 +85,7 @@ class Conversation {
     size_t bytes = 0;              // size of the history up to this message
     std::optional<Json> own = {};  // the message, if the session's message of the same number differs
   };
-  Conversation(const Conversation& other, ChatSession session);  // copies all but the session
+  Conversation(const Conversation& other, ChatSession session);  // copies everything except the session
   void push(const Json& message, bool owns);
 
   std::string cache_namespace_;

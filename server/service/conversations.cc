@@ -27,7 +27,7 @@ namespace ibid::serve {
 
 namespace {
 
-// A random name, new to the store.
+// Returns a random name that the store does not have yet.
 std::string new_name() {
   std::random_device random;
   std::array<uint32_t, 4> words;
@@ -51,7 +51,8 @@ bool begins_as_ours(std::string_view name) {
          name.substr(0, kNameDigits).find_first_not_of("0123456789abcdef") == name.npos;
 }
 
-// True if the file itself is invalid. Otherwise it cannot be read now, or a later version wrote it.
+// True if the error means that the file itself is invalid. Otherwise the file cannot be read now, or a later version
+// wrote it.
 bool is_unsound(ErrorCode code) {
   switch (code) {
     case ErrorCode::kIo:
@@ -80,10 +81,10 @@ Status put_file(const std::string& path, const std::string& name, FileOps& files
                                     .first = places->first});
 }
 
-// Moves the conversations of a directory into the store, the oldest first. Removes each file after that, and the
-// directory if it is empty then. An invalid file is logged, counted as refused, and removed. A file of a later version,
-// an unreadable one, and one that the store cannot write is logged and kept for the next time. Files with other names
-// stay. If the process crashes in between, the remaining files are moved the next time, to the same entries.
+// Moves the conversations of a directory into the store, the oldest first. Removes each file after it was moved, and
+// then the directory if it is empty. An invalid file is logged, counted as refused, and removed. A file of a later
+// version, an unreadable file, and a file that the store cannot write are logged and stay for the next time. Files with
+// other names stay. If the process crashes in between, the remaining files are moved to the same entries the next time.
 void take_over_conversation_files(const std::string& directory, FileOps& files, ConversationStore& store,
                                   const std::function<void(const std::string&)>& remark) {
   const Result<FileInfo> info = files.info(directory);
@@ -148,11 +149,11 @@ struct Conversations::Parts {
   KnownConversations known;
   ConversationStats stats;
 
-  std::mutex taking_over;  // held while files are read, so that other requests wait until then; guards taken_over
+  std::mutex taking_over;            // held while files are moved; guards taken_over
   std::set<std::string> taken_over;  // cache directories whose files were moved
   std::atomic<uint64_t> n_waiting{0};
   std::atomic<bool> has_failed{false};  // a write has failed and was logged
-  WorkThreads writer{1};                // the last member: its destructor ends it before the members that it uses
+  WorkThreads writer{1};                // the last member: it ends before the members that it uses are destroyed
 };
 
 // Returns a copy of the known conversation that the history continues, and the number of messages that they share;
@@ -172,7 +173,7 @@ std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(
   return std::nullopt;
 }
 
-// REQUIRES: mutex is held. The caller destroys the evicted conversations without it.
+// REQUIRES: mutex is held. The caller destroys the returned conversations without it.
 std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
   std::vector<Known> gone = known.make_room();
   stats.n_forgotten += gone.size();
@@ -202,7 +203,8 @@ void Conversations::Parts::say_versions() {
   }
 }
 
-// Restores the stored conversation with the longest shared prefix, unless memory has one with a prefix as long.
+// Restores the stored conversation with the longest shared prefix, unless a conversation in memory shares a prefix that
+// is as long.
 void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted) {
   if (!keeps(*engine)) return;
   take_over_files(*engine);
@@ -230,7 +232,7 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
     if (why.code() == ErrorCode::kNotFound) return;  // the history was removed meanwhile
     remark("a conversation on disk is not used: " + why.message());
     const bool is_out_of_reach = why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kIo;
-    // If this fails, it is tried again when the history is found next.
+    // If this fails, it is tried again when this history is found again.
     if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);
     return;
   }
@@ -243,7 +245,7 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
   gone = make_room();
 }
 
-// Reads the stored conversation of that name, and checks that its first messages are those of the history.
+// Reads a stored conversation, and checks that its first messages equal those of the history.
 Result<Conversation> Conversations::Parts::read(const std::shared_ptr<Engine>& engine, const Wanted& wanted,
                                                 const FoundHistory& found) {
   TRY_ASSIGN(const std::string text, store->read_history(holder_of(wanted.cache_namespace), found.name));
@@ -268,7 +270,8 @@ void Conversations::Parts::write_later(uint64_t number) {
   });
 }
 
-// Writes a known conversation. Does nothing if another one has replaced it, because that one is written then.
+// Writes a known conversation. Does nothing if another conversation has replaced it, because that one is written
+// instead.
 void Conversations::Parts::write(uint64_t number) {
   StoredHistory history;
   SavedSession saved;
@@ -356,8 +359,8 @@ void Conversations::put(Conversation conversation) {
   std::optional<Parts::Known> before;
   const std::lock_guard lock(parts_->mutex);
   if (const auto place = parts_->known.find_number(known.conversation.origin())) {
-    // If messages were dropped from a conversation, it can be continued only at its end. The shorter one then stays
-    // too, for histories that continue earlier.
+    // A conversation from which messages were dropped can be continued only at its end. If so, the shorter conversation
+    // also stays known, for histories that continue earlier.
     if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
   if (before) known.kept = before->kept;
@@ -373,7 +376,7 @@ void Conversations::forget_namespace(std::string_view cache_namespace) {
     const std::lock_guard lock(parts_->mutex);
     gone = parts_->known.take_out_if([&](const Conversation& one) { return one.cache_namespace() == cache_namespace; });
   }
-  parts_->wait_for_writer();  // the writer may be writing one of them
+  parts_->wait_for_writer();  // wait, because the writer may be writing one of these conversations
   if (const Status status = parts_->store->forget(std::string(cache_namespace)); !status.ok()) {
     parts_->remark("cannot delete the stored data of a namespace: " + status.message());
   }
@@ -392,8 +395,8 @@ void Conversations::write_behind(std::function<void()> work) {
     try {
       work();
     } catch (const std::exception&) {
-      // The exception is ignored, as on a handler's thread: an exchange that is destroyed without a response gets a
-      // 500.
+      // Exceptions are ignored, as on a handler's thread: if an exchange is destroyed without a response, the client
+      // gets a 500.
     }
   });
 }

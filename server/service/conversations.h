@@ -1,5 +1,5 @@
-// Conversations: finds the session that a request continues. Clients send the whole history each time. The session that
-// sampled its answers is found here, so that its tokens are reused instead of being encoded and prefilled again.
+// Conversations: finds the session that a request continues. Clients send the whole history each time. This class finds
+// the session that sampled the answers, so that tokens are reused instead of being encoded and prefilled again.
 //
 // A known conversation is an idle ChatSession: messages, text and tokens, but no pages (those belong to the KV store,
 // and may be evicted). It is found by its messages as the client sees them (server/service/seen_message.h): hashes of
@@ -36,12 +36,13 @@ namespace ibid::serve {
 
 struct ConversationStats {
   uint64_t n_known = 0, n_bytes = 0;  // conversations in memory now
-  // Number of requests that continued a conversation at its end, from an earlier message, or not at all.
+  // Numbers of requests that continued a conversation at its end, continued it from an earlier message, or found no
+  // conversation.
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;
-  uint64_t n_forgotten = 0;  // conversations evicted for the budget
+  uint64_t n_forgotten = 0;  // conversations evicted because the budget was exceeded
   uint64_t n_restored = 0;   // conversations restored from the store
-  uint64_t n_waiting = 0;    // conversations that wait to be written now
-  HistoryStats kept = {};    // figures of the store
+  uint64_t n_waiting = 0;    // conversations now waiting to be written
+  HistoryStats kept = {};    // counters of the store
 };
 
 struct ConversationOptions {
@@ -56,8 +57,8 @@ class Conversations {
   explicit Conversations(const ConversationOptions& options);
   ~Conversations();
 
-  // Returns a conversation whose history is `messages`, ready to answer the last of them. Errors: those of ChatSession;
-  // the known conversations have not changed then.
+  // Returns a conversation whose history is `messages`, ready to answer the last message. Errors: those of ChatSession;
+  // the known conversations are then unchanged.
   Result<Conversation> take(const std::shared_ptr<Engine>& engine, const std::string& cache_namespace,
                             const Json& messages, const Json& variables, WhenFull when_full);
   // As take(), for a prompt without a template (runtime/prompt/plain_prompt.h). A text is always encoded as a whole,
@@ -67,9 +68,9 @@ class Conversations {
   // Adds a conversation after its turn was committed or dropped. Replaces the conversation that it continued, if that
   // is still known. Does not wait for the disk. REQUIRES: forget_engine() was not called for its engine.
   void put(Conversation conversation);
-  // forget_namespace() removes all conversations of a namespace, in the store too. forget_engine() removes those of an
-  // engine that is to be unloaded, after they are written. Conversations that are put later are known again. Both wait
-  // for the disk.
+  // forget_namespace() removes all conversations of a namespace, in the store too. forget_engine() removes the
+  // conversations of an engine before it is unloaded, after they were written. Conversations that are put later are
+  // known again. Both functions wait for the disk.
   void forget_namespace(std::string_view cache_namespace);
   void forget_engine(const Engine& engine);
 

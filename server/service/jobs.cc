@@ -19,7 +19,8 @@ namespace ibid::serve {
 size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& need) {
   const size_t n_read = std::min(need.n_prompt, max_seq_len);
   const size_t n_completion_tokens = std::min(need.n_answer, max_seq_len - n_read);
-  // An answer may begin within the last page of the prompt, so each answer needs a copy of that page.
+  // Count one page more for each answer: an answer may begin within the last page of the prompt, of which it needs a
+  // copy.
   const size_t n_pages = KvLayout::pages_for(n_read) + KvLayout::pages_for(need.n_dropped) +
                          need.n_answers * (KvLayout::pages_for(n_completion_tokens) + 1);
   const size_t n_states = std::max<size_t>(need.n_answers, 1) * KvLayout::kStatesAtWork;
@@ -28,7 +29,7 @@ size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& ne
 
 namespace {
 
-// Returns the approximate size of a value as text, without serialising it.
+// Returns the approximate length of a value as JSON text, without serialising it.
 size_t bytes_of_json(const Json& value) {
   if (value.is_string()) return value.get_ref<const std::string&>().size();
   size_t n = 8;
@@ -70,8 +71,8 @@ Tokens ids_of_input(const Tokenizer& tokenizer, const Prompt& input, size_t most
   return ids;
 }
 
-// A request for embeddings. A work thread tokenizes its texts. The texts are then tasks of the engine
-// (runtime/embedding/embeddings.h), which run beside answers.
+// A request for embeddings. A work thread tokenizes its texts. Tasks of the engine (runtime/embedding/embeddings.h)
+// then compute the embeddings beside answers.
 class EmbeddingJob final : public Job {
  public:
   EmbeddingJob(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token gone,

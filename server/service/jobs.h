@@ -28,17 +28,17 @@ namespace ibid::serve {
 
 class Conversations;
 
-// The most memory of an engine that a request needs for keys, values and states.
+// The maximum memory of an engine that a request needs for keys, values and states.
 struct KvRoom {
   const Engine* engine = nullptr;
   size_t n_bytes = 0;
-  size_t budget_bytes = 0;  // the engine's budget
+  size_t budget_bytes = 0;  // KV budget of the engine
 };
 
 // The lengths that decide how much memory the answers to one prompt need.
 struct KvNeed {
   size_t n_prompt = 0;
-  size_t n_dropped = 0;  // tokens of the conversation that the prompt dropped; a turn holds their KV until it ends
+  size_t n_dropped = 0;  // tokens of the conversation that the prompt dropped; the turn holds their KV until it ends
   size_t n_answer = 0;   // expected tokens of an answer
   size_t n_answers = 1;
 };
@@ -47,7 +47,7 @@ size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& ne
 class Job {
  public:
   struct Asked {
-    std::string model;  // a name that ModelHost resolves; empty: the first
+    std::string model;  // a name that ModelHost resolves; empty: the first model
     std::string owner;  // requests of different owners take turns
     std::chrono::milliseconds deadline{0};
     size_t prompt_bytes = 0;                                   // approximate size of the prompt's texts
@@ -80,21 +80,22 @@ class Job {
 
     const std::shared_ptr<Engine>& engine() const { return lease->engine(); }
   };
-  // True if the model computes for this job. If not, plan() does all of the work and needs no memory of the engine.
+  // True if the model computes for this job. If it does not, plan() does all of the work and needs no memory of the
+  // engine.
   virtual bool computes() const { return true; }
-  // Determines what the job needs; computes nothing and takes no memory of the engine. Called once, before plan().
-  // Errors: those of the request; call end() then.
+  // Determines what the job needs, without computing and without memory of the engine. Called once, before plan(). If
+  // it returns an error (of the request), call end().
   virtual Status prepare(const Place& /*place*/) { return {}; }
-  // Returns the most memory that the job needs. expected_answer: length assumed for an answer without max_tokens; a
-  // longer answer needs more. REQUIRES: prepare() was called.
+  // Returns the maximum memory that the job needs. expected_answer: assumed length of an answer without max_tokens; a
+  // longer answer needs more memory. REQUIRES: prepare() was called.
   virtual KvRoom room(const Engine& engine, size_t /*expected_answer*/) const { return {.engine = &engine}; }
   // Starts the computation. Errors: those of prepare().
   virtual Status plan(const Place& place) = 0;
 
   enum class Next {
-    kWait,     // nothing to do until the bell rings
+    kWait,     // nothing to do until `bell` rings
     kPlan,     // call plan() again
-    kRetry,    // out of memory: call plan() again when there is more; the job resumes where it stopped
+    kRetry,    // out of memory: call plan() again when there is more memory; the job resumes where it stopped
     kOver,     // call end()
     kLongEnd,  // call end() on a work thread, because it writes too much for the event thread
   };
@@ -108,18 +109,18 @@ class Job {
   // Sends the last event to the listener, once.
   virtual void end(const Status& status) = 0;
 
-  // Returns the result. REQUIRES: advance() returned kOver, kLongEnd or kRetry.
+  // Returns the result of the job. REQUIRES: advance() returned kOver, kLongEnd or kRetry.
   const Status& status() const { return status_; }
-  virtual bool is_cut_short() const { return false; }  // true if one of its answers was stopped
-  // Sum of the usage of all that the job computed.
+  virtual bool is_cut_short() const { return false; }  // true if an answer of the job was stopped
+  // Sum of the usage of everything that the job computed.
   const Usage& usage() const { return usage_; }
 
  protected:
   // bell: rung when the client has left, and when there are events.
   Job(Asked asked, std::shared_ptr<Waker> bell) : asked_(std::move(asked)), bell_(std::move(bell)) {}
 
-  // watch(): from now on the job stops when the client leaves. The callback may use members of derived classes, so
-  // these call watch() at the end of their constructor and end_watch() at the beginning of their destructor.
+  // After watch(), the job stops when the client leaves. The callback may use members of derived classes. So derived
+  // classes call watch() at the end of their constructor and end_watch() at the beginning of their destructor.
   void watch(std::stop_token gone) {
     gone_.emplace(std::move(gone), [this] { stop(ErrorCode::kCancelled); });
   }
@@ -148,7 +149,7 @@ std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<Answ
 std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
                                         std::stop_token gone, std::shared_ptr<Waker> bell, Clock& clock);
 
-// A short task that needs a model, which computes nothing for it: count the tokens of a prompt, tokenize a text.
+// A short task that needs a model but no computation of it: count the tokens of a prompt, tokenize a text.
 template <typename Value>
 class TaskJob final : public Job {
  public:
@@ -176,20 +177,20 @@ class TaskJob final : public Job {
 
  private:
   Ask ask_;
-  Backend::Then<Value> then_;  // null: the callback was called
+  Backend::Then<Value> then_;  // null after the callback was called
 };
 
-// --- The prompt of a request without a session. Errors: kUnsupported: the model has no template; those of
+// --- The prompt of a request without a session. Errors: kUnsupported if the model has no template; those of
 // ChatTemplate::render(); kInvalidArgument.
 
 // Returns the variables of the template, tools included.
 Json variables_for(const AnswerRequest& request);
-// The prompt of these messages with the request's tools and variables.
+// Renders the prompt of these messages with the request's tools and variables.
 Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages);
 // Changes the messages to those that the model's template renders: with a description of the tools (describe_tools()),
 // and system messages at the places that the template allows. Calling it again changes nothing.
 Status prepare_messages(const Engine& engine, AnswerRequest& request);
-// Both functions prepare the messages, and encode prompts of several parts.
+// Both functions prepare the messages, and convert prompts of several parts to tokens.
 Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request);
 Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request);
 // Returns the approximate size of the prompt's texts, without rendering them.

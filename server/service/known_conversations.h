@@ -33,7 +33,7 @@ class KnownConversations {
   struct Place {
     Space* space = nullptr;
     List::iterator known;
-    size_t n = 0;  // length in messages of the prefix that was found
+    size_t n = 0;  // length in messages of the shared prefix
   };
 
   explicit KnownConversations(size_t budget_bytes);
@@ -51,14 +51,15 @@ class KnownConversations {
   std::optional<Place> find_number(uint64_t number) const;
   bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
-  // Returns a copy that continues from the place, and marks the original as used; nullopt if memory is out.
+  // Returns a copy of the conversation that continues from `place`, and marks the original as used; nullopt if there is
+  // no memory for the copy.
   std::optional<Conversation> copy_of(const Place& place);
 
   // Adds a conversation and returns its number.
   uint64_t add(Known known);
   // Removes and returns a conversation; removes its space too if this was the last conversation of the space.
   Known take_out(const Place& place);
-  // Evicts conversations until the budget holds, and returns them.
+  // Evicts conversations until the budget is respected, and returns them.
   std::vector<Known> make_room();
   std::vector<Known> take_out_if(const std::function<bool(const Conversation&)>& goes);
 

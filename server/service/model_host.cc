@@ -27,13 +27,13 @@ struct ModelHost::Model : std::enable_shared_from_this<Model> {
   std::string path;
   std::vector<std::string> aliases;
   TurnOptions recommended;
-  FileState file;  // state of the file when it was last loaded; before the first load, when the host was created
+  FileState file;  // the file when it was last loaded; before the first load, when the host was created
   std::shared_ptr<Engine> engine;
-  bool is_loading = false;  // is being loaded or unloaded
+  bool is_loading = false;  // a thread is loading or unloading the model
   size_t n_leases = 0;
   int64_t used_ns = 0;      // time of the last request or return of a lease
   uint64_t n_bytes = 0;     // memory of the loaded model
-  uint64_t n_kv_bytes = 0;  // size of its KV budget at the last load
+  uint64_t n_kv_bytes = 0;  // size of the KV budget of the model at its last load
   std::optional<std::chrono::milliseconds> keep_alive;
   Status load_failure;  // error of the last attempt to load
 };
@@ -88,7 +88,7 @@ ModelLease::ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<
 
 ModelLease::~ModelLease() {
   const std::lock_guard lock(board_->mutex);
-  engine_.reset();  // not the last pointer: the model keeps one while leases exist
+  engine_.reset();  // never the last pointer: Model::engine is kept while leases exist
   --model_->n_leases;
   if (clock_ != nullptr) model_->used_ns = clock_->steady_ns();
   ++board_->n_returned;
@@ -128,7 +128,7 @@ Result<ModelHost::FileState> ModelHost::look_at(const std::string& path) {
   }
   state.changed_ns = nanoseconds(info.st_mtim);
   std::set<std::string> names;
-  std::error_code error;  // not checked: the directory may disappear meanwhile
+  std::error_code error;  // the error is ignored, because the directory may disappear meanwhile
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) names.insert(entry.path().string());
   for (const std::string& name : names) {
     struct stat part {};
@@ -191,8 +191,8 @@ Result<TurnOptions> ModelHost::recommended(std::string_view name) const {
   return model->recommended;
 }
 
-// True if the file differs from the one that was loaded. A missing file counts as unchanged, because it may be being
-// replaced.
+// True if the file has changed since it was loaded. A missing file counts as unchanged, because a program may be
+// replacing it.
 bool ModelHost::is_stale(const Model& model) const {
   const Result<FileState> now = look_at(model.path);
   return now.ok() && !(*now == model.file);
@@ -237,7 +237,7 @@ uint64_t ModelHost::n_returned() const {
   return board_->n_returned;
 }
 
-// Returns null if it would have to wait for users of a model.
+// As get(), but returns null if it would have to wait for users of a model.
 Result<ModelLeasePtr> ModelHost::get_if_free(Model& model, Lock& lock) {
   board_->changed.wait(lock, [&] { return !model.is_loading; });
   model.used_ns = clock_.steady_ns();
@@ -272,7 +272,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
   const Result<bool> all_fits = make_room(model, n_bytes, lock);
   if (!all_fits.ok() || !*all_fits) {
     lock.unlock();
-    *engine = nullptr;  // destroyed without the lock, as in let_go()
+    *engine = nullptr;  // destroy the engine without the lock, as in let_go()
     lock.lock();
     return is_over(all_fits.ok() ? Result<ModelLeasePtr>(ModelLeasePtr()) : all_fits.status());
   }
@@ -306,18 +306,18 @@ Result<bool> ModelHost::make_room(const Model& wants, uint64_t bytes, Lock& lock
   return n_bytes_loaded() + bytes <= budget;
 }
 
-// Unloads a model. Unlocks meanwhile, because destroying the engine waits for the compute thread and the tier's writes.
-// REQUIRES: the model has no leases.
+// Unloads a model. Releases the lock meanwhile, because destroying the engine waits for the compute thread and for
+// writes of the disk tier. REQUIRES: the model has no leases.
 void ModelHost::let_go(Model& model, Lock& lock) {
   std::shared_ptr<Engine> engine = std::exchange(model.engine, nullptr);
   model.keep_alive.reset();
-  model.is_loading = true;  // so that no other thread loads or unloads the model meanwhile
+  model.is_loading = true;  // prevents other threads from loading or unloading the model meanwhile
   lock.unlock();
   if (on_unload_) on_unload_(*engine);
   engine.reset();
   lock.lock();
   model.is_loading = false;
-  ++board_->n_returned;  // unloading returns memory too, so waiting requests try again
+  ++board_->n_returned;  // unloading frees memory too, so waiting requests try again
   board_->changed.notify_all();
 }
 

@@ -1,5 +1,5 @@
-// ModelHost: the models of a server by name. A model is loaded when it is first requested, within a memory budget, and
-// unloaded after a time without requests. ModelHeaders: the headers of their files.
+// ModelHost: the models of a server by name. It loads a model when it is first requested, within a memory budget, and
+// unloads it after a time without requests. ModelHeaders: the headers of the models' files.
 //
 // A user of a model holds a lease, and a model with a lease stays loaded. Other parts, such as known conversations, may
 // also hold its engine if they release it when the host calls the function set by set_on_unload().
@@ -34,7 +34,7 @@
 
 namespace ibid::serve {
 
-// A model of the command line.
+// A model as named on the command line.
 struct ModelSource {
   ModelSource(std::string its_path, std::vector<std::string> its_aliases = {})
       : path(std::move(its_path)), aliases(std::move(its_aliases)) {}
@@ -57,15 +57,15 @@ struct HostedModel {
 };
 
 struct ModelHostOptions {
-  uint64_t memory_budget_bytes = 0;                     // budget for the files and KV of all loaded models; 0: no limit
+  uint64_t memory_budget_bytes = 0;                     // budget of all loaded models (files and KV); 0: no limit
   std::chrono::milliseconds keep_alive{-1};             // a model without users is unloaded after this time; < 0: never
   bool load_at_once = true;                             // load the first model in create(), before the port is opened
-  std::function<void(const std::string&)> remark = {};  // logs a line about a model
+  std::function<void(const std::string&)> remark = {};  // callback that logs a line about a model
 };
 
 class ModelHost {
  public:
-  // Makes an engine of a path; tests pass fakes.
+  // Makes an engine for a path; tests pass fakes.
   using Loader = std::function<Result<std::shared_ptr<Engine>>(const std::string& path)>;
 
   // Errors: kInvalidArgument: two models have the same name, or there is no model; those of the loader.
@@ -73,35 +73,34 @@ class ModelHost {
                                                    const ModelHostOptions& options);
   ~ModelHost();
 
-  // `name` in the following calls: any name that resolve() accepts. Error of all: kNotFound: no such model.
+  // `name` in the following calls: any name that resolve() accepts. All return kNotFound if there is no such model.
 
-  // Loads the model if necessary, on this thread. A second call for the same model waits for the first. Waits also for
-  // the users of models that must be unloaded before. Errors: kOutOfMemory: the budget, with both numbers; those of the
-  // loader, which name its file.
+  // Loads the model if necessary, on this thread. A second call for the same model waits for the first. Also waits for
+  // the users of models that must be unloaded first. Errors: kOutOfMemory if the budget is too small, with both
+  // numbers; those of the loader, which name the model's file.
   Result<ModelLeasePtr> get(std::string_view name);
-  // Returns a lease if that needs neither loading nor waiting; else null.
+  // Returns a lease if neither loading nor waiting is necessary; else null.
   Result<ModelLeasePtr> get_loaded(std::string_view name);
-  // For requests of clients: as get(), but returns null if it would have to wait for users of a model; retry when
-  // n_returned() has changed. An error of the loader goes to the log, and the error returned is kIo and names only the
-  // model.
+  // As get(), for requests of clients: returns null if it would have to wait for users of a model; retry when
+  // n_returned() has changed. Errors of the loader are logged; the returned error is kIo and names only the model.
   Result<ModelLeasePtr> try_get(std::string_view name);
-  // Number of leases that were returned.
+  // Number of leases returned so far.
   uint64_t n_returned() const;
 
-  // Returns the name of the model that a request means by its name or an alias, case-insensitive, optionally with the
-  // tag ":latest" that Ollama's clients add; empty: the first model.
+  // Returns the name of the model with this name or alias. Ignores case, and the tag ":latest" that Ollama's clients
+  // add. Empty: the first model.
   Result<std::string> resolve(std::string_view name) const;
   Result<TurnOptions> recommended(std::string_view name) const;
   // Returns the models in the order of the command line.
   std::vector<HostedModel> list() const;
 
-  // Sets keep_alive for this model, in place of the value in the options.
+  // Sets keep_alive of this model, which replaces the value in the options.
   Status set_keep_alive(std::string_view name, std::chrono::milliseconds keep_alive);
-  // Unloads models whose keep_alive is over. May wait for the disk.
+  // Unloads models that were idle for longer than keep_alive. May wait for the disk.
   void unload_idle();
 
-  // Sets a callback by which other holders release the engine. It is called before every unload, with no lock held and
-  // no lease left. REQUIRES: no other thread uses the host yet.
+  // Sets a callback in which other parts release the engine. It is called before every unload, with no lock held and no
+  // lease left. REQUIRES: no other thread uses the host yet.
   void set_on_unload(std::function<void(const Engine&)> on_unload) { on_unload_ = std::move(on_unload); }
 
  private:
@@ -111,7 +110,7 @@ class ModelHost {
   struct FileState {
     uint64_t bytes = 0;
     int64_t changed_ns = 0;
-    // SHA-256 of the names, inodes, sizes and times of all files. ctime is among the times: no program can set it, so
+    // SHA-256 of the names, inodes, sizes and times of all files. The times include ctime, which no program can set, so
     // the hash differs for another file of equal size and mtime.
     Sha256Digest identity{};
     bool operator==(const FileState&) const = default;
@@ -125,8 +124,8 @@ class ModelHost {
   ModelLeasePtr checkout(Model& model) const;
   Result<ModelLeasePtr> get_if_free(Model& model, Lock& lock);
   Result<ModelLeasePtr> load(Model& model, Lock& lock);
-  // Unloads models until `bytes` more fit. Returns false if they will fit after other leases are returned. Error:
-  // kOutOfMemory: they never fit.
+  // Unloads models until `bytes` more bytes fit. Returns false if they will fit after other leases are returned. Error:
+  // kOutOfMemory if they never fit.
   Result<bool> make_room(const Model& wants, uint64_t bytes, Lock& lock);
   uint64_t n_bytes_loaded() const;
   void let_go(Model& model, Lock& lock);
@@ -139,7 +138,7 @@ class ModelHost {
   std::vector<std::shared_ptr<Model>> models_;
 };
 
-// The right to use a loaded model. Returned when the last pointer to it is destroyed.
+// The right to use a loaded model. It ends when the last pointer to the lease is destroyed.
 class ModelLease {
  public:
   ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<ModelHost::Model> model, Clock* clock);
@@ -160,10 +159,10 @@ class ModelLease {
 // Returns the engine's tokenizer; the pointer also keeps the lease.
 std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease);
 
-// Reads the header of a model's file, but not its weights.
+// Reads the header of a model's file, without the weights.
 ModelHeader read_model_header(const ModelFile& file);
 
-// Headers of models' files. Each file is read once, and again after it was replaced. Thread-safe.
+// The headers of models' files. Reads each file once, and again after it was replaced. Thread-safe.
 class ModelHeaders {
  public:
   ModelHeader of(const HostedModel& model);

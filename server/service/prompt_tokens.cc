@@ -9,8 +9,9 @@
 namespace ibid::serve {
 namespace {
 
-// The tokens of one family of models around the parts. Names: llama.cpp's, src/llama-vocab.cpp; and those of Mistral's
-// tokenizers, whose models read the suffix first and have no token before the middle.
+// The tokens that one family of models has before the prefix, suffix and middle of a text, named as in llama.cpp
+// (src/llama-vocab.cpp), and those of Mistral's models, which read the suffix first and have no token before the
+// middle.
 struct FamilyNames {
   std::string_view prefix, suffix, middle;
   bool suffix_first = false;
@@ -58,7 +59,7 @@ std::optional<InfillTokens> infill_tokens(const Tokenizer& tokenizer) {
   return std::nullopt;
 }
 
-// The tokens that the tokenizer puts before every text.
+// Returns the tokens that the tokenizer puts before every text.
 Tokens tokens_in_front(const Tokenizer& tokenizer) {
   Tokens ids = tokenizer.encode("", TextOrigin::kTemplate, true);
   if (!tokenizer.bos() || ids.empty() || ids.front() != *tokenizer.bos()) return {};
@@ -68,7 +69,7 @@ Tokens tokens_in_front(const Tokenizer& tokenizer) {
 
 void append(Tokens& ids, const Tokens& more) { ids.insert(ids.end(), more.begin(), more.end()); }
 
-// The context as llama.cpp's server writes it: a repository's name, then each file after its name.
+// Appends the context in the form of llama.cpp's server: the name of the repository, then each file after its name.
 void append_files(const Tokenizer& tokenizer, const InfillTokens& special, const Infill& infill, Tokens& ids) {
   if (infill.files.empty()) return;
   const auto text = [&](const std::string& one) { append(ids, tokenizer.encode(one, TextOrigin::kInput)); };

@@ -12,7 +12,7 @@ namespace ibid::serve {
 // True if the vocabulary has tokens for filling in the middle.
 bool can_infill(const Tokenizer& tokenizer);
 
-// Converts a prompt of PromptPieces or an Infill to tokens; other prompts stay as they are. Error: kUnsupported: the
+// Converts a prompt of PromptPieces or an Infill to tokens; other prompts stay as they are. Error: kUnsupported if the
 // vocabulary has no tokens for filling in the middle.
 Status tokenize_prompt(const Engine& engine, std::optional<Prompt>& prompt);
 Tokens ids_of_pieces(const Tokenizer& tokenizer, const PromptPieces& pieces);

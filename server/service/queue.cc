@@ -10,7 +10,7 @@ namespace {
 
 using State = Scheduled::State;
 
-constexpr size_t kMaxTasks = 16;  // tasks that wait for a model, or for the tasks' thread
+constexpr size_t kMaxTasks = 16;  // maximum number of tasks that wait for a model or for the tasks' thread
 
 bool counts_as_waiting(State state) { return state == State::kForTurn || state == State::kForMemory; }
 bool waits(State state) { return counts_as_waiting(state) || state == State::kForModel; }
@@ -46,7 +46,7 @@ void Queue::Turns::remove(const Scheduled& request) {
   if (owner->requests.empty()) owners_.erase(owner);
 }
 
-// All changes of a state are made here, because the counts must agree with the states.
+// Changes the state of a request. No other function does, because the counts must agree with the states.
 void Queue::move(Scheduled& request, State to) {
   Lane& lane = lane_of(request);
   const size_t bytes = request.job->asked().prompt_bytes;
@@ -196,7 +196,7 @@ Queue::Retry Queue::wait_for_memory(const ScheduledPtr& request, const KvRoom& r
     return Retry::kNow;
   }
   give_back(*request);
-  ++n_left_;  // the request's memory is free now: another one that ran out of memory may try again
+  ++n_left_;  // the request's memory is free now, so another request that ran out of memory may try again
   KvRoom wanted = room;
   if (std::exchange(request->has_retried_, true)) wanted.n_bytes = room.budget_bytes;
   park(request, wanted);
@@ -209,8 +209,8 @@ void Queue::park(const ScheduledPtr& request, const KvRoom& room) {
   move(*request, State::kForMemory);
 }
 
-// Returns the requests whose reservations fit now. No request overtakes the next one of its engine, however much memory
-// that one needs.
+// Reserves memory for waiting requests, and returns those that got it. If an engine's next request does not fit, its
+// later ones wait too.
 std::vector<ScheduledPtr> Queue::take_what_fits() {
   std::vector<ScheduledPtr> fit;
   for (auto& [engine, memory] : memory_) {

@@ -1,6 +1,6 @@
 // Queue: the requests of a service, each with its state (Scheduled::State), and the order in which they proceed.
 //
-// A request waits for its turn, perhaps for a model, and then for memory: it reserves the most that its keys, values
+// A request waits for its turn, perhaps for a model, and then for memory: it reserves the maximum that its keys, values
 // and states need, so that answers wait instead of running out of memory. Owners take turns, for planning and for
 // memory, so that an owner with many requests does not delay the others. A request above the limits is refused. KV that
 // several requests share is counted for each of them. The only request of an engine may use all of the engine's memory.
@@ -29,24 +29,24 @@ namespace ibid::serve {
 // A request: its job, its state, and the resources that it holds.
 struct Scheduled {
   enum class State : uint8_t {
-    kOutside,    // has not entered yet, was refused, or has left
+    kOutside,    // has not entered the queue yet, was refused, or has left
     kForTurn,    // waits in its owner's queue
     kPlanning,   // a work thread has its job
     kForModel,   // waits until other requests return the leases of a model
-    kForMemory,  // waits in its owner's queue of that engine; holds no reservation
-    kRunning,    // the engine computes, and the event thread has its job; holds its reservation
+    kForMemory,  // waits in its owner's queue of its engine; holds no reservation
+    kRunning,    // the engine computes it, and the event thread has its job; holds its reservation
   };
 
   explicit Scheduled(std::unique_ptr<Job> its) : job(std::move(its)) {}
 
   const std::unique_ptr<Job> job;
-  // Constant after enter().
+  // These members are constant after enter().
   std::string model = {};
   int64_t start_ns = 0;
   int64_t end_ns = INT64_MAX;  // deadline of the request
-  // Used only by the thread that has the job.
+  // These members are used only by the thread that has the job.
   ModelLeasePtr lease = nullptr;
-  // Guarded by the lock that guards the queue.
+  // These members are guarded by the lock that guards the queue.
   int64_t queue_end_ns = INT64_MAX;  // time at which waiting in the queue times out
 
   State state() const { return state_; }
@@ -57,15 +57,15 @@ struct Scheduled {
   State state_ = State::kOutside;
   KvRoom room_;
   bool holds_room_ = false;
-  bool has_retried_ = false;  // the request has waited for memory again after it had a reservation
+  bool has_retried_ = false;  // the request waited for memory a second time, after it had a reservation
   uint64_t n_left_ = 0;       // value of Queue::n_left_ when the request got its reservation
-  uint64_t n_returned_ = 0;   // kForModel: n_returned of wait_for_model()
+  uint64_t n_returned_ = 0;   // kForModel: the argument n_returned of wait_for_model()
 };
 using ScheduledPtr = std::shared_ptr<Scheduled>;
 
 struct QueueLimits {
-  size_t max_running = 64;   // requests that are planning, waiting for a model, or running
-  size_t max_waiting = 512;  // requests that wait for a turn or for memory
+  size_t max_running = 64;   // maximum requests that are planning, waiting for a model, or running
+  size_t max_waiting = 512;  // maximum requests that wait for a turn or for memory
   size_t max_waiting_prompt_bytes = 256u << 20;
 };
 
@@ -73,8 +73,8 @@ class Queue {
  public:
   explicit Queue(const QueueLimits& limits);
 
-  // Adds a request, which is kForTurn then. Error: kBusy: a limit is reached. If no other request waits, a request is
-  // not refused for its own size.
+  // Adds a request in state kForTurn. Error: kBusy if a limit is reached. If no other request waits, a request is never
+  // refused for its size.
   Status enter(const ScheduledPtr& request);
   // Moves the next request to kPlanning and returns it; answers precede tasks. nullptr: no request waits, or
   // max_running is reached.
@@ -82,31 +82,31 @@ class Queue {
   // Moves the request from kPlanning to kForModel. n_returned: value of ModelHost::n_returned() before the attempt to
   // get the model.
   void wait_for_model(Scheduled& request, uint64_t n_returned);
-  // Reserves memory. The request stays kPlanning, or, if the result is false, is kForMemory until the leave() of
-  // another request returns it.
+  // Reserves memory. Returns true if the request stays kPlanning with its reservation. Else it is kForMemory, until the
+  // leave() of another request returns it.
   bool reserve(const ScheduledPtr& request, const KvRoom& room);
   // Moves the request from kPlanning to kRunning.
   void run(Scheduled& request);
   // Moves the request from kRunning to kPlanning.
   void plan_again(Scheduled& request);
-  // Changes the size of the request's reservation. All reservations together may then exceed the budget.
+  // Changes the size of the request's reservation. The sum of all reservations may then exceed the budget.
   void correct(Scheduled& request, const KvRoom& room);
-  // Call if a request ran out of memory in spite of its reservation. kLater: it is kForMemory now and waits for `room`;
-  // the second time, for the whole budget. kNow: other reservations were returned meanwhile, or their holders wait too,
-  // so it is kPlanning and holds the whole budget. kNever: no other request held memory.
+  // Call if a request ran out of memory in spite of its reservation. kLater: the request is now kForMemory and waits
+  // for `room`; the second time, for the whole budget. kNow: other reservations were returned meanwhile, or their
+  // holders wait too, so the request is kPlanning and holds the whole budget. kNever: no other request held memory.
   enum class Retry { kLater, kNow, kNever };
   Retry wait_for_memory(const ScheduledPtr& request, const KvRoom& room);
-  // Moves the request to kOutside. Returns the requests whose reservations fit now, as kPlanning. is_empty() still
+  // Moves the request to kOutside. Moves requests whose reservations fit now to kPlanning, and returns them. is_empty()
   // counts the request until forget().
   std::vector<ScheduledPtr> leave(Scheduled& request);
   void forget(const ScheduledPtr& request) { requests_.remove(request); }
 
-  // Moves the kForModel requests whose n_returned differs from this one to kPlanning, and returns them.
+  // Moves the kForModel requests whose n_returned differs from the argument to kPlanning, and returns them.
   std::vector<ScheduledPtr> take_for_models(uint64_t n_returned);
-  // Moves the waiting requests whose jobs are stopped to kOutside, and returns them; the caller still has to call
-  // leave() for each.
+  // Moves the waiting requests whose jobs are stopped to kOutside, and returns them. The caller must call leave() for
+  // each.
   std::vector<ScheduledPtr> take_stopped();
-  // Returns the requests that have waited too long, or whose deadline is over. Their state does not change.
+  // Returns the requests that have waited too long or are past their deadline. Does not change their state.
   std::vector<ScheduledPtr> late(int64_t now_ns) const;
   // Returns all requests, in the order of entering.
   const std::list<ScheduledPtr>& all() const { return requests_; }
@@ -128,7 +128,7 @@ class Queue {
    public:
     bool empty() const { return owners_.empty(); }
     void push(const ScheduledPtr& request);
-    // REQUIRES of both: !empty(). take() also moves the owner to the end.
+    // Both REQUIRE !empty(). take() also moves the owner to the end.
     const ScheduledPtr& next() const { return owners_.front().requests.front(); }
     ScheduledPtr take();
     void remove(const Scheduled& request);
@@ -141,14 +141,14 @@ class Queue {
     std::list<Owner> owners_;  // the owner whose turn is next is first
   };
 
-  // The requests for answers, or the tasks.
+  // State of the requests for answers, or of the tasks.
   struct Lane {
     QueueLimits limits;
     Turns turns = {};  // requests that are kForTurn
     size_t n_running = 0, n_waiting = 0, waiting_bytes = 0;
     bool has_room() const { return n_running < limits.max_running; }
   };
-  // The memory of an engine.
+  // Reservations of memory of an engine.
   struct Memory {
     size_t n_holders = 0, n_bytes = 0;  // number and sum of all reservations
     Turns turns = {};                   // requests that are kForMemory
@@ -164,7 +164,7 @@ class Queue {
   std::list<ScheduledPtr> requests_;  // all requests, in the order of entering
   Lane answers_, tasks_;
   std::map<const Engine*, Memory> memory_;
-  uint64_t n_left_ = 0;  // number of reservations that were returned
+  uint64_t n_left_ = 0;  // number of reservations returned so far
 };
 
 }  // namespace ibid::serve

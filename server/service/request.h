@@ -41,7 +41,7 @@ struct ResponseFormat {
   std::string text = {};  // depends on the kind: the schema as JSON text, the grammar, or the expression
   std::vector<std::string> choices = {};
   std::string field = {};  // field of the request, such as "guided_regex"; errors begin with it
-  // JsonFormat::strict of a schema; unset: as the server's options say.
+  // JsonFormat::strict for the schema; unset: the server's option applies.
   std::optional<bool> standard_schema = {};
 };
 
@@ -49,8 +49,8 @@ struct ResponseFormat {
 struct IgnoredPart {
   std::string field;            // its path in the body: "tools[1]"
   std::string reason;           // "is not a known field"
-  std::string name = {};        // name of a tool that was left out
-  bool is_clients_own = false;  // the path has a name that the client chose, which must not be logged
+  std::string name = {};        // name of the tool that was left out
+  bool is_clients_own = false;  // the path contains a name chosen by the client, which must not be logged
 };
 using IgnoredParts = std::vector<IgnoredPart>;
 // Adds a part. Lists are bounded: the last entry says that there are more.
@@ -61,51 +61,53 @@ inline void ignore(IgnoredParts& parts, IgnoredPart part) {
   parts.push_back(std::move(part));
 }
 
-// Pieces of a prompt that are tokenized by themselves. The model's first token precedes a text at the beginning.
+// Pieces of a prompt, each of which is tokenized by itself. If the first piece is a text, the model's first token
+// precedes it.
 using PromptPieces = std::vector<std::variant<std::string, Tokens>>;
-// A text to be filled in between two others (fill in the middle), for models whose vocabulary has tokens for it.
+// A text to be filled in between two others (fill in the middle), for models whose vocabulary has tokens for this.
 struct Infill {
   struct File {
     std::string name, text;
   };
   std::string prefix = {}, suffix = {};
-  std::vector<File> files = {};  // other files as context, or parts of files
+  std::vector<File> files = {};  // context: other files, or parts of files
 };
 using Prompt = std::variant<std::string, Tokens, PromptPieces, Infill>;
 
 struct AnswerRequest {
-  std::string model = {};            // a name that ModelHost resolves; empty: the first
+  std::string model = {};            // a name that ModelHost resolves; empty: the first model
   std::string cache_namespace = {};  // namespace of the API key
   // A conversation in the form that templates read: an array of messages, the last of which is to be answered. The
   // arguments of tool calls are texts, as the client wrote them.
   Json messages = Json::array();
-  // In place of a conversation: a text to continue, in which special tokens are recognised; its tokens; or parts.
+  // In place of a conversation: a text to continue (special tokens in it are recognised), its tokens, or parts.
   std::optional<Prompt> prompt = {};
-  // The tools that the model may call, as templates read them: [{"type": "function", "function": ...}]; null: none.
+  // The tools that the model may call, as templates read them: [{"type": "function", "function": ...}]; null: no tools.
   Json tools = Json();
   ToolChoice tool_choice = {};
   IgnoredParts ignored = {};
   Json variables = Json::object();  // template variables besides tools: {"enable_thinking": false}
   ResponseFormat form = {};
-  size_t n = 1;  // answers, at most ChatSession::kMaxAnswers; 0: only prefills the prompt, and the answer is empty
+  size_t n = 1;  // number of answers, at most ChatSession::kMaxAnswers; 0: only prefill the prompt
   size_t n_answers() const { return n == 0 ? 1 : n; }  // number of answers that the listener receives
   bool adds_generation_prompt = true;                  // option of render_prompt()
-  bool continues = false;                              // the last message is the assistant's: the answer is added to it
-  // If set, the prompt is scored first (AnswerListener::prompt_scores()), with this many likely tokens at each place.
+  bool continues = false;                              // the last message is an answer, to which more is appended
+  // If set, the prompt is scored first, with this many likely tokens at each position
+  // (AnswerListener::prompt_scores()).
   std::optional<size_t> n_prompt_logprobs = {};
-  // Sampler, stop strings, max_tokens, logprobs. The service sets the other options: stop, constraint, and the input of
-  // parse_reply.
+  // The protocol sets sampler, stop strings, max_tokens and logprobs. The service sets stop, constraint, and the input
+  // of parse_reply.
   TurnOptions options = TurnOptions();
   // Biases of all tokens of a text; those of SamplerOptions::logit_bias replace them.
   std::vector<std::pair<std::string, double>> text_biases = {};
   bool returns_prompt_ids = false;
-  // The guard of answers (runtime/generate/answer_guard.h); unset: as the server's options say, unless the request has
-  // chosen a length. Unless this is false, answers in JSON are guarded against repetition.
+  // The guard of answers (runtime/generate/answer_guard.h). Unset: the server's option applies, unless the request
+  // chose a length. Unless it is false, answers in JSON are guarded against repetition.
   std::optional<bool> guard = {};
-  bool chooses_length = false;      // the request names a maximum length, or no limit
-  bool chooses_repetition = false;  // the request names stop_repetition
+  bool chooses_length = false;      // the request sets a maximum length or says that there is no limit
+  bool chooses_repetition = false;  // the request sets stop_repetition
   WhenFull when_full = WhenFull::kError;
-  // Limit for waiting and computing; 0, or more than the server's limit: that limit.
+  // Limit for waiting and computing. If it is 0 or above the server's limit, the server's limit applies.
   std::chrono::milliseconds deadline{0};
   bool store = true;  // the conversation may be kept for requests that continue it
   // How long the model stays loaded after the request; < 0: forever.
@@ -114,11 +116,11 @@ struct AnswerRequest {
 
 // A whole answer and its parsed text (TurnOptions::parse_reply). All text that follows a plain prompt is content.
 struct Answer : Turn {
-  size_t max_tokens = 0;    // the limit of its length; 0: none
+  size_t max_tokens = 0;    // limit of the answer's length; 0: no limit
   bool is_guarded = false;  // max_tokens is the guard's limit
 };
 
-// The tokens of a prompt, and the scores of all but the first.
+// The tokens of a prompt, and the scores of all tokens except the first.
 struct PromptScores {
   Tokens ids;
   Scored scored;
@@ -135,16 +137,16 @@ class AnswerListener {
   // Parts of the request that were left out, placed elsewhere or have no effect. Called once, before begin(), if there
   // are any.
   virtual void ignored(const IgnoredParts& parts) { (void)parts; }
-  // The request is admitted and its prompt is planned, so the request cannot be refused any more. tokenizer: the
-  // model's; the pointer keeps the model loaded.
+  // The request is admitted and its prompt is planned, so the request cannot be refused any more. `tokenizer` is the
+  // model's tokenizer; the pointer keeps the model loaded.
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
   // Progress of the prompt. n_done: number of positions that have KV; the first call has the number of reused ones.
   virtual void prefill(size_t n_done, size_t n_total) { (void)n_done, (void)n_total; }
-  // The scores of the prompt, for answers `i` and later, if requested (AnswerRequest::n_prompt_logprobs); before the
-  // other events of these answers.
+  // The scores of the prompt, for answers `i` and later; only if requested (AnswerRequest::n_prompt_logprobs). Called
+  // before the other events of these answers.
   virtual void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) { (void)i, (void)scores; }
-  // The next tokens of answer `i` with log-probabilities, if requested. They precede the text of these tokens. Those of
-  // the last tokens may come only with answer().
+  // The next tokens of answer `i` with log-probabilities; only if requested. Called before the text of these tokens;
+  // for the last tokens perhaps only with answer().
   virtual void logprobs(size_t i, std::span<const TokenLogprobs> tokens) { (void)i, (void)tokens; }
   // The next text of answer `i`, in whole characters.
   virtual void content(size_t i, std::string_view text) = 0;
@@ -154,26 +156,26 @@ class AnswerListener {
   virtual void tool_arguments(size_t i, size_t call, std::string_view part) = 0;
   // Answer `i` is complete and part of its conversation.
   virtual void answer(size_t i, const Answer& answer) = 0;
-  // The tokens of the prompt of answer `i`, before the answer; only if AnswerRequest::returns_prompt_ids.
+  // The tokens of the prompt of answer `i`; called before the answer, and only if AnswerRequest::returns_prompt_ids.
   virtual void prompt_tokens(size_t i, TokenSpan ids) { (void)i, (void)ids; }
-  // Called before end(kBusy): the time after which the client should retry.
+  // The time after which the client should retry. Called before end(kBusy).
   virtual void come_again(std::chrono::seconds wait) { (void)wait; }
   // The last event. An error before begin() means that the request is wrong or the server is full; after begin(), the
-  // emitted text stays valid. Errors: kInvalidArgument (also with messages of the template), kNotFound: no such model;
-  // kContextFull with both numbers; kBusy: no more requests are admitted now; kIo: the model cannot be loaded, or the
-  // server is shutting down; kCancelled; kDeadline, kOutOfMemory.
+  // emitted text stays valid. Errors: kInvalidArgument (also for errors that the template reports); kNotFound: no such
+  // model; kContextFull, with both numbers; kBusy: no more requests are admitted now; kIo: the model cannot be loaded,
+  // or the server is shutting down; kCancelled; kDeadline; kOutOfMemory.
   virtual void end(const Status& status) = 0;
 };
 
 struct EmbeddingRequest {
-  std::string model = {};            // a name that ModelHost resolves; empty: the first
+  std::string model = {};            // a name that ModelHost resolves; empty: the first model
   std::string cache_namespace = {};  // namespace of the API key; its owner takes turns with others
-  // Texts, in which special tokens are not recognised and to which the model's first and last tokens are added; tokens,
-  // to which nothing is added; or pieces, as in an answer's prompt. Not Infill.
+  // Each input is a text, in which special tokens are not recognised and to which the model's first and last tokens are
+  // added; tokens, to which nothing is added; or pieces, as in an answer's prompt. Not Infill.
   std::vector<Prompt> inputs = {};
-  size_t n_dims = 0;                      // number of first dimensions to return; 0: all
+  size_t n_dims = 0;                      // return only this many dimensions, the first ones; 0: all
   bool cuts = false;                      // truncate an input that is too long; false: refuse it
-  std::chrono::milliseconds deadline{0};  // deadline and keep_alive: as in AnswerRequest
+  std::chrono::milliseconds deadline{0};  // deadline and keep_alive are as in AnswerRequest
   std::optional<std::chrono::milliseconds> keep_alive = {};
 };
 
@@ -195,8 +197,8 @@ class EmbeddingListener {
   virtual void fail(const Status& status, std::chrono::seconds retry_after) = 0;
 };
 
-// True if the request must change before it can succeed (HTTP 4xx). For other errors, the server failed, the client has
-// left, or the client should retry (kBusy).
+// True if the request must change to succeed (HTTP 4xx). Other errors mean that the server failed, that the client has
+// left, or that the client should retry (kBusy).
 inline bool is_of_request(ErrorCode code) {
   switch (code) {
     case ErrorCode::kInvalidArgument:

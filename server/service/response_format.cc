@@ -25,7 +25,8 @@ constexpr const char* kProbe = "Kestrelquestion";
 
 std::string solid(std::string_view marker) { return std::string(trim_marker_spaces(marker)); }
 
-// The channel marker before the format or a call, and the end of the reasoning before it (templates of gpt-oss).
+// Returns the preamble before a formatted answer or a call in templates of gpt-oss: the end of the reasoning, then the
+// marker of the channel.
 Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   Preamble lead;
   if (!channels.reasoning_channels.empty() && !channels.ends.empty()) {
@@ -36,8 +37,8 @@ Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
   return lead;
 }
 
-// Returns the text that the model may write before a call or the format. The template's variables decide whether the
-// prompt has already opened or closed the reasoning, so a short prompt is rendered to find out.
+// Returns the text that the model may write before a call or a formatted answer. The template's variables decide
+// whether the prompt has already opened or closed the reasoning, so a short prompt is rendered to find out.
 Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
   if (request.prompt) return {};
   const ReplyFormat& format = engine->state().reply_format();
@@ -64,7 +65,7 @@ bool may_call(const Engine& engine, const AnswerRequest& request) {
          engine.state().reply_format().calls && !callable_tools(request.tools).empty();
 }
 
-// Makes a constraint: one or several calls of the tools and no other text.
+// Returns the grammar of one or several calls of the tools and no other text.
 Result<RequiredCalls> section_of_calls(const CallSyntax& syntax, const std::vector<CallableTool>& tools,
                                        Arguments arguments, CompileBudget& budget) {
   TRY_ASSIGN(RequiredCalls::Call call, call_of(syntax, tools, arguments, budget));
@@ -118,7 +119,7 @@ Result<Constraint> constraint_of_call(const std::shared_ptr<Engine>& engine, con
       request.options.stop);
 }
 
-// Prefix of errors in the cache. It is replaced by the name of the request's field, which may differ for the same
+// Prefix of errors in the cache. The name of the request's field replaces it, because this name may differ for the same
 // format.
 constexpr std::string_view kOfForm = "form: ";
 
@@ -148,7 +149,7 @@ Result<Grammar> grammar_of_form(const ResponseFormat& form, CompileBudget& budge
   return {grammar.status().code(), std::string(kOfForm) + grammar.status().message()};
 }
 
-// Makes the constraint of the response format; if tools may be called, a call may take its place.
+// Makes the constraint of the response format. If the model may call tools, also allows a call in place of the format.
 Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ResponseFormat& form = request.form;
   const CallSyntax* calls = may_call(*engine, request) ? &*engine->state().reply_format().calls : nullptr;
@@ -177,8 +178,8 @@ Result<Constraint> constraint_of_form(const std::shared_ptr<Engine>& engine, con
   return made;
 }
 
-// Makes a constraint that allows any text and limits only its calls, as the request says: none, at most one, arguments
-// by the tool's schema.
+// Makes a constraint that allows any text and only limits its calls as the request says: no calls, at most one,
+// arguments by the tool's schema.
 Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const ToolChoice& choice = request.tool_choice;
   const bool none = choice.kind == ToolChoice::Kind::kNone;

@@ -35,7 +35,7 @@ const Json* member(const Json& object, std::string_view key) {
   return found == object.end() ? nullptr : &*found;
 }
 
-// Returns the text of a content that is a single text, else nullptr.
+// Returns the text of a content that is only one text, else nullptr.
 const std::string* one_text(const Json& content) {
   if (content.is_string()) return &content.get_ref<const std::string&>();
   if (!content.is_array() || content.size() != 1 || !content[0].is_object()) return nullptr;
@@ -59,7 +59,7 @@ void append_content(std::string& out, const Json& content) {
   append_part(out, json_to_string(content));
 }
 
-// JavaScript clients write 1.0 as 1. Whole numbers that a double represents exactly are therefore written in one form.
+// Writes whole numbers that a double represents exactly in one form, because JavaScript clients write 1.0 as 1.
 void write_whole_numbers(Json& value) {
   constexpr double kMostExact = 9007199254740992.0;  // 2^53
   if (value.is_number_float()) {

@@ -20,13 +20,13 @@ std::string seen_form(const Json& message);
 // Returns the reasoning of an answer; empty if it has none.
 std::string seen_reasoning(const Json& message);
 
-// True if `sent`, a message from a client, is the known message. A client may leave out the reasoning, but not change
-// it.
+// True if `sent`, a message from a client, equals the known message. A client may leave out the reasoning, but not
+// change it.
 bool is_seen_as(const Json& known, const Json& sent);
 
-// Returns the hash of a history: combines the hash `before` of the preceding messages with one more message. The first
-// hash is a secret seed, so that clients cannot construct collisions. Hashes are stored: with one seed they are the
-// same in every process.
+// Returns the hash of a history: combines `before`, the hash of the preceding messages, with one more message. The
+// first hash is a secret seed, so that clients cannot construct collisions. Hashes are stored: with one seed they are
+// the same in every process.
 uint64_t chain_hash(uint64_t before, const Json& message);
 uint64_t chain_start(const std::string& space, uint64_t seed);
 

@@ -12,7 +12,7 @@
 namespace ibid::serve {
 namespace {
 
-// Intervals of real time, independent of the Clock: for checking deadlines while there are requests, and for idle
+// Intervals of real time, independent of the Clock, at which deadlines are checked while there are requests, and idle
 // models otherwise.
 constexpr std::chrono::milliseconds kDeadlineTick{20};
 constexpr std::chrono::milliseconds kIdleTick{1000};
@@ -22,8 +22,8 @@ int64_t after(int64_t start_ns, std::chrono::milliseconds limit) {
   return limit.count() <= 0 ? INT64_MAX : start_ns + limit.count() * 1'000'000;
 }
 
-// Returns what a task about a request's prompt asks for. The result has no keep_alive, so the task does not change how
-// long the model stays loaded.
+// Describes a task about a request's prompt. It has no keep_alive, so the task does not change how long the model stays
+// loaded.
 Job::Asked asked_about(const AnswerRequest& request) {
   return {request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
           bytes_of_prompt(request)};
@@ -78,7 +78,7 @@ Service::~Service() {
   events_.join();
   planners_.end();
   tasks_.end();
-  loader_.end();  // waits: the thread may be unloading a model
+  loader_.end();  // waits for the thread, which may be unloading a model
   models_.set_on_unload({});
 }
 
@@ -174,7 +174,7 @@ void Service::admit() {
   }
 }
 
-// Gets the model. Runs on a planning thread; if the model has to be loaded, again on the loading thread.
+// Gets the model. Runs on a planning thread, and once more on the loading thread if the model has to be loaded.
 void Service::find_model(const ScheduledPtr& request, bool may_load) {
   if (request->job->is_stopped()) return finish(request, request->job->why_stopped());
   const uint64_t n_returned = models_.n_returned();
@@ -233,7 +233,7 @@ void Service::finish(const ScheduledPtr& request, const Status& status) {
   if (asked.keep_alive == std::chrono::milliseconds(0)) unload_idle_later();
   for (const ScheduledPtr& next : fit) plan_later(next);
   admit();
-  // This must be the last step: after it, the service may be destroyed.
+  // This must be the last step, because the service may be destroyed after it.
   const std::lock_guard lock(mutex_);
   queue_.forget(request);
   if (queue_.is_empty()) quiet_.notify_all();
@@ -283,7 +283,7 @@ void Service::advance(const ScheduledPtr& request) {
   const Job::Next next = request->job->advance(conversations_);
   if (next == Job::Next::kRetry) return retry_later(request);
   if (next == Job::Next::kOver) return finish(request, request->job->status());
-  if (next == Job::Next::kWait) {  // an answer may outgrow its expected length; its reservation then grows
+  if (next == Job::Next::kWait) {  // an answer may exceed its expected length, so adapt its reservation
     const KvRoom room = request->job->room(*request->lease->engine(), options_.expected_answer_tokens);
     if (room.n_bytes <= request->room().n_bytes) return;
     const std::lock_guard lock(mutex_);
@@ -314,7 +314,7 @@ void Service::retry_later(const ScheduledPtr& request) {
   finish(request, request->job->is_stopped() ? request->job->why_stopped() : request->job->status());
 }
 
-// After a lease was returned, requests that wait for a model try again.
+// Lets requests that wait for a model try again after a lease was returned.
 void Service::look_for_models() {
   const uint64_t n_returned = models_.n_returned();
   std::vector<ScheduledPtr> again;
@@ -351,7 +351,7 @@ Status Service::unload(std::string_view model) {
   return {};
 }
 
-// Runs on the loading thread, because it waits for the disk.
+// Unloads idle models on the loading thread, because this waits for the disk.
 void Service::unload_idle_later() {
   loader_.post([this] { models_.unload_idle(); });
 }

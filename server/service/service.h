@@ -2,11 +2,11 @@
 // that it continues (server/service/conversations.h), and submits it to the engine. One thread, the event thread, polls
 // the events of all running requests and calls their listeners; a request has no thread of its own.
 //
-// Each request has one state at a time (server/service/queue.h), and its job is used only by the thread that has it in
-// that state: a work thread, which gets the model, reserves memory, and plans; or the event thread, while the engine
-// computes. If memory runs out in spite of the reservation, the request waits for more and is computed again. An answer
-// is a function of its prompt and its seed, so the listener then receives the rest of the same answer. If a request
-// runs out of memory although no other request holds any, it ends with kOutOfMemory.
+// Each request has one state at a time (server/service/queue.h), and its job is used by only one thread: by a work
+// thread, which gets the model, reserves memory and plans, or by the event thread while the engine computes. If memory
+// runs out in spite of the reservation, the request waits for more and is computed again. An answer is a function of
+// its prompt and its seed, so the listener then receives the rest of the same answer. If a request runs out of memory
+// although no other request holds any, it ends with kOutOfMemory.
 //
 // Tasks for which the model computes nothing have turns and a thread of their own: they do not wait for answers, and a
 // long task does not delay the planning of answers.
@@ -40,32 +40,32 @@
 namespace ibid::serve {
 
 struct AdmissionOptions {
-  size_t max_running = 64;   // maximum number of requests; others wait for their owner's turn
-  size_t max_waiting = 512;  // maximum number of requests; further ones are refused (kBusy)
+  size_t max_running = 64;   // maximum requests in work; others wait for their owner's turn
+  size_t max_waiting = 512;  // maximum waiting requests; further ones are refused (kBusy)
   size_t max_waiting_prompt_bytes = 256u << 20;
   std::chrono::milliseconds queue_timeout{60'000};  // limit for waiting in the queue; 0: no limit
   std::chrono::milliseconds total_timeout{0};       // limit for waiting and computing; 0: no limit
-  // Assumed length of an answer without max_tokens, by which its memory is reserved.
+  // Assumed length of an answer without max_tokens, for the reservation of its memory.
   size_t expected_answer_tokens = 512;
-  bool guards_answers = true;     // AnswerRequest::guard of requests that do not say
-  bool standard_schemas = false;  // ResponseFormat::standard_schema of requests that do not say
+  bool guards_answers = true;     // AnswerRequest::guard for requests that do not set it
+  bool standard_schemas = false;  // ResponseFormat::standard_schema for requests that do not set it
   ConversationOptions conversations = {};
 };
 
-// Figures for /metrics and /monitor: counters since the start, except those marked "now".
+// Figures for /metrics and /monitor: counters since the start, except figures marked "now".
 struct ServiceStats {
-  // Number of requests, by their result. n_bad: errors of the request (is_of_request()); n_failed: errors of the
-  // server; n_refused: a limit of the queue was reached.
+  // Numbers of requests by result. n_bad: errors of the request (is_of_request()); n_failed: errors of the server;
+  // n_refused: a limit of the queue was reached.
   uint64_t n_answers = 0, n_cancelled = 0, n_bad = 0, n_failed = 0, n_refused = 0;
   uint64_t n_retried = 0;                 // attempts that ran out of memory and were repeated
-  uint64_t n_running = 0, n_waiting = 0;  // requests now
+  uint64_t n_running = 0, n_waiting = 0;  // requests running and waiting now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
   uint64_t n_drafted = 0, n_accepted = 0;                               // of draft tokens
   uint64_t n_conversations = 0, conversation_bytes = 0;                 // conversations in memory now
-  // Requests, by how they found their conversation (ConversationStats).
+  // Numbers of requests by how they found their conversation (ConversationStats).
   uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;
   uint64_t n_restored = 0,
-           n_to_write = 0;  // conversations read from the store; conversations waiting to be written now
+           n_to_write = 0;  // conversations read from the store; conversations that wait to be written now
   HistoryStats histories = {};
 };
 
@@ -73,7 +73,7 @@ class Service final : public Backend {
  public:
   // REQUIRES: models and clock outlive the service; only the service calls models.set_on_unload().
   Service(ModelHost& models, Clock& clock, const AdmissionOptions& options);
-  // Cancels all requests and waits until every listener has received its end.
+  // Cancels all requests, and waits until every listener has received end().
   ~Service() override;
 
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) override;
@@ -89,13 +89,13 @@ class Service final : public Backend {
   TurnOptions default_options(std::string_view model) const override;
   size_t n_running() const override { return stats().n_running; }
 
-  // Returns the store that ConversationOptions name.
+  // Returns the store that the ConversationOptions named.
   ConversationStore& store() { return conversations_.store(); }
   // Removes all stored data of a namespace, and its KV in the stores of the loaded models.
   void forget_namespace(std::string_view cache_namespace);
 
   // stop_admitting(): refuses new requests (kIo). wait_until_quiet(): waits until no request is left; returns false if
-  // the time is over before.
+  // some are left after `limit`.
   void stop_admitting();
   bool wait_until_quiet(std::chrono::milliseconds limit);
 
@@ -103,7 +103,7 @@ class Service final : public Backend {
 
  private:
   void enter(std::unique_ptr<Job> job);
-  std::chrono::seconds retry_after() const;  // the expected wait in the queue. REQUIRES: mutex_ is held.
+  std::chrono::seconds retry_after() const;  // expected wait in the queue; REQUIRES: mutex_ is held
   void admit();
   void find_model(const ScheduledPtr& request, bool may_load);
   void reserve(const ScheduledPtr& request);
@@ -133,7 +133,7 @@ class Service final : public Backend {
   bool ending_ = false;
   Queue queue_;
   ServiceStats stats_;
-  double mean_ms_ = 1000;  // duration of a request; recent ones weigh more
+  double mean_ms_ = 1000;  // mean duration of a request; recent requests weigh more
 
   WorkThreads planners_;
   WorkThreads tasks_{1};

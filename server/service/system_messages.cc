@@ -29,7 +29,7 @@ void prepend_text(Json& message, const std::string& text) {
   set_content(message, after.empty() ? text : text + std::string(kBetween) + after);
 }
 
-// The number of system messages at the beginning that may stay there.
+// Returns the number of system messages at the beginning that may stay there.
 size_t n_leading(const Json& messages) { return !messages.empty() && is_from(messages[0], Role::kSystem) ? 1 : 0; }
 
 bool has_later_system(const Json& messages) {
@@ -37,8 +37,8 @@ bool has_later_system(const Json& messages) {
   return std::any_of(first, messages.end(), [](const Json& message) { return is_from(message, Role::kSystem); });
 }
 
-// Each later system message joined to the message before it, if that is the user's or the system's; else to the user's
-// message after it; else as a message of the user.
+// Joins each later system message to the message before it if that is of the user or the system; else to the next
+// message if that is of the user; else makes it a user message.
 Json joined_beside(const Json& messages) {
   Json out = Json::array();
   std::string waiting;
@@ -64,7 +64,8 @@ Json joined_beside(const Json& messages) {
   return out;
 }
 
-// All later system messages joined to the first one. If the first message has another role, a system message is added.
+// Joins all later system messages to the first one. If the first message has another role, adds a system message before
+// it.
 Json joined_to_first(const Json& messages) {
   Json first = make_message(Role::kSystem, "");
   Json out = Json::array();
@@ -102,8 +103,8 @@ Json joined_to_user(const Json& messages) {
   return out;
 }
 
-// The messages with a text of its own in each system message, which no other message has. Other texts are replaced by a
-// short one, so that rendering does not take the time of a whole conversation.
+// Returns the messages with a different mark as the text of each system message. Other texts are replaced by a short
+// one, so that rendering does not take as long as for the whole conversation.
 Json with_marked_system(const Json& messages, std::vector<std::string>& marks) {
   Json marked = messages;
   for (Json& message : marked) {
@@ -117,7 +118,7 @@ Json with_marked_system(const Json& messages, std::vector<std::string>& marks) {
   return marked;
 }
 
-// True if the template renders the messages and shows all of these texts.
+// True if the template renders the messages, and the result contains all of `texts`.
 Result<bool> shows(const Engine& engine, const AnswerRequest& request, const Json& messages,
                    const std::vector<std::string>& texts) {
   const Result<MarkedText> prompt = rendered(engine, request, messages);

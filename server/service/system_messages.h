@@ -1,5 +1,5 @@
-// The places of system messages in a conversation. Clients send them anywhere: several at the beginning, after the
-// newest message of the user, between a call and its result. Many templates refuse them there, or do not show them.
+// Moves system messages in a conversation. Clients send them anywhere: several at the beginning, after the newest
+// message of the user, between a call and its result. Many templates refuse them at these places, or do not show them.
 // Pure functions.
 #pragma once
 
@@ -12,15 +12,15 @@ namespace ibid::serve {
 // Joins system messages after the first message to messages beside them, if the model's template refuses them where
 // they are or does not show them: to the user's text before or after; else to the first system message. Prefers the
 // change that leaves earlier messages as they are, so that the prefix of the prompt stays the same when the
-// conversation grows. A request whose messages no change makes valid stays as it is: its render has the template's
-// error.
+// conversation grows. If no change makes the messages valid, the request stays as it is, and rendering it returns the
+// template's error.
 Status place_system_messages(const Engine& engine, AnswerRequest& request);
 
-// For a template that refuses a system message at the beginning: joins all of them to the first message of the user.
-// False: there is no system message.
+// For a template that refuses system messages even at the beginning: joins all of them to the first message of the
+// user. Returns false if there is no system message.
 bool join_system_to_user(AnswerRequest& request);
 
-// True for the errors of templates that refuse a conversation.
+// True for the errors by which a template refuses a conversation.
 bool is_refusal(ErrorCode code);
 
 }  // namespace ibid::serve

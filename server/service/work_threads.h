@@ -52,7 +52,7 @@ class WorkThreads {
       queue_.pop_front();
       lock.unlock();
       work();
-      work = {};  // destroyed without the lock: a session in it may take long to destroy, or may post
+      work = {};  // destroy the work without the lock: a session in it may take long to destroy, or may post
       lock.lock();
     }
   }

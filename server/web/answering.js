@@ -1,4 +1,4 @@
-// Runs answers: at most one per conversation. They continue while another conversation is shown, and are saved every
+// Runs answers: at most one per conversation. Answers continue while another conversation is shown, and are saved every
 // few seconds.
 
 import {hasContent} from "./conversation_tree.js";
@@ -9,8 +9,8 @@ const SAVE_EVERY_MS = 2000;
 export class Answering {
   #running = new Map();  // id of a conversation -> {tree, node, controller, progress}
 
-  // save(tree) stores the tree and never throws. onChange(tree, node, what) is called when something has arrived; what:
-  // "begin", "text", "reasoning", "call", "progress", "end".
+  // save(tree) stores the tree and never throws. onChange(tree, node, what) is called when a part of an answer has
+  // arrived; what: "begin", "text", "reasoning", "call", "progress", "end".
   constructor({server, settings, save, onChange}) {
     Object.assign(this, {server, settings, save, onChange});
   }
@@ -30,7 +30,7 @@ export class Answering {
     await this.#run(tree, tree.add(question.id, "assistant", {model, figures: {}}), messages, model);
   }
 
-  // Adds to an answer that was cut: it is the last message of the request.
+  // Continues an answer that was cut off: sends it as the last message of the request.
   async continue(tree, node, model) {
     if (this.#running.has(tree.id)) return;
     const messages = tree.messages(node.id);

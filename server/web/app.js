@@ -16,7 +16,7 @@ import {Storage} from "./storage.js";
 import {ThreadView} from "./thread_view.js";
 import {showTree} from "./tree_view.js";
 
-const CURRENT_PLACE = "ibid.conversation";  // stored per tab, so that a reload shows the same conversation
+const CURRENT_PLACE = "ibid.conversation";  // key in the tab's storage: a reload shows the same conversation
 const SPOKEN = 2000;  // maximum characters of an answer that are announced to screen readers
 
 const UNDER_WAY = "An answer is under way: Esc stops it.";
@@ -45,7 +45,7 @@ class App {
     try {
       current = sessionStorage.getItem(CURRENT_PLACE);
     } catch {
-      // Without session storage, the page starts with a new conversation.
+      // Session storage is not allowed, so the page starts with a new conversation.
     }
     if (!current || !await this.open(current)) this.show();
     this.list.show();
@@ -175,7 +175,7 @@ class App {
     this.model.show(this.tree, this.composer.pendingTokens);
   }
 
-  // Starts a new conversation. It is stored once it has a message.
+  // Starts a new conversation, which is stored once it has a message.
   begin() {
     this.tree = this.#newTree();
     this.#remember();
@@ -191,7 +191,7 @@ class App {
     try {
       sessionStorage.setItem(CURRENT_PLACE, this.tree.id);
     } catch {
-      // Without session storage, a reload starts with a new conversation.
+      // Session storage is not allowed, so a reload starts with a new conversation.
     }
   }
 
@@ -257,8 +257,8 @@ class App {
 
   send({text, files}) {
     if (!this.#canAsk()) return false;
-    // The path ends with a question without an answer. That question is not part of the history, so the new message
-    // becomes its sibling.
+    // If the path ends with questions without an answer, these are not part of the history: the new message becomes the
+    // sibling of the first of them.
     let last = this.tree.leaf();
     while (last && (last.role === "user" || !hasContent(last))) last = this.tree.node(last.parent);
     this.#ask(last?.id ?? ROOT, text, files);
@@ -334,7 +334,7 @@ class App {
     if (status === 401) this.#sayError({status});
     const spoken = node.error || (node.end === "stopped" ? "Stopped. " : "Answer: ") + node.text.slice(0, SPOKEN);
     this.announce(spoken);
-    // If the model was loaded for this answer, its context size is known now.
+    // The model may have been loaded for this answer; then its context size is known now.
     if (this.model.context === null) this.loadModels();
   }
 
@@ -343,8 +343,7 @@ class App {
     if (!next) return;
     this.thread.follows = false;
     this.show();
-    // After the switch the buttons belong to another message. Focuses the same button there, or the other one if it is
-    // disabled.
+    // The buttons now belong to another message. Focus the same button there, or if it is disabled, the other one.
     const [back, forth] = this.thread.view(next.id).root.querySelectorAll(".branches button");
     (forth.disabled || (by < 0 && !back.disabled) ? back : forth).focus();
     this.announce(`${this.tree.place(next.id).index} of ${this.tree.place(next.id).count}`);

@@ -27,7 +27,8 @@ function scannerFor(language) {
     "|(?<word>[A-Za-z_$][\\w$]*)|(?<number>\\d[\\w.]*)", "g");
 }
 
-// Returns [{kind: "" | "comment" | "string" | "number" | "word", text}], which together are the text.
+// Returns a list of parts, {kind: "" | "comment" | "string" | "number" | "word", text}. Their texts together are
+// `text`.
 export function colorCode(text, language) {
   const name = language.toLowerCase();
   if (PLAIN.has(name) || text.length > MAX_LENGTH) return [{kind: "", text}];

@@ -23,9 +23,9 @@ export async function readTextFile(file) {
 export class Composer {
   #files = [];
 
-  // form: has the field, the picker (a file input), attach and send buttons, and a place for files. send({text, files})
-  // returns whether the message was accepted; stop() stops the answer; say(text) shows a notice; onChange() is called
-  // when text or files have changed.
+  // form: contains the field, the picker (a file input), attach and send buttons, and a place for files. send({text,
+  // files}) returns whether the message was accepted; stop() stops the answer; say(text) shows a notice; onChange() is
+  // called when text or files have changed.
   constructor({form, send, stop, say, onChange}) {
     this.form = form;
     this.field = form.querySelector("textarea");
@@ -114,7 +114,7 @@ export class Composer {
     this.fit();
   }
 
-  // Fits the height to the text, up to a third of the window.
+  // Fits the field's height to its text, up to a third of the window.
   fit() {
     this.field.style.height = "auto";
     this.field.style.height = `${Math.min(this.field.scrollHeight, Math.max(120, innerHeight / 3))}px`;

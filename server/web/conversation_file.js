@@ -9,13 +9,13 @@ const VERSION = 1;
 // Limits for import and export: a file is read as one string, and a JavaScript string has at most 512 M characters.
 export const LIMITS = {
   fileBytes: 500 << 20,
-  partBytes: 64 << 20,  // size of each file of an export
+  partBytes: 64 << 20,  // maximum size of each file of an export
   conversations: 5000,
-  nodes: 200000,  // messages of one conversation
-  text: 500 << 20, // characters of one message
-  files: 64,  // files of one message
+  nodes: 200000,  // maximum messages of one conversation
+  text: 500 << 20, // maximum characters of one message
+  files: 64,  // maximum files of one message
   calls: 256,
-  short: 500,      // characters of names and titles
+  short: 500,      // maximum characters of names and titles
 };
 
 export function writeConversations(records) {
@@ -24,7 +24,7 @@ export function writeConversations(records) {
 
 export const TOO_LARGE = `The file is larger than ${LIMITS.fileBytes >> 20} MB.`;
 
-// Splits the records into lists, each of which fits into one file that can be imported.
+// Splits the records into lists, each small enough for one file that can be imported.
 export function inParts(records, {partBytes, conversations} = LIMITS) {
   const parts = [[]];
   let size = 0;
@@ -78,7 +78,7 @@ function number(value) {
   return typeof value === "number" && Number.isFinite(value) && value >= 0 ? value : null;
 }
 
-// Checks the usage and timings of an answer (figures_line.js), and the reason for a lost prefix.
+// Checks the usage and timings of an answer (figures_line.js), and the reason why a cached prefix was lost.
 function figures(value) {
   if (value === null || typeof value !== "object") return null;
   const checked = {};

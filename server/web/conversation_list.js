@@ -14,7 +14,8 @@ export function matches(record, words) {
 }
 
 export class ConversationList {
-  // place: a <ul>; search: the search field; storage: the Storage; open(id): opens a conversation; isAnswering(id).
+  // place: a <ul>; search: the search field; storage: the Storage; open(id) opens a conversation; isAnswering(id):
+  // whether an answer is running in it.
   constructor({place, search, storage, open, isAnswering}) {
     Object.assign(this, {place, search, storage, open, isAnswering});
     this.current = "";
@@ -25,7 +26,7 @@ export class ConversationList {
     const words = this.search.value.toLowerCase().split(/\s+/).filter((word) => word !== "");
     const turn = (this.turn ?? 0) + 1;
     this.turn = turn;
-    // Only a search needs the texts of messages. Without one, summaries suffice.
+    // Read whole records only for a search, which needs the texts of messages. For the list, summaries suffice.
     const records = words.length > 0 ? await this.storage.all() : await this.storage.summaries();
     if (turn !== this.turn) return;  // a later call has replaced this one
     const found = records.filter((record) => matches(record, words)).sort((a, b) => b.changed - a.changed);

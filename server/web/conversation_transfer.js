@@ -1,4 +1,4 @@
-// Uploads and downloads conversations as files. Their content: conversation_file.js.
+// Uploads and downloads conversations as files; conversation_file.js defines their content.
 
 import {LIMITS, TOO_LARGE, inParts, readConversations, writeConversations} from "./conversation_file.js";
 import {element} from "./elements.js";
@@ -13,7 +13,7 @@ export function download(records, name) {
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
-// Downloads the records as files that can be imported: one, unless they are very large.
+// Downloads the records as files that can be imported: as one file, unless they are very large.
 export function downloadAll(records) {
   const parts = inParts(records);
   parts.forEach((part, i) => {

@@ -2,7 +2,7 @@
 //
 // A node is one message. An edited message or a regenerated answer is a new sibling of the old node, so nothing is
 // lost. Nodes are added and never removed or moved, so two tabs with the same conversation are synchronised by merging
-// their nodes (merge()). The active path is one chosen child at every node.
+// their nodes (merge()). The active path follows one chosen child at every node.
 //
 // The record (record()) is the format of storage and files: plain data in which parents come before their children.
 //   {id, title, system, model, created, changed, nodes: [node ...], chosen: [[parent, child] ...]}
@@ -39,12 +39,13 @@ export function contentOf(node) {
   return files.join("") + node.text;
 }
 
-// True if anything of an answer has arrived.
+// True if any part of an answer has arrived.
 export function hasContent(node) {
   return node.text !== "" || node.reasoning !== "" || node.calls.length > 0;
 }
 
-// True for an answer with text that did not end by itself. Calls await their results, and reasoning alone is not sent.
+// True for an answer that has text and did not end by itself. Calls await their results, and reasoning alone is not
+// sent, so it cannot be continued.
 export function canContinue(node) {
   const endedByItself = node.end === "" || node.end === "stop" || node.end === "tool_calls";
   return node.role === "assistant" && node.text !== "" && node.calls.length === 0 && !endedByItself;
@@ -125,7 +126,7 @@ export class ConversationTree {
 
   leaf() { return this.path().at(-1); }
 
-  // Makes the path to this message active. The chosen path after it stays.
+  // Makes the path to this message active. Choices after this message stay.
   choose(id) {
     for (const node of this.pathTo(id)) this.#chosen.set(node.parent, node.id);
   }
@@ -136,7 +137,7 @@ export class ConversationTree {
     return {index: siblings.findIndex((node) => node.id === id) + 1, count: siblings.length};
   }
 
-  // Activates the sibling at offset `by`. Returns it; undefined if it does not exist.
+  // Activates and returns the sibling at offset `by`; undefined if it does not exist.
   step(id, by) {
     const siblings = this.children(this.#nodes.get(id).parent);
     const next = siblings[siblings.findIndex((node) => node.id === id) + by];
@@ -158,8 +159,8 @@ export class ConversationTree {
     return messages;
   }
 
-  // Merges another copy of this conversation. If both have a message, the finished one is kept, or the longer one.
-  // Returns true if anything changed.
+  // Merges another copy of this conversation. If both copies have a message, keeps the finished version, or else the
+  // longer one. Returns true if anything changed.
   merge(record) {
     let changed = false;
     for (const other of record.nodes) {
@@ -185,7 +186,7 @@ export class ConversationTree {
   }
 
   // Returns the layout of a drawing of all messages: {node, row, column, active}. A message is below its parent. The
-  // first child is in its parent's column; each other child starts a new one.
+  // first child is in its parent's column; each other child starts a new column.
   drawing() {
     const active = new Set(this.path().map((node) => node.id));
     const placed = [];

@@ -17,7 +17,7 @@ function figure(value, name, title) {
   return element("span", {class: "figure", title}, element("b", {}, value), ` ${name}`);
 }
 
-// Returns a list that contains the line as its one element, or an empty list while there are no figures.
+// Returns a list whose only element is the line, or an empty list while there are no figures.
 export function figuresLine(figures) {
   if (!figures) return [];
   const line = element("p", {class: "figures"});

@@ -1,15 +1,15 @@
 // Parses Markdown into a tree of blocks: the parts of CommonMark that models write, with tables, strikethrough and task
-// lists. HTML is text here. markdown_view.js draws the tree; markdown_inline.js parses the content of paragraphs.
+// lists. HTML is treated as text. markdown_view.js draws the tree; markdown_inline.js parses the content of paragraphs.
 //
-// Time is linear in the text for a given depth; depth and number of blocks are bounded, because the text is untrusted.
+// Time is linear in the text for a given depth. Depth and number of blocks are limited, because the text is untrusted.
 //
-// A block: {type: "paragraph" | "heading" | "code" | "quote" | "list" | "table" | "rule", source, ...}. source: the
-// text of a top-level block: equal text gives an equal block, so a page need not redraw it.
+// A block: {type: "paragraph" | "heading" | "code" | "quote" | "list" | "table" | "rule", source, ...}. `source` is the
+// text of a top-level block. Equal text gives an equal block, so a page need not redraw such a block.
 
 import {parseInline} from "./markdown_inline.js";
 
 const MAX_DEPTH = 12;
-const MAX_BLOCKS = 10000;  // limit for one message; the rest becomes one block of plain text
+const MAX_BLOCKS = 10000;  // limit for one message; the rest of the message becomes one block of plain text
 const MAX_COLUMNS = 50;
 
 function indentOf(line) {
@@ -22,7 +22,7 @@ function isBlank(line) {
   return line.trim() === "";
 }
 
-// "---", "* * *"
+// True for a horizontal rule: "---", "* * *".
 function isRule(line) {
   if (indentOf(line) > 3) return false;
   const signs = line.replaceAll(/[ \t]/g, "");
@@ -47,7 +47,7 @@ function headingOf(line) {
   const text = (found[2] ?? "").trimEnd();
   let end = text.length;
   while (text[end - 1] === "#") end -= 1;
-  const isClosed = end < text.length && /[ \t]/.test(text[end - 1] ?? " ");  // "## Heading ##"
+  const isClosed = end < text.length && /[ \t]/.test(text[end - 1] ?? " ");  // as in "## Heading ##"
   return {level: found[1].length, text: (isClosed ? text.slice(0, end) : text).trim()};
 }
 
@@ -82,7 +82,7 @@ function cellsOf(line) {
   return cells;
 }
 
-// Returns the alignments of a line such as "|---|:-:|"; null if the line is no delimiter row of a table.
+// Returns the alignments in a delimiter row of a table, "|---|:-:|"; null for any other line.
 function alignmentsOf(line) {
   if (!line.includes("-") || !line.includes("|") || !/^[ \t|:-]+$/.test(line)) return null;
   const cells = cellsOf(line.trim());
@@ -97,7 +97,7 @@ class BlockParser {
   constructor(lines, depth, room) {
     this.lines = lines;
     this.depth = depth;
-    this.room = room;  // {blocks: number of blocks that may still be made}
+    this.room = room;  // {blocks: number of blocks that may still be added}
     this.at = 0;
   }
 

@@ -5,14 +5,14 @@
 // bounded, because a page has to draw them.
 
 const MAX_DEPTH = 16;
-const MAX_NODES = 20000;  // limit for one paragraph; the rest is text
+const MAX_NODES = 20000;  // limit for one paragraph; the rest of the paragraph is text
 const MAX_ADDRESS = 2048;
 
 const ENTITIES = new Map([["amp", "&"], ["lt", "<"], ["gt", ">"], ["quot", '"'], ["#39", "'"], ["nbsp", "\u00a0"]]);
 const BLANK = /[\s\u00a0]/;
 const PUNCTUATION = /[\p{P}\p{S}]/u;
 
-// Returns the address if it is safe as a link, else null. It must have no control characters and blanks. A relative
+// Returns the address if it is safe in a link, else null. It must not contain control characters or blanks. A relative
 // address is not safe, because it would point into this page.
 export function safeAddress(address) {
   if (address.length > MAX_ADDRESS || /[\u0000-\u0020\u007f-\u009f]/.test(address)) return null;
@@ -25,7 +25,8 @@ export function safeAddress(address) {
   }
 }
 
-// Returns the start of each run of backticks, by length: a code span ends at the next run of the same length.
+// Returns the starts of the runs of backticks, by the length of the runs: a code span ends at the next run of the same
+// length.
 function backtickRuns(text) {
   const runs = new Map();
   for (const {0: run, index} of text.matchAll(/`+/g)) {
@@ -81,7 +82,7 @@ class InlineParser {
       case "`": return this.code();
       case "*": case "_": case "~": return this.emphasis();
       case "\n": return this.lineBreak();
-      case "!": return this.take(1);  // an image becomes its text and a link, because nothing is fetched
+      case "!": return this.take(1);  // shows an image as its text and a link, because nothing is fetched
       case "[":
         this.endText();
         this.brackets.push(this.items.length);
@@ -128,7 +129,7 @@ class InlineParser {
     const before = text[at - 1] ?? " ", after = text[at + count] ?? " ";
     const left = !BLANK.test(after) && (!PUNCTUATION.test(after) || BLANK.test(before) || PUNCTUATION.test(before));
     const right = !BLANK.test(before) && (!PUNCTUATION.test(before) || BLANK.test(after) || PUNCTUATION.test(after));
-    const inWord = sign === "_" && left && right;  // an underscore in a word, as in snake_case, is text
+    const inWord = sign === "_" && left && right;  // an underscore inside a word is text, as in snake_case
     const counts = sign !== "~" || count === 2;
     this.push({
       type: "mark", text: sign, count,
@@ -172,7 +173,7 @@ class InlineParser {
     this.endText();
     const children = joinEmphasis(this.items.splice(open).slice(1));
     const href = safeAddress(target.address);
-    // An unsafe address is shown as text.
+    // Show an unsafe address as text.
     if (href) this.items.push({type: "link", href, children, depth: depthOf(children) + 1});
     else this.items.push(...children, {type: "text", text: ` (${target.address})`});
     this.brackets = [];  // a link cannot contain a link
@@ -206,7 +207,7 @@ function asText(item) {
 }
 
 // Turns matching marks into nodes and other marks into text. A closing mark matches the last opening one of its sign.
-// Open marks are counted by sign, so that no search is made in vain.
+// Counts open marks by sign, so that it only searches if there is one.
 function joinEmphasis(items) {
   const out = [], openers = [], nOpen = {"*": 0, "_": 0, "~": 0};
   const close = (mark) => {
@@ -221,8 +222,8 @@ function joinEmphasis(items) {
       const children = out.splice(at + 1).map(asText);
       const depth = depthOf(children) + 1;
       if (depth > MAX_DEPTH || children.length === 0) {
-        // The node would be nested too deeply, and so would those of marks that opened earlier: all of them become
-        // text.
+        // The node would be nested too deeply, and so would nodes of marks that opened earlier, so all of these marks
+        // become text.
         out.push(...children);
         openers.length = 0;
         for (const sign in nOpen) nOpen[sign] = 0;

@@ -1,5 +1,5 @@
-// Draws the tree of markdown.js with elements and text nodes. No HTML is parsed, no image is fetched, and the only
-// attribute with text of a model is the address of a link, which is checked.
+// Draws the tree of markdown.js with elements and text nodes. No HTML is parsed, and no image is fetched. The only
+// attribute with text from a model is the address of a link, which is checked.
 
 import {colorCode} from "./code_colors.js";
 import {element} from "./elements.js";
@@ -40,7 +40,7 @@ async function copy(button) {
 function codeBlock(block) {
   const button = element("button", {type: "button", class: "quiet small", "aria-label": "Copy this code"}, "Copy");
   button.addEventListener("click", () => copy(button));
-  // A block is coloured only when it is complete: otherwise colours would change with every word.
+  // Colour a block only when it is complete, because otherwise its colours would change with every word.
   const parts = block.isOpen ? [{kind: "", text: block.text}] : colorCode(block.text, block.language);
   const code = element("code", {}, parts.map((part) => (
     part.kind === "" ? document.createTextNode(part.text) : element("span", {class: `code-${part.kind}`}, part.text))));
@@ -65,7 +65,7 @@ function cells(tag, row, alignments) {
 function blockElement(block) {
   switch (block.type) {
     case "heading":
-      // The page has headings down to level 3 ("The answer"): headings of an answer are below it.
+      // The page has headings down to level 3 ("The answer"), so headings of an answer begin at level 4.
       return element(`h${Math.min(6, block.level + 3)}`, {}, inlineNodes(block.children));
     case "code": return codeBlock(block);
     case "rule": return element("hr");
@@ -81,8 +81,8 @@ function blockElement(block) {
   }
 }
 
-// Shows a text that may grow. Blocks whose text has not changed keep their elements. Of a growing block the existing
-// part stays. So selection and focus are kept.
+// Shows a text that may grow. Blocks whose text has not changed keep their elements, and a growing block keeps its
+// existing part. So selection and focus are kept.
 export class MarkdownView {
   #sources = [];
 

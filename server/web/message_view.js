@@ -16,7 +16,8 @@ export function fileChip(file, onRemove) {
   return element("div", {class: "file-row"}, chip, iconButton("close", `Remove ${file.name}`, onRemove));
 }
 
-// `actions`: {edit(node, text), regenerate(node), continue(node), step(node, by), place(node), roles(node), copy(button, text)}.
+// `actions`: {edit(node, text), regenerate(node), continue(node), step(node, by), place(node), roles(node),
+// copy(button, text)}.
 export class MessageView {
   constructor(node, actions) {
     this.node = node;
@@ -52,7 +53,7 @@ export class MessageView {
     this.thoughtMarkdown = new MarkdownView(this.thought);
   }
 
-  // Updates the view of the node. run: its running answer, if any.
+  // Updates the view. run: the node's running answer; undefined if it is not running.
   update(run) {
     if (!this.isUser) this.#updateAnswer(run);
     this.#updateFoot(run);
@@ -88,7 +89,7 @@ export class MessageView {
     return `Reading ${number(progress.done)} of ${number(progress.total)} tokens …`;
   }
 
-  // The buttons are recreated only if they change, because a recreated button loses the focus.
+  // Recreate the buttons only if they change, because a recreated button loses the focus.
   #updateFoot(run) {
     const {index, count} = this.actions.place(this.node);
     const state = `${index}/${count}/${Boolean(run)}/${this.isUser || hasContent(this.node)}/${canContinue(this.node)}`;

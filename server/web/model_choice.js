@@ -1,19 +1,19 @@
-// The choice of the model, and a gauge of the context that the active branch uses.
+// The selection of the model, and a gauge that shows how much of the context the active branch uses.
 
 import {element} from "./elements.js";
 import {contentOf} from "./conversation_tree.js";
 import {estimatedTokens, number} from "./words.js";
 
 export class ModelChoice {
-  #models = [];  // as returned by Server.models()
+  #models = [];  // list of models as Server.models() returns it
 
-  // select, gauge: elements of the page; choose(name): called when the user has chosen a model.
+  // select, gauge: elements of the page. choose(name) is called when the user has chosen a model.
   constructor({select, gauge, server, choose}) {
     Object.assign(this, {select, gauge, server});
     select.addEventListener("change", () => choose(select.value));
   }
 
-  // Throws a ServerError; the list of models is empty then.
+  // Loads the list of models. Throws a ServerError; the list is empty then.
   async load() {
     this.#models = [];
     this.#models = await this.server.models();
@@ -25,7 +25,7 @@ export class ModelChoice {
   // Context size of the chosen model in tokens; null while it is not loaded, undefined if no model is chosen.
   get context() { return this.#models.find((model) => model.name === this.name)?.context; }
 
-  // pending: tokens of text and files that are not sent yet.
+  // pending: number of tokens of text and files that are not sent yet.
   show(tree, pending = 0) {
     const names = this.#models.map((model) => model.name);
     const shown = names.includes(tree.about.model) ? tree.about.model : names[0] ?? "";

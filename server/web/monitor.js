@@ -1,4 +1,5 @@
-// The monitor: fetches /monitor.json every few seconds while it is visible, and keeps the last minutes for the lines.
+// The monitor: fetches /monitor.json every few seconds while the page is visible, and keeps the samples of the last
+// minutes for the lines.
 
 import {element} from "./elements.js";
 import {memoryParts, namespaceRows, serverFigures} from "./monitor_figures.js";
@@ -99,7 +100,7 @@ async function refresh() {
   if (isPaused || document.hidden) return;
   try {
     const sample = await server.monitor(AbortSignal.timeout(10000));
-    // After a restart of the server, earlier samples are meaningless.
+    // Drop earlier samples after a restart of the server, because its counters began again.
     if (samples.length > 0 && sample.uptime_s < samples.at(-1).uptime_s) samples.length = 0;
     samples.push(sample);
     if (samples.length > KEPT) samples.shift();

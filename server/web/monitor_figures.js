@@ -1,10 +1,10 @@
-// The figures of the monitor, computed from samples of /monitor.json in its own format. Pure functions.
+// The figures of the monitor, computed from samples (responses of /monitor.json). Pure functions.
 
 import {bytes, number, rate, tokens} from "./words.js";
 
 const sum = (sample, read) => sample.models.reduce((total, model) => total + (model.loaded ? read(model) : 0), 0);
 
-// The increase per second of a counter between two samples; 0 if the server was restarted.
+// Returns the increase per second of a counter between two samples; 0 if the server was restarted.
 function perSecond(before, now, read) {
   const seconds = (now.time_ms - before.time_ms) / 1000;
   return seconds > 0 ? Math.max(0, read(now) - read(before)) / seconds : 0;
@@ -25,12 +25,12 @@ const readEvicted = (sample) => sum(sample, (model) => model.store.evicted_pages
 const readBytes = (sample) => sum(sample, (model) => model.pool.bytes);
 const readBudget = (sample) => sum(sample, (model) => model.pool.budget_bytes);
 
-// levels() returns the value of `read` for each sample, rates() the increase per second of a counter.
+// levels() returns the value of `read` for each sample. rates() returns its increase per second from sample to sample.
 const levels = (samples, read) => samples.map(read);
 const rates = (samples, read) => samples.slice(1).map((sample, i) => perSecond(samples[i], sample, read));
 
-// Returns the share of prompt tokens that were cached, from each sample to the next; if there were no requests, the
-// previous value.
+// Returns the share of prompt tokens that were cached, from each sample to the next. If there were no requests between
+// two samples, repeats the previous share.
 function hitRates(samples) {
   let last = readPrompt(samples[0]) > 0 ? readCached(samples[0]) / readPrompt(samples[0]) : 0;
   return samples.slice(1).map((sample, i) => {
@@ -40,7 +40,7 @@ function hitRates(samples) {
   });
 }
 
-// Returns [{name, value, unit, note, line, highest}]. samples: the last ones, at least one, in order of time.
+// Returns [{name, value, unit, note, line, highest}]. samples: the most recent samples, at least one, in order of time.
 export function serverFigures(samples) {
   const now = samples.at(-1);
   const {answers, conversations, server} = now;
@@ -79,7 +79,7 @@ export function serverFigures(samples) {
   ];
 }
 
-// The rows of the table of namespaces, and the parts of the bar above it.
+// Returns the rows of the table of namespaces, and the parts of the bar above the table.
 export function namespaceRows(model) {
   return model.namespaces.map((space) => ({
     name: space.is_own ? space.name || "everybody" : "others",

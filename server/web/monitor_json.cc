@@ -65,7 +65,7 @@ Json store_json(const LruKvCacheStore& store, const StoreStats& stats) {
           {"evicted_pages", stats.evicted_pages}};
 }
 
-// The whole and the part are read at different times, so the part may exceed the whole.
+// Returns the whole without a part. The two are read at different times, so the part may exceed the whole.
 size_t rest_of(size_t whole, size_t part) { return whole > part ? whole - part : 0; }
 
 Json namespace_json(std::string_view name, bool is_own, const StoreStats& stats) {
@@ -82,8 +82,8 @@ Json namespaces_json(const LruKvCacheStore& store, std::string_view own_name) {
                           .bytes = rest_of(all.bytes, own.bytes)};
   Json list = Json::array();
   list.push_back(namespace_json(own_name, true, own));
-  // Look-ups before a namespace stores its first page belong to no namespace, so counters alone do not prove that other
-  // namespaces exist. Only their bytes do.
+  // Decide by bytes, not by counters: look-ups before a namespace stores its first page belong to no namespace, so
+  // counters do not prove that other namespaces exist.
   if (others.bytes > 0) list.push_back(namespace_json("", false, others));
   return list;
 }
@@ -101,7 +101,7 @@ Json tier_json(const KvTier& tier) {
           {"waiting_bytes", stats.waiting_bytes},
           {"dropped", stats.dropped},
           {"failures", stats.failures},
-          // Tells whether there is a reason, without its text, which may name the directory.
+          // do not send the reason itself, because it may name the directory
           {"is_writing", stats.disabled_reason.empty()}};
 }
 

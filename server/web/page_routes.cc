@@ -26,10 +26,11 @@ http::Headers page_headers(const PageFile& file) {
           {"ETag", std::string(file.etag)}};
 }
 
-// True if a list of tags such as `"a", W/"b"` or `*` contains the tag.
+// True if the list contains the tag. Lists are written `"a", W/"b"` or `*`.
 bool names_etag(std::string_view list, std::string_view etag) { return list == "*" || list.find(etag) != list.npos; }
 
-// Programs look for Ollama's words at "/"; a browser asks for HTML.
+// True if the client gets the page. At "/", only clients that accept HTML do; programs look for Ollama's greeting
+// there.
 bool wants_page(const http::Exchange& exchange, const PageFile& file) {
   return file.path != "/" || exchange.request().header("accept").find("text/html") != std::string_view::npos;
 }

@@ -14,7 +14,7 @@
 namespace ibid::serve {
 
 struct PageFile {
-  std::string_view path;  // path of a file, "/page/app.js"; of the pages themselves, "/" and "/monitor"
+  std::string_view path;  // path of a file: "/page/app.js"; of a page: "/" or "/monitor"
   std::string_view content_type;
   std::string_view etag;  // hash of the content, in quotes
   std::string_view content;

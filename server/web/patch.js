@@ -1,5 +1,5 @@
-// patchChildren(): makes the children of an element equal to wanted ones. Children that are equal already stay, with
-// focus, selection and the scroll position of tables.
+// patchChildren(): makes the children of an element equal to wanted ones. Children that are already equal stay, and so
+// do their focus, selection and scroll positions.
 
 function patchAttributes(old, wanted) {
   for (const {name} of [...old.attributes]) if (!wanted.hasAttribute(name)) old.removeAttribute(name);
@@ -9,11 +9,11 @@ function patchAttributes(old, wanted) {
   }
 }
 
-// Tries to make `old` equal to `wanted`; returns false if it is another kind of node.
+// Makes `old` equal to `wanted`. Returns false if they are different kinds of nodes.
 function patch(old, wanted) {
   if (old.nodeType !== wanted.nodeType || old.nodeName !== wanted.nodeName) return false;
   if (old.nodeType === Node.TEXT_NODE) {
-    // Appends if possible, because that keeps a selection in the text.
+    // Append if possible, because that keeps a selection in the text.
     if (wanted.data.startsWith(old.data)) old.appendData(wanted.data.slice(old.length));
     else old.data = wanted.data;
     return true;
@@ -24,7 +24,7 @@ function patch(old, wanted) {
   return true;
 }
 
-// Does not touch the first `first` children. Elements that stay keep their old listeners, so a listener must read its
+// Leaves the first `first` children unchanged. Elements that stay keep their old listeners, so a listener must read its
 // data from the page. An element with data-kept is not changed.
 export function patchChildren(place, wanted, first = 0) {
   let at = place.childNodes[first] ?? null;

@@ -1,4 +1,4 @@
-// The requests of the pages, all to the server that they were loaded from.
+// The requests of the pages, all to the server from which they were loaded.
 
 import {serverEvents} from "./stream.js";
 
@@ -10,7 +10,7 @@ export class ServerError extends Error {
     this.retryAfter = retryAfter;  // seconds
   }
 
-  // The message for the user, with the time to retry after.
+  // The message for the user, with the time after which to try again.
   get words() {
     return this.message + (this.retryAfter ? ` Try again in ${this.retryAfter} s.` : "");
   }
@@ -23,7 +23,7 @@ async function errorOf(response) {
     const {error} = JSON.parse((await response.text()).slice(0, 100000));
     message = String(typeof error === "string" ? error : error.message);
   } catch {
-    // The body is no JSON, so only the status is known.
+    // The body is not JSON, so only the status is known.
   }
   return new ServerError(response.status, message, Number.isNaN(retryAfter) ? null : retryAfter);
 }
@@ -48,7 +48,8 @@ export class Server {
     return response;
   }
 
-  // Browsers report a lost connection in different messages, which users would not understand.
+  // Replaces the messages with which browsers report a lost connection, because they differ and users would not
+  // understand them.
   async* #events(response) {
     try {
       yield* serverEvents(response.body);
@@ -58,7 +59,7 @@ export class Server {
     }
   }
 
-  // [{name, context}]; context: null if the model is not loaded.
+  // Returns [{name, context}]; context: null if the model is not loaded.
   async models() {
     const {data = []} = await (await this.#fetch("/v1/models")).json();
     return data.map((model) => ({name: String(model.id), context: model.meta?.n_ctx ?? null}));

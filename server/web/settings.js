@@ -1,5 +1,5 @@
 // The user's settings: sampling, thinking, the system prompt of new conversations, theme, and API key. They are stored
-// in the browser; the key only until the tab is closed, unless the user chooses otherwise.
+// in the browser. The key is stored only until the tab is closed, unless the user chooses otherwise.
 
 const PLACE = "ibid.settings", KEY_PLACE = "ibid.key";
 
@@ -33,7 +33,7 @@ function writeStored(area, place, value) {
     if (value === null) area().removeItem(place);
     else area().setItem(place, value);
   } catch {
-    // Without storage, the setting lasts until the page is closed.
+    // Storage is not allowed, so the setting lasts until the page is closed.
   }
 }
 
@@ -54,7 +54,7 @@ export class Settings {
     try {
       stored = JSON.parse(readStored(lasting, PLACE) ?? "{}");
     } catch {
-      // This page did not write the stored text, because it is not JSON.
+      // The stored text is not JSON, so this page did not write it: use the defaults.
     }
     this.values = {...DEFAULTS};
     for (const name of ["effort", "system", "theme", "model"]) {

@@ -1,4 +1,4 @@
-// The settings dialog: fields generated from the list in settings.js, read when they change.
+// The settings dialog: its fields are generated from the list in settings.js, and read when they change.
 
 import {element} from "./elements.js";
 import {SAMPLING, checkedNumber} from "./settings.js";
@@ -25,7 +25,7 @@ function samplingField(field, settings) {
     element("p", {class: "soft", id: `${id}-hint`}, field.hint));
 }
 
-// form: the <form> in the dialog; onTheme(), onKey(): called after a change.
+// form: the <form> in the dialog. onTheme() and onKey() are called after a change.
 export function connectSettings(form, settings, {onTheme, onKey}) {
   form.querySelector(".sampling").append(...SAMPLING.map((field) => samplingField(field, settings)));
   const {theme, effort, truncate, guard, keys, system, key, keep} = form.elements;
@@ -56,7 +56,7 @@ export function connectSettings(form, settings, {onTheme, onKey}) {
   keep.addEventListener("change", setKey);
 }
 
-// Applies the theme; a click switches to the next.
+// Applies the theme. A click on the button switches to the next theme.
 export function applyTheme(theme) {
   if (theme === "auto") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;

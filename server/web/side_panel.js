@@ -1,4 +1,4 @@
-// The list of conversations in narrow windows: it slides over the page, takes the focus, and returns it when it is
+// The list of conversations in narrow windows: slides over the page, takes the focus, and returns the focus when it is
 // closed.
 
 export class SidePanel {
@@ -10,9 +10,9 @@ export class SidePanel {
     closer.addEventListener("click", () => this.close());
     shade.addEventListener("click", () => this.close());
     panel.addEventListener("keydown", (event) => {
-      // In the search field, Escape first clears the text, as browsers do.
+      // In the search field, Escape first clears the text; browsers do this.
       if (event.key !== "Escape" || !this.#isOver() || event.target.value) return;
-      event.preventDefault();  // otherwise it would stop an answer
+      event.preventDefault();  // otherwise Escape would also stop an answer
       this.close();
     });
     this.narrow.addEventListener("change", () => this.#apply());

@@ -1,5 +1,5 @@
-// A line of the last values, without axes: its bottom is 0, its top the largest value. The values are also given as
-// text beside it.
+// A line of the last values, without axes: the bottom is 0, the top is the largest value. The values are also shown as
+// text beside the line.
 
 import {svgElement} from "./elements.js";
 

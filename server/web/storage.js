@@ -1,5 +1,5 @@
 // Stores conversations in the browser: their records in IndexedDB, and a summary of each for the list. If the browser
-// allows none (a private window), they are kept in memory only, and isLasting is false.
+// allows no storage (a private window), conversations are kept in memory only, and isLasting is false.
 //
 // Deleted conversations stay deleted: one that was in storage before and is missing now is not stored again by a
 // running answer or by another tab.
@@ -42,7 +42,7 @@ export class Storage {
   #others = new BroadcastChannel("ibid-conversations");
   #hasAsked = false;
 
-  // onOther(id): another tab has changed or deleted a conversation.
+  // onOther(id) is called when another tab has changed or deleted a conversation.
   static async open(onOther) {
     const storage = new Storage();
     try {
@@ -86,7 +86,7 @@ export class Storage {
   }
 
   // Stores a tree, merged with changes of other tabs. A deleted conversation stays deleted. Throws if the browser has
-  // no space; the stored version stays then.
+  // no space; the stored version then stays.
   async put(tree) {
     return this.putAll([tree]);
   }
@@ -122,7 +122,7 @@ export class Storage {
     await end;
   }
 
-  // A browser that is short of space evicts data, unless the page has requested persistence.
+  // Requests persistence, because a browser that is short of space evicts data of other pages.
   #askToLast() {
     if (this.#hasAsked) return;
     this.#hasAsked = true;

@@ -1,7 +1,7 @@
-// Streams of the server: parses server-sent events from bytes that are split anywhere, and assembles the chunks of a
-// chat completion. Independent of the page.
+// Reads streams of the server: parses server-sent events from bytes that may be split anywhere, and assembles the
+// chunks of a chat completion. Independent of the page.
 
-const MAX_EVENT = 8 << 20;  // in characters; ibid never sends more in one event
+const MAX_EVENT = 8 << 20;  // maximum characters of an event; ibid never sends more
 
 // Yields the data of each event in a body. Skips comments and other fields; drops an incomplete event at the end.
 export async function* serverEvents(body) {
@@ -90,7 +90,7 @@ export class AnswerChunks {
     }
     const choice = chunk.choices?.[0];
     if (!choice) return "";
-    // The protocol has one value for all truncated answers. ibid's own value gives the reason.
+    // The protocol has only "length" for all truncated answers, so use ibid's own value, which tells the reason.
     if (choice.finish_reason) answer.end = choice.finish_reason;
     const limit = chunk.ibid?.ended_by;
     if (answer.end === "length" && typeof limit === "string") answer.end = limit;

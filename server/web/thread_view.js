@@ -11,7 +11,7 @@ export class ThreadView {
   #frame = 0;
 
   // scroller: the scrolling element; place: the parent of the messages; toEnd: a button that scrolls to the end.
-  // actions: those of MessageView, and run(node): its running answer.
+  // actions: those of MessageView, and run(node), which returns a node's running answer.
   constructor({scroller, place, toEnd, actions}) {
     Object.assign(this, {scroller, place, toEnd, actions});
     this.follows = true;
@@ -38,7 +38,7 @@ export class ThreadView {
     this.#scrollAlong();
   }
 
-  // This message has changed: draws it with the next frame.
+  // Draws a message that has changed with the next frame.
   touch(id) {
     if (!this.#views.has(id)) return;
     this.#dirty.add(id);

@@ -36,7 +36,7 @@ function label({node, active, level}) {
   return button;
 }
 
-// Fills `place`. choose(id): called for the row that the user picks.
+// Fills `place` with the drawing. choose(id) is called when the user picks a row.
 export function showTree(place, tree, choose) {
   const {placed, columns} = tree.drawing();
   const shown = placed.slice(0, MAX_ROWS);

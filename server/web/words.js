@@ -50,8 +50,8 @@ export function messageName(roles, index) {
   return role === "user" ? `your ${ordinal(nth)} message` : `the ${ordinal(nth)} answer`;
 }
 
-// Returns why a turn prefilled tokens that were cached before; null if it did not. cause: the server's clause, such as
-// "the message was changed".
+// Returns why a turn prefilled tokens that were cached before; null if it prefilled no such tokens. lost.cause is a
+// clause of the server, such as "the message was changed".
 export function lostInWords(lost, roles) {
   if (!lost) return null;
   const what = lost.tokens ? tokens(lost.tokens) : "Tokens";

@@ -1,7 +1,7 @@
 // The syntax tree of a template. A Program owns the tree, which is immutable after parsing.
 //
-// `height` bounds the recursion of walking and destroying a tree: the parser rejects trees higher than kMaxTreeHeight,
-// including those of chains like a + b + c ...
+// `height` bounds the recursion when a tree is walked or destroyed: the parser rejects trees higher than
+// kMaxTreeHeight, also the trees of chains such as a + b + c ...
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ enum class ExprKind : uint8_t {
   kName,
   kList,
   kTuple,
-  kDict,  // children: the elements; of a dict: key, value, key, value ...
+  kDict,  // children are the elements; in a dict: key, value, key, value ...
   kNot,
   kNegative,
   kPositive,  // children[0]
@@ -49,8 +49,8 @@ enum class ExprKind : uint8_t {
   kMod,
   kPow,
   kConcat,          // children: a ~ b ~ c
-  kCompare,         // children[0], then one child per compare_ops entry
-  kConditional,     // test, then, else or nullptr
+  kCompare,         // children[0], then the right operand of each entry of compare_ops
+  kConditional,     // children: test, then, else; else may be nullptr
   kAttribute,       // children[0].text
   kSubscript,       // children[0][children[1]]
   kSlice,           // children[0][children[1]:children[2]:children[3]], each may be nullptr
@@ -74,7 +74,7 @@ struct Expr {
   std::unique_ptr<CallArguments> args;
   Filter filter = nullptr;  // nullptr: no filter has this name; evaluating the expression fails
   Test test = nullptr;
-  bool in_constant_output = false;  // part of a printed constant: note_constant_output() in parser.h
+  bool in_constant_output = false;  // part of a printed constant expression: see note_constant_output() in parser.h
 };
 
 struct Stmt;
@@ -96,7 +96,7 @@ enum class StmtKind : uint8_t {
   kOutput,    // exprs, printed one after the other
   kSet,       // target = exprs[0]
   kSetBlock,  // target = body, through filters
-  kIf,        // branches: tests in exprs (nullptr: else), bodies in bodies
+  kIf,        // tests in exprs (nullptr: else); bodies[i] belongs to exprs[i]
   kFor,       // target in exprs[0] if exprs[1]; bodies[0], else bodies[1]
   kMacro,
   kCallBlock,    // exprs[0] is the call; macro is its body
@@ -105,7 +105,7 @@ enum class StmtKind : uint8_t {
   kScope,        // {% generation %}: bodies[0] in its own scope
   kBreak,
   kContinue,
-  kUnsupported,  // include, import, extends: an error when executed; text names it
+  kUnsupported,  // include, import, extends: executing it is an error that names `text`
 };
 
 struct Stmt {

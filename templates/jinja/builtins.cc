@@ -222,9 +222,9 @@ std::tm parse_time(std::string_view now) {
   return time;
 }
 
-// strftime_now: formats `now` in the C locale and without time zone, as Python's datetime.now() does. strftime() gets
-// one directive at a time, so its output is short, and no width, `E`, `O` or other extension of the C library reaches
-// it.
+// strftime_now: formats `now` in the C locale and without time zone, as Python's datetime.now() does. Passes one
+// directive at a time to strftime(), so that the output is short, and no width, `E`, `O` or other extension of the C
+// library takes effect.
 std::string format_time(RenderState& state, std::string_view now, const std::string& format) {
   constexpr std::string_view kDirectives = "aAbBcCdDeFgGhHIjklmMnpPrRStTuUVwWxXyYzZ%";
   static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
@@ -267,7 +267,7 @@ Value make_range(const Call& c) {
   return range;
 }
 
-// dict(...): from a dict or from pairs, and from keyword arguments.
+// dict(...): takes a dict or a list of pairs, and keyword arguments.
 Value make_dict(RenderState& state, const Arguments& args) {
   if (args.positional.size() > 1)
     fail("dict expected at most 1 argument, got " + std::to_string(args.positional.size()));
@@ -387,7 +387,8 @@ constexpr Builtin<bool> kTests[] = {
      },
      "callable"},
     {"test()",
-     // True if len() and [] exist. An undefined value counts, because it has both, although calls of them fail.
+     // True if Python would find len() and [] for the value. Undefined values count, because they have both, although
+     // calls of them fail.
      [](const Call& c) {
        const Value& v = c.subject;
        return v.is_undefined() || v.is_string() || v.is_dict() || v.is(Kind::kMessages) || is_indexable(v);

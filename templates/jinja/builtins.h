@@ -1,6 +1,6 @@
 // Builtins: the filters, tests, functions and methods that a template calls by name, as rows of constant tables, and
-// the calls that they receive. `tojson` and strftime_now are those of transformers; the others are Jinja's and
-// Python's. Their error texts are Python's.
+// the calls that they receive. `tojson` and strftime_now behave as in transformers, all others as in Jinja and Python.
+// Error texts are Python's.
 #pragma once
 
 #include <array>
@@ -27,7 +27,7 @@ class Call {
 
   Evaluator& in;
   RenderState& state;
-  const Value& subject;        // undefined for a function
+  const Value& subject;        // undefined if a function is called
   const Arguments& arguments;  // as written in the call, not bound to parameters
 
   std::string_view name() const { return name_; }
@@ -42,7 +42,7 @@ class Call {
   bool flag(size_t i, bool fallback) const;
   // Fails if the argument is not an integer (None included).
   int64_t integer(size_t i, int64_t fallback) const;
-  // As integer(), but None returns `fallback`, as if not passed.
+  // As integer(), but returns `fallback` for None too, as if the argument were not passed.
   int64_t integer_or_none(size_t i, int64_t fallback) const;
   // Fails if the argument is not a string.
   const MarkedText& string(size_t i) const;
@@ -60,7 +60,7 @@ template <typename Result>
 struct Builtin {
   std::string_view signature;
   Result (*run)(const Call&);
-  // The builtin's names in templates, separated by blanks. Empty: the name in its signature.
+  // The builtin's names in templates, separated by blanks. Empty: the name in its signature is the only one.
   std::string_view names = {};
 };
 
@@ -82,25 +82,25 @@ const Builtin<Result>* find_builtin(std::span<const Builtin<Result>> rows, std::
   return nullptr;
 }
 
-// Each returns nullptr if it finds no builtin.
+// Each function returns nullptr if there is no such builtin.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
-// Also finds "dict.fromkeys", which in a template is an attribute of `dict` and not a name.
+// Also finds "dict.fromkeys", which in a template is written as an attribute of `dict`.
 Function find_global(std::string_view name);
 // Returns the method that the type of `value` has under this name.
 Method find_method(const Value& value, std::string_view name);
-// Returns the error text for an unknown filter; if Jinja has a filter of that name, the text says so.
+// Returns the error text for an unknown filter. If Jinja itself has the filter, the text says so.
 std::string no_filter(const std::string& name);
 
-// True for attributes that the sandbox hides: methods that would change the object, and names that begin with "__".
+// True for attributes that Jinja's sandbox hides: methods that would change the object, and names that begin with "__".
 bool is_unsafe_attribute(const Value& value, std::string_view name);
 
-// --- Look-ups in the tables of the filters and methods for text.
+// --- Look-ups of the filters and methods for text in their tables.
 Filter find_text_filter(std::string_view name);
 Method find_string_method(std::string_view name);
 
-// --- cycler() and joiner() of Jinja: objects that change with each use. Stored as namespaces (state.h) whose first
-// attribute has a name that templates cannot write.
+// --- cycler() and joiner() of Jinja: objects that change with each use. They are stored as namespaces (state.h) whose
+// first attribute has a name that no template can write.
 bool is_cycler(const RenderState& state, const Value& value);
 bool is_joiner(const RenderState& state, const Value& value);
 // next, reset and current of a cycler; nullopt for other values and names.
@@ -108,14 +108,15 @@ std::optional<Value> cycler_attribute(const RenderState& state, const Value& val
 // Returns the empty text at the first call, then the separator. REQUIRES: is_joiner(joiner).
 Value call_joiner(Evaluator& in, const Value& joiner, const Arguments& args);
 
-// --- Getters of the attributes by which filters sort, group and select: attribute='a.b', case-insensitive keys.
+// --- AttributeGetter: gets the key by which filters sort, group and select items: attribute='a.b', case-insensitive
+// keys.
 class AttributeGetter {
  public:
-  // `attribute`: nullptr or None: the key is the item itself. An integer is an index. A text is a path of names
-  // separated by dots; a name of digits is an index. ignore_case: keys that are text are converted to lower case.
+  // `attribute` selects the key of an item. nullptr or None: the item itself. An integer: an index. A text: a path of
+  // names separated by dots, in which digits are an index. ignore_case: converts keys that are text to lower case.
   AttributeGetter(Evaluator& evaluator, const Value* attribute, bool ignore_case = false,
                   std::optional<Value> fallback = std::nullopt);
-  // Returns the keys of `item` by several getters ("a,b") as a list.
+  // Returns a list of the keys of `item` by several getters ("a,b").
   static Items all(std::vector<AttributeGetter>& getters, const Value& item);
 
   Value operator()(const Value& item);
@@ -127,7 +128,7 @@ class AttributeGetter {
   std::optional<Value> fallback_;
 };
 
-// Returns one getter for each part of "a,b"; one for the item itself if `attribute` is nullptr or None.
+// Returns one getter for each part of "a,b". If `attribute` is nullptr or None, returns a getter of the item itself.
 std::vector<AttributeGetter> attribute_getters(Evaluator& evaluator, const Value* attribute, bool ignore_case);
 
 }  // namespace ibid::jinja

@@ -210,15 +210,15 @@ Value with_default(const Call& c) {
 }
 
 Value attr(const Call& c) {
-  // The keys of a dict are not attributes.
+  // Do not look up keys of a dict: they are not attributes.
   const std::string name = str(c.state, c.at(0)).bytes();
   if (c.subject.is_dict()) return Value::undefined("'dict object' has no attribute '" + name + "'");
   return c.in.attribute(c.subject, name);
 }
 
-// --- map, select, reject and similar: filters that apply another filter or test to each item.
+// --- map, select, reject and similar filters, which apply another filter or test to each item.
 
-// Returns `args` without the first `n` positional ones.
+// Returns `args` without the first `n` positional arguments.
 Arguments rest(const Arguments& args, size_t n) {
   Arguments out;
   out.positional.assign(args.positional.begin() + static_cast<ptrdiff_t>(n), args.positional.end());
@@ -260,7 +260,7 @@ Value map(const Call& c) {
   return generator(std::move(items));
 }
 
-// Returns the items for which a test gives `wanted`. by_attribute: tests an attribute of the item.
+// Returns the items for which a test returns `wanted`. by_attribute: the test is applied to an attribute of each item.
 Value choose(const Call& c, bool by_attribute, bool wanted) {
   const size_t skip = by_attribute ? 1 : 0;
   if (c.arguments.positional.size() < skip) fail("Missing parameter for attribute name");
@@ -425,7 +425,7 @@ constexpr Builtin<Value> kDictMethods[] = {
     {"values()", [](const Call& c) { return dict_view(c, SequenceStyle::kValues); }},
 };
 
-// Values are immutable, so a copy is the value itself.
+// Returns the value itself: values are immutable, so no copy is needed.
 constexpr Builtin<Value> kCopy = {"copy()", [](const Call& c) { return c.subject; }};
 
 constexpr Builtin<Value> kListMethods[] = {

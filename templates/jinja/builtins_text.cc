@@ -25,7 +25,7 @@ Value stripped(const Call& c, const MarkedText& text, Side side) {
                        c.subject.is_markup());
 }
 
-// Jinja's own title(): words begin after white space and - ( { [ <; an apostrophe does not end a word.
+// Jinja's own title(): a word begins after white space or one of - ( { [ <; an apostrophe does not end a word.
 Value title(const Call& c) {
   const MarkedText text = text_of(c);
   c.state.meter.create(2 * text.size());
@@ -166,7 +166,7 @@ Value round(const Call& c) {
     const double rounded = std::nearbyint(value * scale) / scale;
     return c.subject.is_integral() ? Value::integer(static_cast<int64_t>(rounded)) : Value::floating(rounded);
   }
-  // Rounds the decimal digits of the number, as Python does; rounding value * scale would differ.
+  // Rounds the decimal digits of the number, as Python does. Rounding value * scale would give other results.
   return Value::floating(parse_float(format_float(value, static_cast<int>(precision), 'f')).value_or(value));
 }
 
@@ -252,10 +252,10 @@ Value split_at(const Call& c, bool from_right) {
   return to_list(split(c.state, c.subject.as_string(), separator.view(), max, from_right), c.subject.is_markup());
 }
 
-// The part of `text`, in bytes, that the optional arguments start and end (in characters) of a str method select.
+// The part of `text`, in bytes, that the optional arguments start and end of a str method (in characters) select.
 struct Window {
   size_t begin, end;
-  bool empty_range;  // start is after end: then nothing is found in the part, not even ""
+  bool empty_range;  // start is after end: nothing is found in this part, not even ""
 };
 Window window(const Call& c) {
   const std::string_view text = c.subject.bytes();
@@ -403,7 +403,7 @@ Value format_map(const Call& c) {
   return format_braces(c.in, c.subject, named);
 }
 
-// True if every character is in the class and the text is not empty (unless may_be_empty).
+// True if every character is in the class. An empty text gives may_be_empty.
 Value all_of(const Call& c, bool (*is_of_class)(uint32_t), bool may_be_empty = false) {
   const std::string_view text = c.subject.bytes();
   for (size_t i = 0; i < text.size();) {
@@ -431,7 +431,7 @@ Value istitle(const Call& c) {
   return Value::boolean(any);
 }
 
-// isidentifier(): XID_Start and XID_Continue of UAX 31, computed from categories and their exceptions.
+// isidentifier(): tests for XID_Start and XID_Continue of UAX 31, computed from categories and their exceptions.
 Value isidentifier(const Call& c) {
   const std::string_view text = c.subject.bytes();
   bool first = true;

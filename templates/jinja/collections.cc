@@ -33,7 +33,7 @@ Items characters(RenderState& state, const MarkedText& text) {
   return items;
 }
 
-// The elements of a generator are the only mutable part of a value: iterating consumes them.
+// Returns mutable elements, because iterating a generator consumes them. Nothing else in a value is mutable.
 Items& elements_of_generator(const Value& value) { return const_cast<SequenceObject&>(value.sequence_object()).items; }
 
 bool is_hashable(const Value& key) {
@@ -219,7 +219,7 @@ TextOrigin origin_of(const Value& value) {
     case Kind::kJsonList:
     case Kind::kJsonDict: return value.json_source().origin;
     case Kind::kMessages:
-    case Kind::kNamespace: return TextOrigin::kInput;  // a namespace counts as input, whatever it contains
+    case Kind::kNamespace: return TextOrigin::kInput;  // a namespace counts as input, whatever its attributes are
     case Kind::kSequence:
       for (const Value& item : value.sequence_object().items) {
         if (origin_of(item) == TextOrigin::kInput) return TextOrigin::kInput;
@@ -281,7 +281,7 @@ struct Bounds {
   int64_t start, stop, step;
 };
 
-// Computes slice.indices() of Python. Returns nullopt if a bound is not an integer.
+// Computes Python's slice.indices(). Returns nullopt if a bound is not an integer.
 std::optional<Bounds> resolve_bounds(const Value& start, const Value& stop, const Value& step, int64_t size) {
   for (const Value* bound : {&start, &stop, &step}) {
     if (!bound->is_none() && !bound->is_integral()) return std::nullopt;
@@ -321,7 +321,7 @@ Value slice_text(RenderState& state, const Value& object, const Bounds& bounds) 
   return Value::string(std::move(out), object.is_markup());
 }
 
-// messages[a:b:c]. With a >= 0 and without b the result stays a view; with b, only the messages before b must exist.
+// Returns messages[a:b:c]. With a >= 0 and no b, the result is a view; with b, only the messages before b are read.
 Value slice_messages(RenderState& state, const Value& object, const Value& start, const Value& stop,
                      const Value& step) {
   const bool forward = step.is_none() || (step.is_integral() && step.as_int() == 1);

@@ -179,7 +179,7 @@ Value Evaluator::item(const Value& object, const Value& key) {
   if (!key.is_string()) {
     return Value::undefined("'" + object_name(object) + "' has no such element");
   }
-  // A text subscript falls back to an attribute. For a dict, the key comes first.
+  // A text subscript that finds no key or element gives the attribute of that name.
   return attribute(object, key.bytes());
 }
 
@@ -339,8 +339,8 @@ bool Evaluator::apply_test(const std::string& name, const Value& subject, const 
 
 namespace {
 
-// True for variables whose text is the model's own (bos_token, eos_token, ...) and may become control tokens. The text
-// of other variables may come from a request, so it is input.
+// True for variables whose text is from the model itself (bos_token, eos_token, ...) and may become control tokens. The
+// text of other variables counts as input, because it may come from a request.
 bool is_token_variable(std::string_view name) { return name.ends_with("_token") || name.ends_with("_tokens"); }
 
 }  // namespace
@@ -367,7 +367,7 @@ Value ContextVariables::find(Symbol symbol) {
     source.origin = TextOrigin::kTemplate;
     cached = Value::json(input_.defaults->find(name).value(), source);
   } else if (input_.messages != nullptr && (name == "tools" || name == "documents")) {
-    cached = Value::none();  // defined although absent, because transformers passes None
+    cached = Value::none();  // None and not undefined, because transformers passes None
   } else if (const Function function = find_global(name); function != nullptr) {
     cached = Value::function(name, function);
   } else {

@@ -1,5 +1,5 @@
-// Evaluator: evaluates the expressions of one render, for the Executor, filters, tests, functions and methods. For
-// expressions that run statements (calls of macros and recursive loops) it calls the Executor. Throws Failure.
+// Evaluator: evaluates the expressions of one render, for the Executor, filters, tests, functions and methods. Calls
+// the Executor for expressions that run statements (calls of macros and recursive loops). Throws Failure.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace ibid::jinja {
 
-// --- ContextVariables: the variables that a template did not set itself: the messages, the caller's variables,
-// defaults of the model's files, and global functions. Each is created on first use.
+// --- ContextVariables: the variables that a template did not set itself: the messages, the caller's variables, the
+// defaults from the model's files, and global functions. Each is created when it is first used.
 
 class Program;
 struct RunInput;
@@ -52,7 +52,7 @@ class Evaluator {
   Value call(const Value& callee, const Arguments& arguments);
   Value apply_filter(const std::string& name, const Value& subject, const Arguments& arguments);
   bool apply_test(const std::string& name, const Value& subject, const Arguments& arguments);
-  // object.name and object[key], as Jinja's sandbox resolves them: undefined if missing.
+  // Returns object.name or object[key] as Jinja's sandbox resolves it; undefined if it is missing.
   Value attribute(const Value& object, const std::string& name);
   Value item(const Value& object, const Value& key);
   Value make_namespace(Attributes attributes);
@@ -84,8 +84,8 @@ class Evaluator {
   Executor& executor_;
 };
 
-// --- LoopObject: the state of a {% for %}, and its variable `loop`: lazy, with Jinja's one-element look-ahead. The
-// filter of a loop ({% for x in xs if test %}) is an expression, so fetching an element needs an Evaluator.
+// --- LoopObject: the state of a {% for %}, and its variable `loop`. Fetches elements lazily, with Jinja's one-element
+// look-ahead. The filter of a loop ({% for x in xs if test %}) is an expression, so fetching needs an Evaluator.
 
 struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   const Stmt* stmt = nullptr;
@@ -95,7 +95,7 @@ struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   size_t size = 0;             // length of `sequence`, unless it is the messages
   std::deque<Value> ahead;     // elements fetched from the sequence and not yet iterated
   bool started = false;
-  bool completed = false;  // an iteration ended without {% continue %} or {% break %}
+  bool completed = false;  // an iteration ended without {% break %} or {% continue %}
   size_t index0 = 0;
   Value previous, current;  // undefined before the first and after the last element
   size_t depth0 = 0;        // nesting depth of recursive loops
@@ -110,7 +110,7 @@ std::shared_ptr<LoopObject> start_loop(RenderState& state, const Stmt& stmt, con
                                        const Value& sequence);
 // Advances to the next element; returns false at the end.
 bool advance(Evaluator& evaluator, LoopObject& loop);
-// loop.index, loop.last ...; undefined for other names.
+// Returns loop.index, loop.last ...; undefined for other names.
 Value loop_attribute(Evaluator& evaluator, LoopObject& loop, std::string_view name);
 
 }  // namespace ibid::jinja

@@ -128,8 +128,8 @@ Executor::Flow Executor::execute(const Stmt& stmt, const FramePtr& frame) {
   return Flow::kNext;
 }
 
-// Returns the frame that a macro defined in `frame` keeps; nullptr for the outermost frame. The macro looks that one up
-// when called, so that checkpoints can keep the macro.
+// Returns the frame that a macro defined in `frame` keeps. nullptr: the outermost frame, which the macro looks up when
+// it is called, so that checkpoints can keep the macro.
 std::shared_ptr<Frame> Executor::closure_of(const FramePtr& frame) { return frame == state_.root ? nullptr : frame; }
 
 Value Executor::through_filters(const std::vector<ExprPtr>& filters, Value value, const FramePtr& frame) {
@@ -184,7 +184,7 @@ void Executor::run_loop(const Stmt& stmt, const FramePtr& frame, const std::shar
   while (advance(evaluator_, *loop)) {
     state_.meter.step();
     if (loop->over_messages()) ++state_.message_iterations;
-    if (scope.use_count() > 1) scope = inner_scope(frame);  // a macro keeps the previous scope
+    if (scope.use_count() > 1) scope = inner_scope(frame);  // a macro keeps the last scope
     scope->variables.clear();
     evaluator_.assign(*stmt.targets[0], loop->current, scope);
     scope->set(Program::kLoopSymbol, Value::loop(loop));

@@ -1,5 +1,5 @@
-// Executor: runs the statements of a Program and prints. One object per render. It owns the RenderState, and the
-// Evaluator for its expressions. Throws Failure.
+// Executor: runs the statements of a Program and collects the printed text. One object per render. Owns the
+// RenderState, and the Evaluator for its expressions. Throws Failure.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,8 @@ class Executor {
 
   // --- Called by the Evaluator for expressions that run statements. Returns what `body` prints.
   MarkedText render(const Body& body, const FramePtr& frame);
-  // loop(sequence): runs the body of a recursive loop for another sequence, and returns what it prints.
+  // Runs the body of a recursive loop for another sequence (loop(sequence) in a template), and returns the printed
+  // text.
   Value call_loop(LoopObject& loop, const Arguments& arguments);
 
  private:
@@ -45,7 +46,8 @@ class Executor {
   MarkedText capture(Body&& body);
   std::shared_ptr<Frame> closure_of(const FramePtr& frame);
 
-  // Executes statements that only {% if %} may enclose. A later render can resume loops over the messages there.
+  // Executes statements outside of all blocks but {% if %}. A later render can resume at loops over the messages in
+  // them.
   void execute_outermost(const Body& body, size_t level, const Checkpoint* resume);
   void execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume, bool outermost);
   void run_loop(const Stmt& stmt, const FramePtr& frame, const std::shared_ptr<LoopObject>& loop,
@@ -67,7 +69,7 @@ template <typename Body>
 MarkedText Executor::capture(Body&& body) {
   MarkedText captured;
   MarkedText* const outer = std::exchange(sink_, &captured);
-  body();  // no restore after an exception: a Failure ends the whole render
+  body();  // does not restore after an exception: a Failure ends the whole render
   sink_ = outer;
   return captured;
 }

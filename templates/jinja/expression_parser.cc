@@ -28,7 +28,7 @@ ExprPtr ExpressionParser::parse_condition() {
       node->children.push_back(nullptr);
     }
     then = std::move(node);
-    state_.unknown.forget_from(n_unknown);  // in a condition, unknown names fail only when evaluated
+    state_.unknown.forget_from(n_unknown);  // unknown names in a condition fail only when evaluated
   }
   return then;
 }
@@ -472,8 +472,7 @@ bool needs_context(std::string_view filter) {
          filter == "rejectattr";
 }
 
-// Calls visit() for an expression and all expressions below it until visit() returns false. Returns true if visit()
-// never did.
+// Calls visit() for an expression and all expressions below it, until a call returns false. Returns true if none did.
 template <typename Visit>
 bool visit_all(Expr& expr, const Visit& visit) {
   if (!visit(expr)) return false;

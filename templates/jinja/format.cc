@@ -16,7 +16,7 @@ namespace {
 struct FormatSpec {
   std::string fill = " ";
   char align = 0;   // '<' '>' '^' '='; 0: the default of the value's type
-  char sign = '-';  // '-': only of negative numbers; '+': always; ' ': a space for positive numbers
+  char sign = '-';  // '-': only for negative numbers; '+': always; ' ': a space for positive numbers
   bool alternate = false;
   bool zero = false;
   int64_t width = 0;
@@ -117,7 +117,8 @@ MarkedText format_text(RenderState& state, const MarkedText& text, const FormatS
   const size_t end = spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
   const MarkedText cut = text.substr(0, end);
   const char align = spec.align == 0 || spec.align == '=' ? '<' : spec.align;
-  // With an odd number of fill characters, str.format puts one more on the right; str.center depends on parity.
+  // str.format puts an odd fill character on the right; pad() puts it where str.center does, so it cannot be used
+  // alone.
   if (align == '^') {
     const auto missing = spec.width - static_cast<int64_t>(count_chars(cut.view()));
     const MarkedText left = pad(state, cut, spec.width - (missing + 1) / 2, '>', spec.fill);
@@ -132,7 +133,7 @@ MarkedText format_number(RenderState& state, const Value& value, const FormatSpe
     const int64_t c = value.is_integral() ? value.as_int() : -1;
     if (c < 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) fail("%c arg not in range(0x110000)");
     utf8_append(text, static_cast<uint32_t>(c));
-    // The number may come from a message, so its character counts as input.
+    // The number may come from a message, so the character with this code counts as input.
     return format_text(state, MarkedText(std::move(text), TextOrigin::kInput), spec);
   }
   const bool as_float = value.is(Kind::kFloat) ||
@@ -405,7 +406,7 @@ class BraceFormatter {
     out_.append(format_text(state_, str(state_, value), spec));
   }
 
-  // Resolves "first", followed by any number of ".attribute" and "[key]".
+  // Resolves a name: "first", then any number of ".attribute" and "[key]".
   Value resolve(std::string_view name) {
     const size_t end = std::min(name.find_first_of(".["), name.size());
     Value value = first(name.substr(0, end));
@@ -445,7 +446,7 @@ class BraceFormatter {
   const MarkedText& format_;
   const Arguments& arguments_;
   int64_t next_ = 0;
-  bool automatic_ = false, manual_ = false;  // {} or {0} was seen
+  bool automatic_ = false, manual_ = false;  // true if {} or {0}, respectively, was seen
   MarkedText out_;
 };
 

@@ -19,7 +19,7 @@
 
 namespace ibid::jinja {
 
-// --- Program: a parsed template. Immutable, safe to run from several threads at once.
+// --- Program: a parsed template. Immutable; several threads may run it at once.
 
 class Program {
  public:
@@ -33,7 +33,7 @@ class Program {
 
   static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have at most 20 KB
   static constexpr Symbol kLoopSymbol = 0;               // names_[0] is "loop"
-  static constexpr Symbol kCallerSymbol = 1;             // "caller", "varargs", "kwargs"
+  static constexpr Symbol kCallerSymbol = 1;             // then "caller", "varargs", "kwargs"
   static constexpr Symbol kVarargsSymbol = 2;
   static constexpr Symbol kKwargsSymbol = 3;
 
@@ -43,11 +43,11 @@ class Program {
 };
 
 // --- Checkpoint: the state of a render between two iterations of an outermost loop over the messages, from which a
-// later render of the same, longer conversation resumes. A checkpoint is small: it has indices of messages, not
-// messages, and shares unchanged parts with the previous one. It is usable only if everything that the template had
-// read before it is unchanged: see usable().
+// later render of the same, longer conversation resumes. A checkpoint is small: it has indices of messages in place of
+// messages, and shares unchanged parts with the previous checkpoint. It is usable() only if everything that the
+// template read before it is unchanged.
 
-// A step to a statement: its index, and its branch if it is an {% if %}.
+// One step of a path to a statement: the index of a statement and, if that is an {% if %}, of its branch.
 struct PathStep {
   size_t index = 0;
   size_t branch = 0;
@@ -63,7 +63,7 @@ struct Checkpoint {
   bool generation_prompt = false;  // value of add_generation_prompt at the checkpoint
   size_t position = 0;             // index of the next message
   size_t iterations = 0;           // iterations of the loop so far
-  bool completed = false;          // LoopObject::completed
+  bool completed = false;          // value of LoopObject::completed
   int64_t last_message = -1;       // index of the last iterated message, for loop.previtem
   size_t output_bytes = 0;         // bytes printed so far
 
@@ -87,8 +87,8 @@ class CheckpointRecorder {
   void record(const LoopObject& loop, size_t output_bytes);
 
  private:
-  // Maximum text that one iteration may add to namespaces; an iteration that adds more gets no checkpoint. Otherwise a
-  // template that collects the conversation in a namespace would use quadratic memory.
+  // Maximum bytes of text that one iteration may add to namespaces; an iteration that adds more gets no checkpoint.
+  // Without this limit, a template that collects the conversation in a namespace would use quadratic memory.
   static constexpr size_t kMaxNewBytes = 4096;
   static constexpr size_t kMaxNamespaces = 64;
 
@@ -100,32 +100,32 @@ class CheckpointRecorder {
   Checkpoint proto_;  // parts that are equal in all checkpoints of the loop
   bool possible_ = true;
   size_t n_namespaces_;  // number of namespaces before the loop
-  // namespaces at the last record(): the template's objects, and copies that outlive the render
+  // namespaces at the last record(): live_ has the template's objects, kept_ has copies that outlive the render
   Namespaces live_, kept_;
 };
 
 struct RunInput {
-  const Json* messages = nullptr;   // nullptr: a plain render without special variables
+  const Json* messages = nullptr;   // nullptr: a plain render, in which `messages` is an ordinary variable
   const Json* variables = nullptr;  // variables of the render, an object
   const Json* defaults = nullptr;   // variables from the model's files, an object; may be nullptr
   bool generation_prompt = false;   // value of the variable add_generation_prompt; read only if `messages` is set
   std::string_view now;             // current time, ISO 8601
   TemplateBudget budget;
-  // --- Incremental renders. `resume` must be usable() for `messages`; its JSON values point into `variables` and
-  // `defaults`, which must be the same objects as when it was taken.
+  // --- Incremental renders. `resume` must be usable() for `messages`. The JSON values of `resume` point into
+  // `variables` and `defaults`, which must be the same objects as when the checkpoint was taken.
   const Checkpoint* resume = nullptr;
   bool take_checkpoints = false;
 };
 
 struct RunOutput {
-  MarkedText text;  // printed text; after a resume, the part after the checkpoint
+  MarkedText text;  // printed text; after a resume, only the text after the checkpoint
   std::vector<Checkpoint> checkpoints;
   size_t message_iterations = 0;  // iterations of loops over the messages
   uint64_t steps = 0;
 };
 
-// Returns errors as a Status and does not throw: callers outside jinja/ use this function. Errors: kTemplateError,
-// kTemplateRaise (the template's own text), kTemplateBudget.
+// Runs a program. Returns errors as a Status and does not throw, so callers outside jinja/ use this function. Errors:
+// kTemplateError, kTemplateRaise (the template's own text), kTemplateBudget.
 Result<RunOutput> run(const Program& program, const RunInput& input);
 
 }  // namespace ibid::jinja

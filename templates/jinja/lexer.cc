@@ -19,7 +19,7 @@ void append_checked(std::string& out, uint32_t code_point, int line) {
   utf8_append(out, code_point);
 }
 
-// Appends the character of \xhh, \uhhhh or \Uhhhhhhhh, whose `digits` hex digits begin at body[i].
+// Appends the character that an escape \xhh, \uhhhh or \Uhhhhhhhh denotes. Its `digits` hex digits begin at body[i].
 void append_hex(std::string& out, std::string_view body, size_t i, size_t digits, int line) {
   uint32_t value = 0;
   for (size_t k = 0; k < digits; ++k) {
@@ -30,7 +30,7 @@ void append_hex(std::string& out, std::string_view body, size_t i, size_t digits
   append_checked(out, value, line);
 }
 
-// Returns how many of the up to three octal digits the escape consumed.
+// Appends the character of an octal escape. Returns the number of its digits, at most three.
 size_t append_octal(std::string& out, std::string_view body, size_t i, int line) {
   uint32_t value = 0;
   size_t n = 0;
@@ -42,8 +42,8 @@ size_t append_octal(std::string& out, std::string_view body, size_t i, int line)
   return n;
 }
 
-// Returns the value of a string literal as Python's unicode-escape codec does. `body`: the text between the quotes.
-// Fails, naming `line`, for an invalid \x, \u or \U, for \N{...}, and for escapes of invalid code points.
+// Returns the value of a string literal, as Python's unicode-escape codec does. `body`: the text between the quotes.
+// Fails for an invalid \x, \u or \U, for \N{...}, and for escapes of invalid code points; the error names `line`.
 std::string unescape(std::string_view body, int line) {
   std::string out;
   for (size_t i = 0; i < body.size(); ++i) {
@@ -89,9 +89,7 @@ std::string unescape(std::string_view body, int line) {
   return out;
 }
 
-// Replaces \r
-// and \r by
-// , and drops one newline at the end.
+// Replaces \r\n and \r by \n, and drops one newline at the end.
 std::string normalize_newlines(std::string_view source) {
   std::string out;
   for (size_t i = 0; i < source.size(); ++i) {
@@ -125,7 +123,7 @@ class Lexer {
     return tokens_.emplace_back(std::move(token));
   }
 
-  // Skips `bytes`, counts their lines, and records whether the last character was a newline.
+  // Skips `bytes` bytes, counts their line ends, and records whether the last character was a newline.
   void advance(size_t bytes) {
     const std::string_view passed = source_.substr(position_, bytes);
     line_ += static_cast<int>(std::count(passed.begin(), passed.end(), '\n'));
@@ -187,7 +185,7 @@ class Lexer {
 
   void skip_space() { advance(leading_space(source_.substr(position_))); }
 
-  // Removes text after the end of a block or comment: all white space for the sign '-', one newline without a sign.
+  // Skips white space after the end tag of a block or comment: all of it for the sign '-', one newline without a sign.
   void trim_after(char sign) {
     if (sign == '-') return skip_space();
     if (sign == 0 && at("\n")) advance(1);
@@ -205,7 +203,7 @@ class Lexer {
     size_t end;  // position after "%}"
     char sign;   // sign before "%}"
   };
-  // `{% raw %}` or `{% endraw %}` whose opening (sign included) ends at `position`.
+  // Parses the rest of `{% raw %}` or `{% endraw %}` after its opening and sign. Returns nullopt for other tags.
   std::optional<RawTag> raw_tag(size_t position, std::string_view name) const {
     position += leading_space(source_.substr(position));
     if (!source_.substr(position).starts_with(name)) return std::nullopt;
@@ -393,7 +391,7 @@ std::string describe(const Token& token) {
 }
 
 TokenStream::Nesting::Nesting(TokenStream& tokens) : tokens_(tokens) {
-  // One parenthesis adds several levels, because several rules that parse it count: hence the factor.
+  // Allow four levels per parenthesis, because several rules that parse a parenthesis count a level.
   if (++tokens.depth_ > 4 * tokens.max_depth_) {
     fail_budget("template line " + std::to_string(tokens.current().line) + ": nested deeper than " +
                 std::to_string(tokens.max_depth_) + " (budget: depth)");

@@ -1,6 +1,6 @@
-// Lexer: splits a template's source into tokens, with the settings that chat templates are written for: trim_blocks
-// (removes the newline after a block tag), lstrip_blocks (removes white space before one), and one newline at the very
-// end is dropped. Follows Jinja 3.1 (jinja2/lexer.py).
+// Lexer: splits a template's source into tokens, with the settings for which chat templates are written: trim_blocks
+// (removes the newline after a block tag), lstrip_blocks (removes white space before a block tag), and one newline at
+// the end of the template is dropped. Follows Jinja 3.1 (jinja2/lexer.py).
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ enum class TokenType : uint8_t {
 struct Token {
   TokenType type = TokenType::kEnd;
   int line = 1;
-  std::string text;  // depends on the type: the data, the name, the value of a string, the operator
+  std::string text;  // depends on the type: data, name, value of a string, or operator
   int64_t integer = 0;
   double number = 0;
 };
@@ -37,12 +37,12 @@ struct Token {
 // Throws Failure (kTemplateSyntax). The last token is kEnd.
 std::vector<Token> tokenize(std::string_view source);
 
-// The name of a token in error messages: "end of statement block".
+// Returns the name of a token for error messages: "end of statement block".
 std::string describe(const Token& token);
 
 // --- TokenStream: the tokens of one template in order, with one token of look-ahead. A missing token ends the parsing
-// with Jinja's own message (Failure). It counts the nesting depth of the rules, because recursive descent could
-// overflow the stack: every rule that can contain itself holds a Nesting.
+// with Jinja's own message (Failure). Counts the nesting depth of rules, because recursive descent could overflow the
+// stack: every rule that can contain itself holds a Nesting.
 
 class TokenStream {
  public:
@@ -62,7 +62,7 @@ class TokenStream {
   };
 
   const Token& current() const { return tokens_[position_]; }
-  // The token after the current one.
+  // Returns the token after the current one.
   const Token& look() const { return tokens_[position_ + 1 < tokens_.size() ? position_ + 1 : position_]; }
   void next() {
     if (position_ + 1 < tokens_.size()) ++position_;

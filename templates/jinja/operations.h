@@ -1,5 +1,5 @@
-// Operations on values: iteration and look-up, Python's operators, text of values, and formats. Lists, dicts and
-// iterables are treated alike whether they come from JSON or were built by the template. Error texts are Python's.
+// Operations on values: iteration, look-up, Python's operators, conversion to text, and formats. Lists, dicts and
+// iterables behave alike whether they come from JSON or the template built them. Error texts are Python's.
 #pragma once
 
 #include <cstddef>
@@ -16,20 +16,20 @@
 
 namespace ibid::jinja {
 
-// Returns `value`; if it is the messages, as a list, which counts as a read of their end (state.h).
+// Returns `value`. If it is the messages, returns them as a list, which counts as a read of their end (state.h).
 Value resolve_messages(RenderState& state, const Value& value);
 
-// Python's name of the type, as in its error messages: "str", "dict", "NoneType".
+// Returns Python's name of the type, as in its error messages: "str", "dict", "NoneType".
 std::string_view type_name(const Value& value);
 
-// Returns the elements: characters of a string, keys of a dict; none for an undefined value. Consumes a generator.
+// Returns the elements: characters of a string, keys of a dict; an undefined value has none. Consumes a generator.
 // Fails if `value` is not iterable.
 Items iterate(RenderState& state, const Value& value);
 bool is_iterable(const Value& value);
-// Takes one element from a generator; nullopt if the generator is exhausted or `value` is no generator.
+// Takes one element from a generator; nullopt if the generator is exhausted or `value` is not a generator.
 std::optional<Value> next_of_generator(const Value& value);
 
-// len(). Fails for values without a length.
+// Returns len(value). Fails for values without a length.
 size_t length(RenderState& state, const Value& value);
 
 // Returns an element of a list, tuple or range. REQUIRES: is_indexable(value), index < indexable_size(value).
@@ -44,10 +44,10 @@ std::optional<Value> dict_find(RenderState& state, const Value& value, const Val
 // As dict_find() for a key that is text.
 std::optional<Value> dict_find(RenderState& state, const Value& value, std::string_view key);
 
-// kInput if any string in `value`, at any depth, is kInput.
+// Returns kInput if any string in `value`, at any depth, is kInput.
 TextOrigin origin_of(const Value& value);
 
-// True if `value` is or contains a namespace, a closure or a generator. Such an object belongs to one iteration of a
+// True if `value` is or contains a namespace, a closure or a generator: an object that belongs to one iteration of a
 // loop.
 bool holds_reference(const Value& value);
 
@@ -67,29 +67,29 @@ class DictBuilder {
 
 // --- Elements and slices of texts, sequences and the messages, as in Python. Errors for missing elements are Jinja's.
 
-// Describes an object as Jinja does in "... has no attribute".
+// Returns the description of an object in Jinja's "... has no attribute".
 std::string object_name(const Value& value);
 Value no_attribute(const Value& object, const std::string& name);
 
-// object[key]; undefined if Python would raise LookupError or TypeError. REQUIRES: key is integral; object is a string,
-// is_indexable() or the messages.
+// Returns object[key]; undefined if Python would raise LookupError or TypeError. REQUIRES: key is integral; object is a
+// string, is_indexable() or the messages.
 Value indexed(RenderState& state, const Value& object, const Value& key);
-// object[start:stop:step]; None for an omitted bound.
+// Returns object[start:stop:step]. A bound that is None is omitted.
 Value slice(RenderState& state, const Value& object, const Value& start, const Value& stop, const Value& step);
 
 bool truthy(RenderState& state, const Value& value);
 bool equals(RenderState& state, const Value& a, const Value& b);
-// a < b; fails for types without an order. `sign` is the operator in the message.
+// Returns a < b. Fails for types without an order; the message names the operator `sign`.
 bool less(RenderState& state, const Value& a, const Value& b, const char* sign = "<");
 bool contains(RenderState& state, const Value& container, const Value& item);
 bool compare(RenderState& state, CompareOp op, const Value& a, const Value& b);
 
-// + - * / // % **. REQUIRES: neither operand is the messages: call resolve_messages() first.
+// Computes + - * / // % **. REQUIRES: neither operand is the messages: call resolve_messages() first.
 Value arithmetic(RenderState& state, ExprKind op, const Value& a, const Value& b);
 Value negate(const Value& value);
 Value plus(const Value& value);
 
-// --- Values as text: Python's str() and repr(), JSON, and HTML escapes. Origins are kept.
+// --- Conversion of values to text: Python's str() and repr(), JSON, and HTML escapes. Origins are kept.
 
 MarkedText str(RenderState& state, const Value& value);
 MarkedText repr(RenderState& state, const Value& value);
@@ -104,23 +104,23 @@ struct JsonStyle {
   std::string key_separator = ": ";
   bool sort_keys = false;
 };
-// json.dumps. All of the text counts as input if any string in `value` does.
+// Returns json.dumps(value). If any string in `value` is input, all of the text counts as input.
 MarkedText json_dumps(RenderState& state, const Value& value, const JsonStyle& style);
 
-// --- Python's two ways to format text: '%s' % x and '{}'.format(x). Inserted text keeps its origin; if any of the
-// format is input, all of the result is.
+// --- Python's two ways to format text: '%s' % x and '{}'.format(x). Inserted text keeps its origin; if any part of the
+// format is input, all of the result is input.
 
 class Evaluator;
 
 Value format_percent(RenderState& state, const Value& format, const Value& arguments);
 Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& arguments);
 
-// Pads `text` with `fill` to `width` characters. align: '<', '>' or '^' (an odd character goes where str.center puts
-// it).
+// Pads `text` with `fill` to `width` characters. align: '<', '>' or '^' (which puts an odd fill character where
+// str.center does).
 MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align, std::string_view fill = " ",
                TextOrigin fill_origin = TextOrigin::kTemplate);
 
-// Returns `text`; if the format contains input, all of `text` counts as input.
+// Returns `text`. If the format contains input, all of the result counts as input.
 MarkedText under_format(const Value& format, MarkedText text);
 
 }  // namespace ibid::jinja

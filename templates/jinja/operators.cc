@@ -137,7 +137,7 @@ bool compare(RenderState& state, CompareOp op, const Value& a, const Value& b) {
     case CompareOp::kNe: return !equals(state, a, b);
     case CompareOp::kLt: return less(state, a, b, "<");
     case CompareOp::kGt: return less(state, b, a, ">");
-    // Not as !(b < a): that would be true for NaN.
+    // Do not use !(b < a), which would be true for NaN.
     case CompareOp::kLe: return less(state, a, b, "<=") || equals(state, a, b);
     case CompareOp::kGe: return less(state, b, a, ">=") || equals(state, a, b);
     case CompareOp::kIn: return contains(state, b, a);
@@ -263,7 +263,7 @@ Value divide(ExprKind op, const Value& a, const Value& b) {
                                                     : modulo(a.as_int(), b.as_int()));
   }
   if (op == ExprKind::kMod) return Value::floating(modulo(a.as_double(), b.as_double()));
-  // Computed from the remainder, as Python does, so that a == (a // b) * b + a % b.
+  // Computes the quotient from the remainder, as Python does, so that a == (a // b) * b + a % b.
   const double quotient = (a.as_double() - modulo(a.as_double(), b.as_double())) / b.as_double();
   return Value::floating(std::floor(quotient + 0.5));
 }

@@ -18,7 +18,8 @@ Body Parser::parse() {
   return body;
 }
 
-// Parses statements up to a "{%" that is followed by one of `ends`, or to the end of the template if `ends` is empty.
+// Parses statements up to a "{%" that is followed by one of the names `ends`, or to the end of the template if `ends`
+// is empty.
 Body Parser::parse_body(std::initializer_list<std::string_view> ends) {
   const TokenStream::Nesting nesting(tokens_);
   Body body;

@@ -1,4 +1,4 @@
-// Parser: parses tokens to a syntax tree. It follows Jinja 3.1 (jinja2/parser.py) exactly, whose grammar is unusual in
+// Parser: parses tokens to a syntax tree. Follows Jinja 3.1 (jinja2/parser.py) exactly. Jinja's grammar is unusual in
 // places: `a ** b ** c` groups left, and a test takes one argument without brackets.
 //
 // Recursive descent in three classes: this one parses statements, ExpressionParser operators, OperandParser operands.
@@ -22,11 +22,11 @@ namespace ibid::jinja {
 
 // --- ParseState: the state that the parsers of one template share. It must outlive them; for one thread.
 
-// Numbers the names of a template.
+// Numbers the names in a template.
 class SymbolTable {
  public:
   SymbolTable() {
-    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);  // Program::kLoopSymbol ...
+    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);  // Program::kLoopSymbol and so on
   }
   Symbol intern(const std::string& name) {
     const auto [it, is_new] = symbols_.emplace(name, static_cast<Symbol>(names_.size()));
@@ -40,8 +40,8 @@ class SymbolTable {
   std::unordered_map<std::string, Symbol> symbols_;
 };
 
-// Collects unknown filters and tests. As in Jinja they are parse errors, unless a condition decides whether they are
-// evaluated: then a render that evaluates them fails.
+// Collects unknown filters and tests. As in Jinja, an unknown name is a parse error, unless a condition decides whether
+// it is evaluated: then a render that evaluates it fails.
 class UnknownNames {
  public:
   void add(int line, std::string message) {
@@ -50,8 +50,8 @@ class UnknownNames {
   // Call at the beginning and the end of an {% if %}: names found between the two calls are not recorded.
   void enter_branches() { ++n_branches_; }
   void leave_branches() { --n_branches_; }
-  // The parser knows that `a` belongs to a condition, `a if b else c`, only after it has parsed `a`. It then drops the
-  // names that were recorded after size() at the beginning of `a`.
+  // In `a if b else c` the parser recognises the condition only after it has parsed `a`. It then drops the names
+  // recorded since the beginning of `a`, at which it called size().
   size_t size() const { return found_.size(); }
   void forget_from(size_t size) { found_.resize(size); }
 
@@ -70,7 +70,8 @@ struct ParseState {
   TokenStream tokens;
   SymbolTable symbols;
   UnknownNames unknown;
-  // The macro around the current token; the parser notes in it whether its body uses caller, varargs or kwargs.
+  // The macro around the current token. The parser records in it whether the macro's body uses caller, varargs or
+  // kwargs.
   MacroNode* macro = nullptr;
 };
 
@@ -85,11 +86,11 @@ ExprPtr make_constant(Value value, int line);
 void adopt(Expr& parent, ExprPtr child);
 void check_height(const Expr& expr);
 // Marks the slices of a printed expression if the whole expression is constant. Jinja evaluates such an expression at
-// compile time, and there a slice that Python rejects is undefined instead of an error.
+// compile time, where a slice that Python rejects is undefined instead of an error.
 void note_constant_output(Expr& expr);
 
-// --- OperandParser: parses the operands of an expression: literals, names, lists and dicts, brackets, and the
-// subscripts, calls, filters and tests after an operand. Its ExpressionParser parses the expressions in brackets.
+// --- OperandParser: parses the operands of an expression: literals, names, lists, dicts and brackets, each with the
+// subscripts, calls, filters and tests that follow it. Its ExpressionParser parses the expressions in brackets.
 
 class ExpressionParser;
 
@@ -99,7 +100,7 @@ class OperandParser {
   OperandParser(ParseState& state, ExpressionParser& expressions)
       : state_(state), tokens_(state.tokens), expressions_(expressions) {}
 
-  // with_namespace: `name.field` is the target of an assignment, not an attribute.
+  // with_namespace: reads `name.field` as a target of an assignment, not as an attribute.
   ExprPtr parse_primary(bool with_namespace = false);
   // Parses subscripts and calls after `node`, then filters, tests and calls.
   ExprPtr parse_postfix(ExprPtr node);
@@ -122,8 +123,8 @@ class OperandParser {
   ExpressionParser& expressions_;
 };
 
-// --- ExpressionParser: parses the operators of an expression, loosest first, tuples, targets of assignments and chains
-// of filters. OperandParser parses the operands.
+// --- ExpressionParser: parses operators (loosest first), tuples, targets of assignments, and chains of filters. Its
+// OperandParser parses the operands.
 
 class ExpressionParser {
  public:
@@ -138,10 +139,10 @@ class ExpressionParser {
     bool simplified = false, with_condition = true, parentheses = false, with_namespace = false;
   };
   ExprPtr parse_tuple(const TupleRules& rules);
-  // Parses a target of an assignment: names and tuples of names; with_namespace: also fields of namespaces.
+  // Parses a target of an assignment: names and tuples of names. with_namespace: also allows fields of namespaces.
   ExprPtr parse_target(bool with_namespace);
   ExprPtr parse_single_target();
-  // name(args) | name(args) ...
+  // Parses name(args) | name(args) ...
   std::vector<ExprPtr> parse_filter_chain();
 
  private:
@@ -185,7 +186,7 @@ class Parser {
   StmtPtr parse_loop_control();
   StmtPtr parse_unsupported();
   void parse_signature(MacroNode& macro);
-  // Parses a body up to and including its end tag, {% `end` %}.
+  // Parses a body up to the end tag {% `end` %}, and skips the tag.
   Body parse_block(std::string_view end);
 
   ParseState state_;
@@ -194,7 +195,7 @@ class Parser {
   void check_loop_name(const Expr& target) const;
 
   int loops_ = 0;  // number of enclosing loops in this macro or call block
-  int fors_ = 0;   // open {% for %} tags
+  int fors_ = 0;   // number of open {% for %} tags
 };
 
 }  // namespace ibid::jinja

@@ -19,7 +19,7 @@ void append_code_point(MarkedText& out, uint32_t c, TextOrigin origin) {
   out.append(bytes, origin);
 }
 
-// Changes the case of an ASCII character. For ASCII, comparisons give what Unicode's tables do.
+// Changes the case of an ASCII character. For ASCII characters, comparisons give the same result as Unicode's tables.
 char change_ascii(char c, CaseChange change, bool starts_word, bool starts_text) {
   const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
   bool wants_upper = change == CaseChange::kUpper;
@@ -44,7 +44,8 @@ constexpr uint32_t kCapitalSigma = 0x3A3;
 constexpr uint32_t kSmallSigma = 0x3C3;
 constexpr uint32_t kFinalSigma = 0x3C2;
 
-// Final_Sigma (Unicode 3.13): true after a cased letter and not before one; case-ignorable characters are skipped.
+// Final_Sigma (Unicode 3.13): true after a cased letter, unless another cased letter follows; case-ignorable characters
+// are skipped.
 bool sigma_is_final(std::string_view text, size_t offset) {
   size_t before = offset;
   bool cased_before = false;
@@ -82,7 +83,7 @@ bool may_be_in_identifier(uint32_t c, bool at_start) {
   const auto in = [c](std::initializer_list<std::pair<uint32_t, uint32_t>> ranges) {
     return std::any_of(ranges.begin(), ranges.end(), [c](const auto& r) { return c >= r.first && c <= r.second; });
   };
-  // NFKC maps these to characters that identifiers cannot contain (UAX 31, 5.1).
+  // Not allowed, because NFKC maps these to characters that identifiers cannot contain (UAX 31, 5.1).
   const bool presentation_form = c >= 0xFE70 && c <= 0xFE7E && c % 2 == 0;
   if (presentation_form || in({{0x37A, 0x37A}, {0x2E2F, 0x2E2F}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}})) return false;
   if (in({{0x1885, 0x1886}, {0x2118, 0x2118}, {0x212E, 0x212E}})) return true;
@@ -197,7 +198,7 @@ void charge(RenderState& state, const MarkedText& text) {
   state.meter.create(text.size() + sizeof(MarkedText));
 }
 
-// Start of the character that ends at `end`. REQUIRES: end > 0.
+// Returns the start of the character that ends at `end`. REQUIRES: end > 0.
 size_t char_before(std::string_view text, size_t end) {
   size_t begin = end - 1;
   while (begin > 0 && end - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
@@ -369,7 +370,7 @@ std::vector<MarkedText> split_lines(RenderState& state, const MarkedText& text, 
 
 namespace {
 
-// Lays out a number "d.ddde+XX", as to_chars writes it, as Python's repr does.
+// Converts a number "d.ddde+XX", as to_chars writes it, to the form of Python's repr.
 std::string lay_out(std::string_view scientific) {
   const bool negative = scientific.front() == '-';
   if (negative) scientific.remove_prefix(1);
@@ -442,7 +443,7 @@ std::string format_float(double value, int precision, char type) {
     const auto format = lower == 'e'   ? std::chars_format::scientific
                         : lower == 'f' ? std::chars_format::fixed
                                        : std::chars_format::general;
-    // A double has at most 310 digits before the point.
+    // Reserve enough for the at most 310 digits that a double has before the point.
     out.resize(static_cast<size_t>(std::max(precision, 0)) + 330);
     const auto end = std::to_chars(out.data(), out.data() + out.size(), value, format, precision);
     out.resize(static_cast<size_t>(end.ptr - out.data()));

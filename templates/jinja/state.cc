@@ -62,8 +62,8 @@ std::optional<Value> RenderState::message(size_t index) {
   source.in_messages = true;
   source.message = static_cast<int64_t>(index);
   Value value = Value::json((*messages)[index], source);
-  // A message that is not an object is a value without its index in the messages. A checkpoint cannot refer to it, so a
-  // later render must not resume after this read.
+  // A message that is not an object becomes a value without its index in the messages. A checkpoint cannot refer to
+  // such a value, so a later render must not resume after this read.
   if (!value.is_dict()) reads.end = true;
   return value;
 }
@@ -83,8 +83,8 @@ std::vector<Value> RenderState::all_messages_from(size_t first) {
 
 namespace {
 
-// Counts bytes of all strings (keys included), plus 8 for every value. Iterative, because the caller's JSON may be
-// deep.
+// Counts the bytes of all strings (keys included), plus 8 for every value. Iterative, because the caller's JSON may be
+// deeply nested.
 uint64_t json_bytes(const Json& root) {
   uint64_t bytes = 0;
   std::vector<const Json*> open{&root};

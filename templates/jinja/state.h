@@ -1,8 +1,8 @@
-// RenderState: the state of one render, and a record of what the render read of the messages.
+// RenderState: the state of one render, and a record of its reads of the messages.
 //
-// Every read of the messages passes through RenderState, which records it (MessageReads). A checkpoint therefore knows
-// which messages it depends on, how many must exist, and whether a further message could change the result of some read
-// (then nothing after that read is final). Without this record, rendering in O(new messages) would not be possible.
+// Every read of the messages goes through RenderState, which records it (MessageReads). So a checkpoint knows on which
+// messages it depends, how many must exist, and whether a further message could change the result of a read (then
+// nothing after this read is final). This record makes rendering in O(new messages) possible.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ namespace ibid::jinja {
 
 // --- Meter: counts the costs of one render and ends the render if they exceed the budget. steps: statements,
 // expressions and iterations; the budget allows kStepsPerMessage more for each message. created: bytes of strings and
-// lists that were built; scanned: bytes that were read. The byte budgets grow with the messages. The size of the
-// messages is computed only when the fixed part of the budget is used up, so that a render of few new messages does not
-// read the old ones.
+// lists that were built; scanned: bytes that were read. The byte budgets grow with the size of the messages. This size
+// is computed only when the fixed part of a budget is used up, so that a render of few new messages does not read the
+// old ones.
 
 class Meter {
  public:
-  // The variables of the render. `messages` may be nullptr.
+  // `variables`: those of the render. `messages` may be nullptr.
   Meter(const TemplateBudget& budget, const Json* messages, const Json* variables)
       : budget_(budget),
         messages_(messages),
@@ -46,7 +46,7 @@ class Meter {
     created_ += bytes;
     if (created_ > max_created_) grow_or_refuse(created_, max_created_, kCreateFactor);
   }
-  // Call before building a string of `bytes` by repetition or padding: fails if `bytes` exceed the output budget.
+  // Call before building a string of `bytes` bytes by repetition or padding. Fails if it exceeds the output budget.
   void check_string(uint64_t bytes);
   void output(size_t total_bytes) {
     if (total_bytes > max_output_) grow_or_refuse(total_bytes, max_output_, 1);
@@ -54,8 +54,8 @@ class Meter {
   uint64_t max_range() const { return budget_.max_range; }
   uint64_t steps() const { return steps_; }
 
-  // One level of the interpreter's recursion, held for its scope. Macros and recursive loops are limited to max_depth
-  // levels, nested statements and expressions to kNodesPerDepth times as many.
+  // One level of the interpreter's recursion, held for its scope. Limits macros and recursive loops to max_depth
+  // levels, and nested statements and expressions to kNodesPerDepth times as many.
   class Level {
    public:
     Level(Meter& meter, uint32_t& depth, uint32_t limit) : depth_(depth) {
@@ -110,7 +110,7 @@ struct Frame {
   Variables variables;
   std::shared_ptr<Frame> parent;
 
-  const Value* find(Symbol symbol) const;  // searches this frame only
+  const Value* find(Symbol symbol) const;  // searches only this frame
   void set(Symbol symbol, Value value);
 };
 using FramePtr = std::shared_ptr<Frame>;
@@ -119,9 +119,9 @@ using FramePtr = std::shared_ptr<Frame>;
 FramePtr inner_scope(const FramePtr& frame);
 
 struct MessageReads {
-  size_t messages = 0;             // the render read only messages[0, messages)
-  size_t known_length = 0;         // number of messages that must exist for the reads to have the same result
-  bool end = false;                // a further message could change the result of some read
+  size_t messages = 0;             // only messages[0, messages) were read
+  size_t known_length = 0;         // minimum number of messages for which the reads have the same result
+  bool end = false;                // a further message could change the result of a read
   bool generation_prompt = false;  // the render read add_generation_prompt
 };
 
@@ -136,7 +136,7 @@ struct RenderState {
   const Json* messages;  // the array of messages; nullptr for a render without messages
   MessageReads reads;
   FramePtr root = std::make_shared<Frame>();
-  // Copied on write, so that a checkpoint shares the namespaces that have not changed since.
+  // Copied when written, so that a checkpoint shares the namespaces that have not changed since.
   std::vector<std::shared_ptr<const Attributes>> namespaces;
   bool namespace_escaped = false;  // an object that belongs to one iteration was stored outside the iteration
   std::vector<FramePtr> captured;  // frames held by macros: cleared at the end, because they form cycles
@@ -147,7 +147,7 @@ struct RenderState {
   // --- Reads of the messages. message() returns nullopt for an index past the end.
   std::optional<Value> message(size_t index);
   bool has_message(size_t index);
-  size_t message_count();  // counts as a read of the end: a further message changes the result
+  size_t message_count();  // counts as a read of the end, because a further message changes the result
   std::vector<Value> all_messages_from(size_t first);
 };
 

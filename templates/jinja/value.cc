@@ -13,7 +13,7 @@ struct MethodObject : Object {
   Method method = nullptr;
 };
 
-// Loops and bound methods contain values. Inside containers, they could form chains of unbounded depth.
+// Fails for loops and bound methods, which contain values: inside containers they could form chains of unbounded depth.
 uint32_t depth_of(const Value& value) {
   if (value.is(Kind::kLoop) || value.is(Kind::kMethod)) fail("a loop or a method cannot be put into a list or dict");
   if (value.is(Kind::kSequence)) return value.sequence_object().depth;
@@ -31,7 +31,7 @@ uint32_t checked_depth(uint32_t deepest_child) {
 }  // namespace
 
 int64_t RangeObject::size() const {
-  // Subtracted as unsigned numbers, because the difference of start and stop may overflow a signed one.
+  // Subtract as unsigned numbers, because the difference of start and stop may overflow a signed number.
   const auto ustart = static_cast<uint64_t>(start), ustop = static_cast<uint64_t>(stop);
   if (step > 0) {
     return start < stop ? static_cast<int64_t>((ustop - ustart - 1) / static_cast<uint64_t>(step) + 1) : 0;
@@ -197,7 +197,7 @@ Value Value::loop(std::shared_ptr<LoopObject> loop) {
 }
 
 LoopObject& Value::loop_object() const {
-  // A loop is the only kind of object that changes after it was made: it advances.
+  // The cast is needed because a loop advances; it is the only kind of object that changes after it was made.
   return const_cast<LoopObject&>(object<LoopObject>());
 }
 

@@ -2,7 +2,7 @@
 // and referred to by index, so that a state can be saved and resumed.
 //
 // JSON arrays and objects are not converted: a value points into the caller's JSON, which must outlive it. The messages
-// are Kind::kMessages, an open-ended view that only state.h can resolve. Cheap to copy (a reference count at most).
+// have the kind kMessages: an open-ended view that only state.h can resolve. Cheap to copy (a reference count at most).
 // Distinct values may be used from different threads.
 #pragma once
 
@@ -82,11 +82,11 @@ struct FunctionObject : Object {
   Function function = nullptr;
 };
 
-// The location of a JSON container.
+// Where a JSON container is located, and the origin of its text.
 struct JsonSource {
   TextOrigin origin = TextOrigin::kInput;  // origin of the container's strings
-  bool in_messages = false;  // true: in the messages; false: in the variables, which outlive a renderer's checkpoints
-  int64_t message = -1;      // >= 0: the container is this whole message
+  bool in_messages = false;                // false: in the variables, which exist as long as a renderer's checkpoints
+  int64_t message = -1;                    // >= 0: the container is this whole message
 };
 
 class Value {
@@ -124,11 +124,11 @@ class Value {
   bool is_list() const { return kind_ == Kind::kJsonList || is_style(SequenceStyle::kList); }
   bool is_tuple() const { return is_style(SequenceStyle::kTuple) || is_style(SequenceStyle::kGroup); }
   bool is_style(SequenceStyle style) const;
-  // bool counts as int, as in Python.
+  // Counts bool as int, as Python does.
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
 
-  // Each REQUIRES the kind in its name.
+  // Each function REQUIRES the kind in its name.
   bool as_bool() const { return integer_ != 0; }
   int64_t as_int() const { return integer_; }  // kInt, kBool
   double as_double() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(integer_); }
@@ -193,8 +193,8 @@ struct Arguments {
 };
 
 // --- Failures: errors of the engine's own functions. Thrown and caught inside jinja/ only: compile() and run() turn
-// them into a Status. (Every operator, filter and method of a template can fail; a Result from each would bury the
-// semantics.)
+// them into a Status. (Every operator, filter and method of a template can fail; if each returned a Result, the code
+// would be hard to read.)
 
 struct Failure {
   ErrorCode code;

@@ -134,7 +134,7 @@ class Printer {
     for (size_t i = 0; i < attributes->size(); ++i) {
       const auto& [name, item] = (*attributes)[i];
       if (i != 0) put(", ");
-      print_repr(Value::text(name, TextOrigin::kInput));  // the name may come from a dict of the caller
+      print_repr(Value::text(name, TextOrigin::kInput));  // input: it may come from a dict of the caller
       put(": ");
       print_repr(item);
     }
@@ -181,7 +181,7 @@ MarkedText escape_html(const MarkedText& text) {
   return out;
 }
 
-// --- json.dumps. The caller's JSON is written directly, so numbers beyond 64 signed bits are unchanged.
+// --- json.dumps. Writes the caller's JSON directly, so that numbers beyond 64 signed bits are unchanged.
 
 namespace {
 
@@ -322,7 +322,7 @@ class Dumper {
     out_ += style_.item_separator;
   }
 
-  // Writes a number that a Value can hold only as a double.
+  // Writes a number that a Value can only hold as a double. Returns false for other values.
   bool big_number(const Json& json) {
     if (!json.is_number_unsigned() || json.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)) return false;
     out_ += std::to_string(json.get<uint64_t>());

@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::string_view kDefault = "default", kToolUse = "tool_use";
 
-// Some editors write a byte order mark before a text.
+// Removes the byte order mark that some editors write before a text.
 std::string without_mark(std::string text) {
   constexpr std::string_view kMark = "\xEF\xBB\xBF";
   return text.starts_with(kMark) ? text.substr(kMark.size()) : std::move(text);
 }
 
-// Templates by name. The first of other names stands in for a missing "default".
+// Templates by name. If "default" is missing, the first other name replaces it.
 struct NamedTemplates {
   std::optional<std::string> usual, tool_use;
   std::string other_name, other;
@@ -35,7 +35,7 @@ struct NamedTemplates {
     }
   }
 
-  // Moves the templates into `out`. Returns false without a template.
+  // Moves the templates into `out`. Returns false if there is no template.
   bool finish(const std::string& path, ChatTemplateText& out) && {
     if (!usual && !other_name.empty()) {
       out.warnings.push_back(path + ": no chat template is named 'default', " + in_quotes(other_name) + " is used");
@@ -51,7 +51,7 @@ struct NamedTemplates {
 struct TemplateToken {
   const char* name;
   std::string_view key;
-  int64_t usual;  // id in SentencePiece's vocabularies, used if the file names none
+  int64_t usual;  // token id in SentencePiece's vocabularies, used if the file has no key for the token
 };
 constexpr TemplateToken kTemplateTokens[] = {{"bos_token", "tokenizer.ggml.bos_token_id", 1},
                                              {"eos_token", "tokenizer.ggml.eos_token_id", 2},
@@ -77,7 +77,7 @@ Result<NamedTemplates> gguf_templates(const ModelFile& file) {
   constexpr std::string_view kKey = "tokenizer.chat_template";
   NamedTemplates templates;
   std::vector<std::string_view> names = {kToolUse};
-  // The list of further templates. A list of another type is not used: each template has a key of its own.
+  // The list of further templates. A list of another type is ignored, because each template also has a key of its own.
   if (const auto listed = file.get_strings("tokenizer.chat_templates"); listed.ok() && *listed) {
     names.insert(names.end(), (*listed)->begin(), (*listed)->end());
   }
@@ -90,7 +90,8 @@ Result<NamedTemplates> gguf_templates(const ModelFile& file) {
   return templates;
 }
 
-// tokenizer_config.json has one template, a list of {"name", "template"}, or an object of templates by name.
+// Returns the templates of tokenizer_config.json: one template, a list of {"name", "template"}, or an object of
+// templates by name.
 NamedTemplates config_templates(const Json& config) {
   NamedTemplates templates;
   const Json* found = json_member(config, "chat_template");

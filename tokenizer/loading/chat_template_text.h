@@ -13,15 +13,15 @@ namespace ibid {
 
 struct ChatTemplateText {
   std::string source;
-  std::string source_for_tools;     // the template "tool_use", for conversations with tools; empty: the same
-  Json variables = Json::object();  // bos_token, eos_token ...: the texts of the file's special tokens
+  std::string source_for_tools;     // the template "tool_use", for conversations with tools; empty: use `source`
+  Json variables = Json::object();  // texts of the file's special tokens: bos_token, eos_token ...
   std::vector<std::string> warnings;
 };
 
-// From GGUF's tokenizer.chat_template and tokenizer.chat_template.tool_use, or from the files beside the weights: in
-// this order chat_template.jinja, with additional_chat_templates/tool_use.jinja; tokenizer_config.json, where it is one
-// text or a list of named ones; chat_template.json. nullopt if the model has none. Errors: those of the file and of its
-// JSON.
+// Reads the templates from GGUF's tokenizer.chat_template and tokenizer.chat_template.tool_use, or from the files
+// beside the weights, in this order: chat_template.jinja with additional_chat_templates/tool_use.jinja;
+// tokenizer_config.json, with one text or a list of named ones; chat_template.json. nullopt if the model has no
+// template. Errors: those of the file and of its JSON.
 Result<std::optional<ChatTemplateText>> find_chat_template(const ModelFile& file);
 
 }  // namespace ibid

@@ -26,8 +26,7 @@ Status missing(const ModelFile& file, std::string_view key) {
   return error(file, ErrorCode::kMissingKey, std::string(key) + " is missing");
 }
 
-// Files from before the key exist: without it llama.cpp splits as "default" says, which may not be how the model was
-// trained.
+// Old files lack the key. llama.cpp then splits as "default" says, which may differ from the model's training.
 Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.pre";
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(kKey));
@@ -54,8 +53,8 @@ Status check_embedding(const ModelFile& file, size_t n_tokens) {
                    std::to_string(n_rows) + " rows");
 }
 
-// Phi-3's added tokens strip the white space after them, with three exceptions. GGUF has no key for that, so this
-// follows llama.cpp and recognises Phi-3 by the model's name.
+// Phi-3's added tokens strip the white space after them, with three exceptions. GGUF has no key for this, so Phi-3 is
+// recognised by the model's name, as in llama.cpp.
 void set_strips(std::string_view model_name, std::vector<AddedToken>& added) {
   std::string lower(model_name);
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -83,7 +82,7 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
   }
 }
 
-// Error: kBadVocab if `values` exist but are not one per token of the file.
+// Error: kBadVocab if `values` exist but do not have one entry for each token of the file.
 template <typename Number>
 Status check_length(const ModelFile& file, std::string_view key, const std::optional<std::vector<Number>>& values,
                     size_t n_tokens) {
@@ -97,28 +96,28 @@ constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
 constexpr std::string_view kUnknownKey = "tokenizer.ggml.unknown_token_id";
 
-// Keys of special tokens, and their ids in SentencePiece's vocabularies that do not name them.
+// Keys of special tokens, each with the token id in SentencePiece's vocabularies that lack the key.
 constexpr std::pair<std::string_view, int64_t> kSpecialIds[] = {{kUnknownKey, 0},
                                                                 {"tokenizer.ggml.bos_token_id", 1},
                                                                 {"tokenizer.ggml.eos_token_id", 2},
                                                                 {"tokenizer.ggml.eot_token_id", -1},
                                                                 {"tokenizer.ggml.eom_token_id", -1}};
 
-// Returns the words of a template that are written like control tokens.
+// Returns the words of a template that have the form of control tokens.
 std::unordered_set<std::string_view> control_words(std::string_view source) {
   constexpr size_t kMaxBytes = 128;
   std::unordered_set<std::string_view> words;
   for (size_t begin = source.find('<'); begin != source.npos; begin = source.find('<', begin + 1)) {
     const std::string_view rest = source.substr(begin, kMaxBytes);
-    const std::string_view word = rest.substr(0, rest.find('>') + 1);  // empty without '>'
+    const std::string_view word = rest.substr(0, rest.find('>') + 1);  // empty if there is no '>'
     if (looks_like_control(word)) words.insert(word);
   }
   return words;
 }
 
-// Turns normal and user-defined tokens of the file into control tokens if their text ends turns in some model or the
-// chat template writes them like control tokens. A normal token stays one in the text of a template, where the file
-// does not expect it whole; it ends turns, and no message becomes it.
+// Makes normal and user-defined tokens control tokens if their text ends turns in some model, or the chat template
+// writes them as control tokens. A token that the file types as normal stays normal in the text of a template, but it
+// ends turns, and no message can become it.
 Status set_control_types(const ModelFile& file, const std::vector<std::string_view>& tokens, bool has_types,
                          std::vector<int64_t>& types, TokenizerBuilder& builder) {
   TRY_ASSIGN(const std::optional<std::string_view> chat_template, file.get_string("tokenizer.chat_template"));
@@ -127,7 +126,7 @@ Status set_control_types(const ModelFile& file, const std::vector<std::string_vi
     const std::string_view text = tokens[i];
     const bool is_normal = types[i] == static_cast<int64_t>(kNormal);
     if (!is_normal && types[i] != static_cast<int64_t>(kUserDefined)) continue;
-    if (!text.starts_with('<') && !text.ends_with(']') && !text.ends_with('>')) continue;  // most tokens, cheaply
+    if (!text.starts_with('<') && !text.ends_with(']') && !text.ends_with('>')) continue;  // skips most tokens
     if (!is_turn_end(text) && (!written.contains(text) || (is_normal && has_types))) continue;
     if (is_normal && has_types) {
       builder.pipeline().special[i] = true;
@@ -139,8 +138,9 @@ Status set_control_types(const ModelFile& file, const std::vector<std::string_vi
   return {};
 }
 
-// Returns the type of each token. Without the key, byte tokens of `has_bytes` vocabularies are recognised by their
-// text, special tokens by the keys that name them, and all others are normal. Padding tokens may follow in the file.
+// Returns the type of each token. If the key is missing: byte tokens of `has_bytes` vocabularies are recognised by
+// their text, special tokens by the keys that name them, and all others are normal. The file may have padding tokens
+// after these.
 Result<std::vector<int64_t>> read_types(const ModelFile& file, const std::vector<std::string_view>& tokens,
                                         bool has_bytes, TokenizerBuilder& builder) {
   TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
@@ -165,9 +165,9 @@ Result<std::vector<int64_t>> read_types(const ModelFile& file, const std::vector
   return *std::move(types);
 }
 
-// Returns the tokens without trailing padding: unused tokens named "[PADn]" by their id, with which llama.cpp's
-// converters make the list as long as the embedding. They must not become tokens: if a model sampled one, its name
-// would be shown.
+// Returns the tokens without trailing padding: unused tokens named "[PADn]" (n: their id), with which llama.cpp's
+// converters make the list as long as the embedding. If they became tokens and a model sampled one, its name would be
+// shown.
 Result<std::vector<std::string_view>> without_padding(const ModelFile& file, std::vector<std::string_view> tokens) {
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
   TRY(check_length(file, kTypesKey, types, tokens.size()));
@@ -197,8 +197,8 @@ Result<std::vector<double>> read_scores(const ModelFile& file, size_t n_tokens) 
   return *std::move(scores);
 }
 
-// Adds the merges, each split at a space. The left side has at least `least_left` bytes: if a vocabulary writes spaces
-// literally, a left side may begin with one.
+// Adds the merges, each split at a space. The left side has at least `least_left` bytes, because it may begin with a
+// space if the vocabulary writes spaces literally.
 Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.merges";
   TRY_ASSIGN(const std::optional<std::vector<std::string_view>> merges, file.get_strings(kKey));
@@ -215,14 +215,13 @@ Status add_merges(const ModelFile& file, size_t least_left, TokenizerBuilder& bu
   return builder.add_merges(sides);
 }
 
-// Warns of an id that is not in the vocabulary, and reads it as missing.
+// Reads the id of a special token. If the id is not in the vocabulary, warns and returns nullopt.
 Result<std::optional<TokenId>> read_id(const ModelFile& file, TokenizerBuilder& builder, std::string_view key) {
   TRY_ASSIGN(const std::optional<int64_t> id, file.get_int(key));
   return id ? builder.usable_id(*id, key) : std::nullopt;
 }
 
-// Adds `id` before or after every text if the file's key requires it, or, without the key, if the family does by
-// default.
+// Adds `id` before or after every text if the file's key requires it, or if the key is missing and by_default is true.
 Status add_around(const ModelFile& file, std::string_view key, bool by_default, std::optional<TokenId> id,
                   TokenizerBuilder& builder, Tokens& around) {
   TRY_ASSIGN(const std::optional<bool> wanted, file.get_bool(key));
@@ -235,7 +234,7 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   return {};
 }
 
-// Values for keys that a file lacks, which depend on the family.
+// Values that depend on the family, for keys that a file lacks.
 struct Defaults {
   bool add_bos = false, add_eos = false;
   std::optional<TokenId> bos = {}, eos = {};
@@ -301,7 +300,7 @@ Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file, const
   return builder;
 }
 
-// Sets what a character without a token becomes.
+// Sets the token for characters that have no token.
 Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<TokenId> otherwise) {
   CharBpeModel& bpe = builder.bpe();
   bpe.byte_fallback = true;
@@ -314,8 +313,8 @@ Status read_unknown(const ModelFile& file, PieceBuilder& builder, std::optional<
                "tokenizer.ggml.tokens lacks tokens <0x00> to <0xFF>, and no unknown token can replace them");
 }
 
-// Loads SentencePiece's BPE, which has scores in place of merges. Without scores all tokens have the same score, as in
-// llama.cpp.
+// Loads SentencePiece's BPE, which has scores in place of merges. If the file has no scores, all tokens have the same
+// score, as in llama.cpp.
 Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, true));
@@ -332,7 +331,7 @@ Result<std::unique_ptr<Tokenizer>> load_scored_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// Loads BPE whose merges join characters and not bytes.
+// Loads BPE whose merges join characters in place of bytes.
 Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
                                                       const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::unique_ptr<PieceBuilder> builder, piece_builder(file, tokens, false));
@@ -347,7 +346,7 @@ Result<std::unique_ptr<Tokenizer>> load_merged_pieces(const ModelFile& file,
   return builder->finish();
 }
 
-// Reads the table that rewrites a text first (SentencePiece's charsmap).
+// Reads the table of replacements that is applied to a text first (SentencePiece's charsmap).
 Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
   constexpr std::string_view kKey = "tokenizer.ggml.precompiled_charsmap";
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> numbers, file.get_ints(kKey));
@@ -360,8 +359,8 @@ Result<std::optional<Charsmap>> read_charsmap(const ModelFile& file) {
                std::string(kKey) + " is damaged, expected a double array and its texts as bytes");
 }
 
-// Reads the keys that stand for three steps of T5's tokenizer.json: Precompiled; a Strip at the right end with a
-// Replace of runs of spaces; Metaspace.
+// Reads the keys that replace three steps of T5's tokenizer.json: Precompiled; Strip at the right end and Replace of
+// runs of spaces; Metaspace.
 Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
   using Kind = NormalizerStep::Kind;
   const std::string mark(kSpaceMark);
@@ -385,7 +384,7 @@ Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
   return {};
 }
 
-// Loads SentencePiece's Unigram. As in tokenizer.json, added tokens are model tokens too, but unused ones are padding.
+// Loads SentencePiece's Unigram. As in tokenizer.json, added tokens are model tokens too; but unused ones are padding.
 // Only the scores of normal tokens are used.
 Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(std::vector<double> scores, read_scores(file, tokens.size()));
@@ -413,7 +412,7 @@ Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std
   return builder.finish();
 }
 
-// If tokenizer.ggml.model is "gpt2", a few values of tokenizer.ggml.pre mean that tokens are not written in the byte
+// If tokenizer.ggml.model is "gpt2", a few values of tokenizer.ggml.pre mean that tokens are written without the byte
 // alphabet.
 Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));

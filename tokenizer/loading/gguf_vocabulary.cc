@@ -78,8 +78,8 @@ class VocabularyWriter {
       set(entry.id, entry.text, pieces && is_byte_token(entry.text) ? kByte : kNormal);
     }
     for (const AddedToken& token : json_.added) {
-      // An added text contains spaces as they are. Added tokens that are runs of space marks only serve merges, so they
-      // stay normal tokens.
+      // The text of an added token contains spaces as they are. Added tokens that are runs of space marks only serve
+      // merges, so they stay normal tokens.
       const bool is_run = pieces && !token.special && token.text.find(kSpaceMark) != std::string::npos;
       if (!is_run) set(token.id, token.text, token.special ? kControl : kUserDefined);
     }
@@ -117,7 +117,7 @@ class VocabularyWriter {
     return {};
   }
 
-  // Returns the value for add_space_prefix. Error: the tokenizer has steps that this key cannot express.
+  // Returns the value for add_space_prefix. Error: the tokenizer has steps that GGUF's keys cannot express.
   Result<bool> reads_prefix() const {
     using Kind = NormalizerStep::Kind;
     std::vector<NormalizerStep> steps = json_.pipeline.normalizer;
@@ -156,8 +156,8 @@ class VocabularyWriter {
     return {};
   }
 
-  // Writes T5's steps: the table that rewrites a text and the steps for spaces, each in a key of its own. Returns the
-  // value for add_space_prefix.
+  // Writes T5's steps, each in a key of its own: the table of replacements and the steps for spaces. Returns the value
+  // for add_space_prefix.
   Result<bool> write_unigram_pipeline() {
     using Kind = NormalizerStep::Kind;
     const JsonPipeline& pipeline = json_.pipeline;
@@ -180,8 +180,8 @@ class VocabularyWriter {
     return prefix;
   }
 
-  // Returns the scores. Errors: a score that is not exact in 32 bits; a score of an added token that is not 0, because
-  // readers ignore it.
+  // Returns the scores. Errors: a score is not exact in 32 bits; the score of an added token is not 0, which readers
+  // would ignore.
   Result<std::vector<float>> unigram_scores() const {
     std::vector<float> scores(texts_.size(), 0.0f);
     std::unordered_map<std::string_view, TokenId> ids;
@@ -216,8 +216,8 @@ class VocabularyWriter {
   }
 
   // Returns scores that are equivalent to the merges: minus the rank of the first merge into the token. Tokens whose
-  // merges are interleaved had the same score. The two are equivalent if every pair of tokens that spells a token has a
-  // merge.
+  // merges are interleaved get the same score. Scores and merges are equivalent if every pair of tokens that spells a
+  // token has a merge.
   Result<std::vector<float>> scores_of_merges() const {
     struct Merges {
       size_t first = 0, last = 0, n = 0;  // ranks of a token's first and last merge, and their number

@@ -1,8 +1,8 @@
 // A Hugging Face tokenizer as GGUF's metadata: tokenizer.ggml.* and the chat template, as llama.cpp's converters write
 // them and load_tokenizer() reads them.
 //
-// GGUF can express less than tokenizer.json: it has one name for a pre-tokenizer and all steps that belong to it. The
-// following tokenizers are written: byte-level BPE if one of the names is equivalent; character BPE with byte fallback
+// GGUF can express less than tokenizer.json: it has one name for a pre-tokenizer and all steps that belong to it. These
+// tokenizers can be written: byte-level BPE if a name for its pre-tokenizer exists; character BPE with byte fallback
 // (SentencePiece's) if scores can replace its merges; Unigram if its steps are those of T5. All others are errors.
 // check_same_tokenizer() finds differences that a comparison of the metadata does not show.
 #pragma once
@@ -30,8 +30,8 @@ enum class GgufTokenType : int32_t {
   kByte = 6,
 };
 
-// Writes the tokenizer and the chat template of `file`, a directory, with as many tokens as the embedding has rows:
-// rows without a token are named "[PADn]". Without a tokenizer.json, writes that the model has none.
+// Writes the tokenizer and the chat template of `file`, a directory. Writes as many tokens as the embedding has rows:
+// rows without a token are named "[PADn]". If there is no tokenizer.json, writes that the model has no tokenizer.
 // Errors: kUnsupported, naming what GGUF cannot express; those of load_tokenizer().
 Status write_gguf_vocabulary(const ModelFile& file, size_t n_rows, GgufWriter& out);
 

@@ -10,8 +10,8 @@
 
 namespace ibid {
 
-// Finds the lists and reads them. It is strict: it accepts only lists that parse_json() would accept. It skips the
-// rest, which the caller then passes to parse_json(). Every function returns false if it meets something unknown.
+// Finds the lists and reads them. Accepts only lists that parse_json() would accept. Skips the rest of the text, which
+// the caller then passes to parse_json(). Every function returns false if it meets unknown syntax.
 class JsonListReader {
  public:
   JsonListReader(std::string_view text, JsonDocument& out)
@@ -59,7 +59,7 @@ class JsonListReader {
     return true;
   }
 
-  // Reads {"key": value, ...}; value(key) reads a value.
+  // Reads {"key": value, ...}. Calls value(key) to read each value.
   template <typename Value>
   bool members(Value value) {
     if (!mark('{')) return false;
@@ -71,7 +71,7 @@ class JsonListReader {
     return take('}');
   }
 
-  // Reads [element, ...]; element() reads one.
+  // Reads [element, ...]. Calls element() to read each element.
   template <typename Element>
   bool elements(Element element) {
     if (!mark('[')) return false;
@@ -89,7 +89,8 @@ class JsonListReader {
     return true;
   }
 
-  // Reserves as many rows as a list of that many bytes can have. Reserved memory that is never written costs nothing.
+  // Reserves as many rows as a list of the remaining bytes can have. Reserved memory that is never written costs
+  // nothing.
   template <typename Row>
   std::vector<Row>& room_for(std::optional<std::vector<Row>>& rows) {
     rows.emplace().reserve(std::min(static_cast<size_t>(end_ - at_) / 16, VocabularyLimits::kMaxTokens));
@@ -179,7 +180,7 @@ class JsonListReader {
     return all < 0x80 || utf8_is_valid(out);
   }
 
-  // Reads the rest of a string from its first escape on.
+  // Reads the rest of a string, from its first escape on.
   bool escaped_string(const char* from, std::string_view& out) {
     std::string text(from, at_);
     while (at_ != end_ && *at_ != '"') {
@@ -223,7 +224,7 @@ class JsonListReader {
     return all;
   }
 
-  // Skips a value of any kind, looking only at brackets and strings.
+  // Skips a value of any kind; checks only its brackets and strings.
   bool skip_value() {
     size_t depth = 0;
     do {

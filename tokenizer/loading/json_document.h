@@ -1,5 +1,5 @@
-// A parsed tokenizer.json. Nearly all of the file (33 MB in Gemma 3's) is two long lists, model.vocab and model.merges,
-// which are read directly into vectors of views. The rest is a JSON value.
+// A parsed tokenizer.json. Most of the file (33 MB for Gemma 3) is two long lists, model.vocab and model.merges, which
+// are read directly into vectors of views. The rest is parsed to a JSON value.
 //
 // If the list reader finds anything unknown or wrong, parse_json() parses the whole document and reports the error, if
 // there is one. Both ways give the same lists. This class does not interpret the lists.
@@ -21,10 +21,10 @@ namespace ibid {
 struct VocabularyEntry {
   std::string_view text;
   TokenId id;
-  double score = 0;  // score of a Unigram token; else 0
+  double score = 0;  // score of a Unigram token; 0 for other models
 };
 
-// Holds views into its own memory and into the text that was parsed, which must outlive it.
+// Holds views into its own memory and into the parsed text, which must outlive the document.
 class JsonDocument {
  public:
   // `name` is the file's name in messages. Errors: those of parse_json().
@@ -33,7 +33,7 @@ class JsonDocument {
   static Result<JsonDocument> parse_whole(std::string_view text, std::string_view name);
 
   const Json& root() const { return root_; }  // the document, with null in place of each list that was read
-  // Each is nullopt if the list was not read separately. The list is then in root(), if the file has it.
+  // Each is nullopt if the list was not read separately; root() then has the list, if the file does.
   const std::optional<std::vector<VocabularyEntry>>& vocabulary() const { return vocabulary_; }
   bool has_scores() const { return has_scores_; }  // model.vocab was a list of texts and scores
   const std::optional<std::vector<TextMerge>>& merges() const { return merges_; }
@@ -44,7 +44,7 @@ class JsonDocument {
   std::optional<std::vector<VocabularyEntry>> vocabulary_;
   std::optional<std::vector<TextMerge>> merges_;
   bool has_scores_ = false;
-  std::deque<std::string> unescaped_;  // strings that had escapes, unescaped
+  std::deque<std::string> unescaped_;  // unescaped copies of strings that had escapes
 };
 
 }  // namespace ibid

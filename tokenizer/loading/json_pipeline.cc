@@ -47,8 +47,8 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     }
     steps_behind |= behind && out.split.size() > n_before;
   }
-  // A step after ByteLevel sees the byte alphabet. Only one family is supported that has such a step, and its ByteLevel
-  // splits.
+  // A step after ByteLevel is applied to text in the byte alphabet. Such a step is supported only in one family, in
+  // which ByteLevel splits.
   if (steps_behind && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
     return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " after ByteLevel");
   }
@@ -85,7 +85,7 @@ Status read_template(const JsonSource& source, const Json& processor, JsonPipeli
   return {};
 }
 
-// Reads "cls": ["<s>", 0] or the same for another key.
+// Reads a token and its id from "cls": ["<s>", 0], or from another key.
 Status add_around(const JsonSource& source, const Json& processor, const char* key, std::vector<int64_t>& out) {
   const Json* pair = json_member(processor, key);
   if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[1].is_number_integer()) {
@@ -100,7 +100,7 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   bool template_seen = false;
   for (const Json* step : json_steps(json_member(root, "post_processor"), "processors")) {
     const std::string type = json_type(*step);
-    if (type == "ByteLevel") continue;  // a ByteLevel post-processor only changes offsets
+    if (type == "ByteLevel") continue;  // skip: as a post-processor, ByteLevel only changes offsets
     if (type == "RobertaProcessing" || type == "BertProcessing") {
       TRY(add_around(source, *step, "cls", out.prefix));
       TRY(add_around(source, *step, "sep", out.suffix));
@@ -114,8 +114,8 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   return {};
 }
 
-// Limits how much the steps together can make a text longer: a chain of such steps could turn one letter into a text
-// larger than any memory.
+// Limits the factor by which all steps together can lengthen a text: a chain of such steps could turn one letter into a
+// text larger than any memory.
 Status check_growth(const JsonSource& source, const JsonPipeline& pipeline) {
   constexpr double kMost = 4096;
   const auto check = [&source](double growth, const char* what) {
@@ -254,7 +254,7 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   return source.unsupported("the decoder " + in_quotes(json_type(*decoders[0])));
 }
 
-// --- Normalizers of tokenizer.json, and the components around models whose tokens are written as text.
+// --- Normalizers of tokenizer.json, and the components of tokenizers whose tokens are written as text.
 
 namespace {
 
@@ -367,13 +367,13 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
   return {};
 }
 
-// True if the member `key` is the number `wanted`; if `wanted` is 0, also if the member is missing.
+// True if the member `key` is the number `wanted`; a missing member counts as 0.
 bool is_number(const Json& object, std::string_view key, int64_t wanted) {
   const Json* member = json_member(object, key);
   return member == nullptr ? wanted == 0 : member->is_number_integer() && *member == wanted;
 }
 
-// True if the text has no spaces left after the normalizer. A Split at spaces then splits nothing.
+// True if the normalizer leaves no spaces in a text, so that a Split at spaces would split nothing.
 bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
   bool none = false;
   for (const NormalizerStep& step : steps) {
@@ -402,7 +402,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
     const std::string type = json_type(*steps[i]);
     const bool marks_follow = i + 1 < steps.size() && json_type(*steps[i + 1]) == "Metaspace";
     if (type == "Metaspace") {
-      // Metaspace after other steps would rewrite each of their pieces, which is not supported.
+      // After other steps, Metaspace would rewrite each of their pieces, which is not supported.
       if (marks || !out.split.empty()) return source.unsupported("Metaspace after other steps");
       marks = true;
       TRY(read_metaspace(source, *steps[i], words, out));
@@ -415,7 +415,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
       TRY(add_split_steps(source, *steps[i], out.split));
     }
   }
-  // A step after Metaspace applies to its output; if Metaspace splits, to each of its pieces.
+  // A step after Metaspace is applied to the output of Metaspace; if Metaspace splits, to each piece.
   if (!out.split.empty() && out.cut == PieceCut::kSpaceMarks) {
     out.split.insert(out.split.begin(), {std::string(kSpaceMark), SplitBehavior::kMergedWithNext});
   }

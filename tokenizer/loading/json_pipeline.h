@@ -1,5 +1,5 @@
-// Reads the parts of tokenizer.json around its model: normalizer, pre_tokenizer, post_processor, decoder. It accepts
-// only components that are known to mean the same here; any other is an error that names it.
+// Reads the parts of tokenizer.json around its model: normalizer, pre_tokenizer, post_processor, decoder. Accepts only
+// components that ibid implements exactly; any other component is an error that names it.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct JsonSource {
   }
 };
 
-// Returns the member if it exists and is not null; else nullptr, also if `object` is not an object.
+// Returns the member; nullptr if it is missing or null, or `object` is not an object.
 const Json* json_member(const Json& object, std::string_view key);
 std::optional<std::string> json_text(const Json& object, std::string_view key);
 bool json_flag(const Json& object, std::string_view key, bool otherwise);
@@ -36,18 +36,18 @@ struct JsonPipeline {
   std::vector<NormalizerStep> rewriter;
   std::vector<SplitStep> split;  // steps that split the text after the rewriter
   bool byte_level = false;
-  // Only if byte_level is false:
+  // The following members are used only if byte_level is false:
   PieceCut cut = PieceCut::kNowhere;
   // Replacements in the text of a decoded token, applied in this order.
   std::vector<std::pair<std::string, std::string>> shown_replacements;
-  bool shown_bytes = false;  // tokens <0xHH> are shown as their byte
+  bool shown_bytes = false;  // tokens <0xHH> are shown as the byte 0xHH
   FirstToken first_token = FirstToken::kAsItIs;
 
-  std::vector<int64_t> prefix, suffix;  // token ids that the post-processor adds around a text, unchecked
+  std::vector<int64_t> prefix, suffix;  // token ids that the post-processor adds around a text; not checked yet
 };
 
-// Reads the components of a tokenizer.json. Truncation and padding are ignored, because they are for training batches.
-// Error: kUnsupported.
+// Reads the components of a tokenizer.json. Ignores truncation and padding, which are for training batches. Error:
+// kUnsupported.
 Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root);
 
 // Returns the steps of a component in order, with those of nested Sequences in their place.

@@ -69,7 +69,7 @@ Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, c
   return out;
 }
 
-// The number of rows of the embedding, if the file says it.
+// Returns the number of rows of the embedding, if the file has it.
 std::optional<int64_t> embedding_rows(const ModelFile& file) {
   const TensorView* embedding = file.find_tensor("token_embd.weight");
   if (embedding != nullptr && embedding->shape.rank >= 2) {
@@ -81,8 +81,8 @@ std::optional<int64_t> embedding_rows(const ModelFile& file) {
   return std::nullopt;
 }
 
-// Assigns ids to added tokens: the id of the model's token of the same text, else the next free one; "id" is ignored
-// (AddedVocabulary::add_tokens of the reference).
+// Assigns ids to added tokens: the id of the model token with the same text, else the next free id. Ignores "id", as
+// AddedVocabulary::add_tokens of the reference does.
 class AddedReader {
  public:
   AddedReader(const JsonSource& source, JsonTokenizer& json, std::optional<int64_t> n_rows)
@@ -126,7 +126,7 @@ class AddedReader {
     add(std::move(token));
   }
 
-  // Adds a token that is not listed. Leaves out a new token that would not get the id that the files give.
+  // Adds a token that is not in the list. Leaves out a new token if the files name another id than the next free one.
   void add_named(const AddedToken& token) {
     const bool is_new = ids_.at(token.text) == kNoToken;
     if (!is_new || token.id == next_) add(token);
@@ -148,7 +148,7 @@ class AddedReader {
   JsonTokenizer& json_;
   std::optional<int64_t> n_rows_;
   TokenId next_;
-  std::unordered_map<std::string_view, TokenId> ids_;  // the model's id of each added token's text
+  std::unordered_map<std::string_view, TokenId> ids_;  // text of an added token -> id of the model token with this text
   std::unordered_set<std::string> done_;
   size_t n_beyond_ = 0;
   std::string first_beyond_;
@@ -196,12 +196,12 @@ Status read_special_ids(const ModelFile& file, const SpecialTokens& special, Tok
   return {};
 }
 
-// Collects the content of the file. Builder: ByteLevelBuilder or PieceBuilder.
+// Adds the tokens of the file to the builder: ByteLevelBuilder or PieceBuilder.
 template <typename Builder>
 Status add_tokens(JsonTokenizer& json, Builder& builder) {
   for (const VocabularyEntry& entry : json.vocabulary) TRY(builder.add_model_token(entry.id, entry.text));
   for (AddedToken& token : json.added) {
-    // An added token that ends turns is a control token, whatever the file says: no message may contain it.
+    // Make an added token that ends turns a control token, whatever the file says: no message may contain it.
     if (!token.special && is_turn_end(token.text)) {
       token.special = true;
       builder.note(TokenDefect::kWrongType, token.id, token.text);
@@ -239,7 +239,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
   spec.rewriter = Normalizer(std::move(json.pipeline.rewriter));
   spec.bpe.ignore_merges = json_flag(json.model, "ignore_merges", false);
   TRY(builder->add_merges(json.merges));
-  // If the vocabulary has all bytes, no character is unknown, so the settings for unknown characters do not matter.
+  // If the vocabulary has all bytes, no character is unknown, and the settings for unknown characters have no effect.
   if (builder->lacks_bytes() && (json_text(json.model, "unk_token") || json_flag(json.model, "byte_fallback", false))) {
     return source.unsupported("model.unk_token or model.byte_fallback of a vocabulary without all bytes");
   }

@@ -18,7 +18,7 @@
 
 namespace ibid {
 
-// The object refers to the parsed file, which must outlive it.
+// The object refers to the parsed document, which must outlive it.
 struct JsonTokenizer {
   const Json& model;  // the "model" object, without its vocabulary and merges
   std::span<const VocabularyEntry> vocabulary;
@@ -26,7 +26,7 @@ struct JsonTokenizer {
   std::vector<AddedToken> added;      // added tokens with the ids assigned to them
   JsonPipeline pipeline;
 
-  // Holds the vocabulary and merges if JsonDocument left the lists in its JSON.
+  // The vocabulary and merges, if JsonDocument did not read these lists separately.
   std::vector<VocabularyEntry> own_vocabulary;
   std::vector<TextMerge> own_merges;
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxTokens = 100'000;  // more special tokens than any model has
 
-// Returns the object in a file beside the weights; empty if the file is missing.
+// Returns the object in a file beside the weights; an empty object if the file is missing.
 Result<Json> read_object(const ModelFile& file, const char* name) {
   TRY_ASSIGN(const std::optional<std::string> text, file.companion(name));
   if (!text) return Json::object();
@@ -23,7 +23,7 @@ Result<Json> read_object(const ModelFile& file, const char* name) {
   return json.is_object() ? json : Json::object();
 }
 
-// As read_object(), but a file that cannot be read is a warning.
+// As read_object(), but if the file cannot be read, warns and returns an empty object.
 Json read_or_warn(const ModelFile& file, const char* name, std::vector<std::string>& warnings) {
   Result<Json> json = read_object(file, name);
   if (json.ok()) return *std::move(json);
@@ -31,7 +31,7 @@ Json read_or_warn(const ModelFile& file, const char* name, std::vector<std::stri
   return Json::object();
 }
 
-// A token is written as its text, or as an object with "content".
+// Returns the text of a token, which is written as a text or as an object with "content".
 std::optional<std::string> token_text(const Json& token) {
   return token.is_string() ? token.get<std::string>() : json_text(token, "content");
 }
@@ -40,7 +40,7 @@ class Reader {
  public:
   explicit Reader(SpecialTokens& out) : out_(out) {}
 
-  // Every "..._token", and the lists of further ones.
+  // Takes the tokens of every key "..._token", and of the lists of further tokens.
   void take_names(const Json& json) {
     for (const auto& [key, value] : json.items()) {
       if (std::string_view(key).ends_with("_token")) {
@@ -56,7 +56,8 @@ class Reader {
     }
   }
 
-  // {"128009": {"content": "<|eot_id|>", "special": true}, ...}, by ascending ids, as transformers adds them.
+  // Takes the tokens of {"128009": {"content": "<|eot_id|>", "special": true}, ...}, by ascending ids, as transformers
+  // does.
   void take_decoder(const Json* decoder) {
     if (decoder == nullptr || !decoder->is_object()) return;
     std::vector<std::pair<TokenId, const Json*>> tokens;
@@ -69,7 +70,7 @@ class Reader {
     for (const auto& [id, token] : tokens) add(*token, id, json_flag(*token, "special", false));
   }
 
-  // {"<tool_call>": 151657, ...}
+  // Takes the tokens of {"<tool_call>": 151657, ...}.
   void take_ids(const Json& json) {
     std::vector<std::pair<int64_t, std::string>> tokens;
     for (const auto& [text, id] : json.items()) {

@@ -1,5 +1,5 @@
 // Special tokens that the files beside a tokenizer.json name: tokenizer_config.json, special_tokens_map.json,
-// added_tokens.json. transformers adds to a tokenizer those that its tokenizer.json lacks.
+// added_tokens.json. transformers adds these tokens to a tokenizer if its tokenizer.json lacks them.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@
 namespace ibid {
 
 struct SpecialTokens {
-  Json names = Json::object();    // bos_token, eos_token ...: texts
-  std::vector<AddedToken> added;  // texts differ; id kNoToken: the files give none
-  Json config = Json::object();   // tokenizer_config.json
+  Json names = Json::object();    // texts of bos_token, eos_token ...
+  std::vector<AddedToken> added;  // no two texts are equal; id kNoToken: the files name no id
+  Json config = Json::object();   // content of tokenizer_config.json
   std::vector<std::string> warnings;
 };
 
-// If several files have a name, tokenizer_config.json decides. Another file that cannot be read is a warning. Errors:
-// those of tokenizer_config.json.
+// If several files name a token, tokenizer_config.json has precedence. If another file cannot be read, that is a
+// warning. Errors: those of tokenizer_config.json.
 Result<SpecialTokens> read_special_tokens(const ModelFile& file);
 
-// The ids of the tokens that end an answer: eos_token_id of generation_config.json, else of config.json. Unchecked.
-// Errors: those of generation_config.json.
+// Returns the ids of the tokens that end an answer, unchecked: eos_token_id of generation_config.json, else of
+// config.json. Errors: those of generation_config.json.
 Result<std::vector<int64_t>> read_end_ids(const ModelFile& file);
 
 }  // namespace ibid

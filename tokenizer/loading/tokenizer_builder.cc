@@ -17,7 +17,7 @@ namespace ibid {
 namespace {
 
 // The alphabet of byte-level BPE (GPT-2, encoder.py) has a printable character for every byte, so that tokens can be
-// written in JSON. True for bytes whose character is their own.
+// written in JSON. Returns true for bytes that are written as themselves.
 constexpr bool stands_for_itself(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
@@ -57,7 +57,7 @@ std::optional<std::string> alphabet_to_bytes(std::string_view token) {
   return append_alphabet_bytes(token, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
 }
 
-// Texts of special tokens that end a turn, in any model.
+// Texts of special tokens that end a turn in some model.
 constexpr std::string_view kTurnEnds[] = {
     "<|im_end|>",
     "<|eot_id|>",
@@ -190,9 +190,9 @@ Status TokenizerBuilder::add_merges(std::span<const TextMerge> merges) {
   return {};
 }
 
-// Looks up all three texts of each merge (left, right, and both joined) in one batch.
+// Looks up the three texts of each merge (left, right, and both joined) for all merges in one batch.
 Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
-  // For each merge, the ends in sides_ of the previous merges, the left and the right side.
+  // For each merge, positions in sides_: the end of the previous merges, of the left side and of the right side.
   std::array<std::array<size_t, 3>, kMergesTogether> ends;
   sides_.clear();
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -262,7 +262,7 @@ void TokenizerBuilder::complete() {
     if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   };
   if (pipeline_->eos) add(*pipeline_->eos);
-  // In the harmony format, and in one that is like it, <|end|> closes one message of several.
+  // In the harmony format, and in a similar one, <|end|> closes one message of several.
   const auto has = [this](std::string_view text) { return find_text(text).has_value(); };
   const bool harmony = (has("<|return|>") && has("<|call|>")) || (has("<|flush|>") && has("<|calls|>"));
   for (const std::string_view text : kTurnEnds) {
@@ -391,12 +391,12 @@ bool PieceBuilder::lacks_bytes() const {
 }
 
 void PieceBuilder::take_merge(const RankedMerge& merge) {
-  // Message text must not become a control token, so merges into one are left out. In template text, control tokens are
+  // Message text must not become a control token, so leave out merges into one. In template text, control tokens are
   // found before any merge.
   if (!spec_.special[static_cast<size_t>(merge.result)]) bpe_.merges.push_back(merge);
 }
 
-// Returns the symbol of one side of a merge: a token, or the number of a single character that is no token.
+// Returns the symbol of one side of a merge: a token, or the number of a single character without a token.
 TokenId PieceBuilder::symbol_of(std::string_view text) {
   const TokenId id = bpe_.written.find(text);
   if (id != kNoToken) return id;
@@ -412,7 +412,7 @@ TokenId PieceBuilder::symbol_of(std::string_view text) {
 
 void PieceBuilder::add_splits(TokenId id, uint32_t rank) {
   const std::string_view text = bpe_.written.bytes(id);
-  if (!utf8_is_valid(text)) return;  // no text is split into invalid UTF-8, so such a merge never applies
+  if (!utf8_is_valid(text)) return;  // such a merge never applies, because no text is split into invalid UTF-8
   for (size_t cut = utf8_decode(text, 0).length; cut < text.size(); cut += utf8_decode(text, cut).length) {
     const TokenId left = symbol_of(text.substr(0, cut));
     const TokenId right = left == kNoToken ? kNoToken : symbol_of(text.substr(cut));
@@ -441,8 +441,8 @@ Status PieceBuilder::use_unigram(std::vector<double> scores, int64_t unknown, st
     const auto id = static_cast<TokenId>(i);
     if (!bpe_.written.has_bytes(id)) continue;
     TRY(check_score(id, scores[i]));
-    // Message text must not become a control token, except the unknown one. In template text, control tokens are found
-    // earlier.
+    // Message text must not become a control token other than the unknown token. In template text, control tokens are
+    // found before this model runs.
     model.is_piece[i] = is_found(id) && (!spec_.special[i] || id == model.unknown);
   }
   model.written = bpe_.written;

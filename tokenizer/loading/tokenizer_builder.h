@@ -1,5 +1,5 @@
 // TokenizerBuilder: checks the content of a tokenizer file part by part, and collects it into a PipelineSpec. All
-// families and both kinds of file use it; it reads neither kind itself. Used by one loader at a time.
+// families and both kinds of file use a builder; it reads no file itself. Used by one loader at a time.
 //
 // A defect of single tokens does not reject the file: the tokenizer loads with a warning for each kind of defect. A
 // token without text, or with the id of an earlier one, is never encoded; of several tokens with one text the first is
@@ -28,7 +28,7 @@ namespace ibid {
 struct VocabularyLimits {
   static constexpr size_t kMaxTokens = 4'000'000;
   static constexpr size_t kMaxMerges = 4'000'000;
-  // Length as written in the file; the longest token of a known model has 512.
+  // Maximum bytes of a token as written in the file; the longest token of a known model has 512.
   static constexpr size_t kMaxTokenBytes = 16'384;
 };
 
@@ -44,14 +44,14 @@ class TokenizerBuilder {
  public:
   virtual ~TokenizerBuilder() = default;
 
-  // Adds a token whose text is taken literally. Its id may be that of a model token of the same text. An added token is
-  // found before a model token of the same text. Error: kBadVocab (longer than kMaxTokenBytes).
+  // Adds a token whose text is taken literally. It may have the id of a model token with the same text; encoding then
+  // finds the added token first. Error: kBadVocab (longer than kMaxTokenBytes).
   Status add_added_token(AddedToken token);
-  // Adds merges in the order of their ranks, after those added before. Both sides are written as in the vocabulary.
+  // Adds merges in the order of their ranks, after all previous merges. Both sides are written as in the vocabulary.
   // Errors: kBadMerge.
   Status add_merges(std::span<const TextMerge> merges);
 
-  // Error: kBadVocab if `id` is not in the vocabulary. `key` names the field that `id` was read from.
+  // Error: kBadVocab if `id` is not in the vocabulary. `key`: the field from which `id` was read.
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
   // As checked_id(), but warns and returns nullopt.
   std::optional<TokenId> usable_id(int64_t id, std::string_view key);
@@ -60,7 +60,7 @@ class TokenizerBuilder {
   // Returns the byte that a text <0xHH> denotes; nullopt for other texts.
   static std::optional<uint8_t> parse_byte_token(std::string_view text);
 
-  // Loaders set members for which there is no function here. finish() completes end_of_turn.
+  // Loaders set members for which the builder has no function. finish() completes end_of_turn.
   PipelineSpec& pipeline() { return *pipeline_; }
   virtual std::unique_ptr<Tokenizer> finish() = 0;
 
@@ -76,17 +76,18 @@ class TokenizerBuilder {
   // Returns the bytes that an added token is decoded to.
   virtual std::string shown(std::string_view text) const = 0;
   virtual TokenId find_model_token(std::string_view text) const = 0;
-  // The tokens that merges join. append_symbol() appends one side of a merge, written as these tokens are; returns
-  // false if no token can have that text.
+  // The tokens that merges join. append_symbol() appends one side of a merge, written in the notation of these tokens;
+  // returns false if no token can have this text.
   virtual const Vocabulary& symbols() const = 0;
   virtual bool append_symbol(std::string_view text, std::string& out) const = 0;
   virtual void take_merge(const RankedMerge& merge) = 0;
 
-  // Returns false if the token can never be encoded: it has no text, or its id is taken. Error: kBadVocab (too long).
+  // Returns false if the token can never be encoded, because it has no text or its id is taken. Error: kBadVocab (too
+  // long).
   Result<bool> begin_token(TokenId id, std::string_view text);
   // Registers a text that find_text() finds and the model never produces.
   void add_other_text(TokenId id, std::string_view text);
-  // Adds the tokens whose texts are well-known ends of a turn to end_of_turn, and writes the warnings of note().
+  // Adds tokens with the well-known texts of ends of turns to end_of_turn, and writes the warnings of note().
   void complete();
 
  private:
@@ -94,7 +95,7 @@ class TokenizerBuilder {
 
   struct Noted {
     size_t n_tokens = 0;
-    std::string first;  // "300 'F'"
+    std::string first;  // first token with the defect: "300 'F'"
   };
 
   Status add_few_merges(std::span<const TextMerge> merges);
@@ -119,7 +120,8 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   // Adds a model token, written in the byte alphabet. A token that contains other characters can never be part of a
   // text. Error: kBadVocab (too long).
   Status add_model_token(TokenId id, std::string_view text);
-  // Adds a token <0xHH>, which is decoded to that byte and never encoded; another text makes it a model token.
+  // Adds a token <0xHH>, which is decoded to the byte 0xHH and never encoded. If the text has another form, adds a
+  // model token.
   Status add_byte_token(TokenId id, std::string_view text);
 
   bool lacks_bytes() const;
@@ -138,18 +140,18 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   std::string bytes_;  // scratch memory of add_model_token
 };
 
-// --- PieceBuilder: checks a vocabulary that is written as text, SentencePiece's way, and collects it into a
-// PieceSpec and a model over characters.
+// --- PieceBuilder: checks a vocabulary that is written as text, as in SentencePiece, and collects it into a PieceSpec
+// and a model over characters.
 
 class PieceBuilder final : public TokenizerBuilder {
  public:
-  // Longer tokens cannot have a score, because the time to find their merges grows with the square of their length.
+  // Longer tokens cannot have a score: the time to find their merges grows with the square of their length.
   static constexpr size_t kMaxScoredBytes = 512;
 
   // How a token's text is decoded.
   struct Display {
     std::vector<std::pair<std::string, std::string>> replacements;  // replacements in the text, applied in this order
-    bool bytes = true;                                              // tokens <0xHH> are shown as their byte
+    bool bytes = true;                                              // tokens <0xHH> are shown as the byte 0xHH
   };
 
   // `source` names the file in messages. REQUIRES: vocab_size <= VocabularyLimits::kMaxTokens.
@@ -159,14 +161,14 @@ class PieceBuilder final : public TokenizerBuilder {
   Status add_model_token(TokenId id, std::string_view text);
   // Adds a token that is decoded but never encoded. Error: kBadVocab (too long).
   Status add_shown_token(TokenId id, std::string_view text);
-  // Adds a byte token <0xHH> that the model can produce. Another text makes it a model token.
+  // Adds a byte token <0xHH> that the model can produce. If the text has another form, adds a model token.
   Status add_byte_token(TokenId id, std::string_view text);
-  // Sets a score for every token, in place of merges: the pair of neighbours with the highest score that spells a model
-  // token merges first, the leftmost of equals. Errors: kBadVocab (a score that is not finite, a token that is too
-  // long).
+  // Sets a score for every token, in place of merges: of all adjacent pairs that spell a model token, the pair whose
+  // token has the highest score merges first (the leftmost of equals). Errors: kBadVocab (a score that is not finite, a
+  // token that is too long).
   Status add_scores(const std::vector<double>& scores);
 
-  // Makes the model a Unigram with a score for every token. `unknown`: the unknown token, read from the key
+  // Makes the model a Unigram with a score for every token. `unknown`: id of the unknown token, read from the key
   // `unknown_key`. Errors: kBadVocab (score not finite, id out of range or not of a model token).
   Status use_unigram(std::vector<double> scores, int64_t unknown, std::string_view unknown_key, bool byte_fallback);
 
@@ -174,7 +176,7 @@ class PieceBuilder final : public TokenizerBuilder {
   void use_byte_tokens();
   bool lacks_bytes() const;
 
-  // Loaders set members for which there is no function here.
+  // Loaders set members for which the builder has no function.
   CharBpeModel& bpe() { return bpe_; }
   PieceSpec& spec() { return spec_; }
   std::unique_ptr<Tokenizer> finish() override;
@@ -189,7 +191,7 @@ class PieceBuilder final : public TokenizerBuilder {
   }
   void take_merge(const RankedMerge& merge) override;
   Status check_score(TokenId id, double score) const;
-  // False for a token without text, and for one with the text of an earlier token.
+  // False for a token without text, and for a token with the text of an earlier one.
   bool is_found(TokenId id) const {
     return bpe_.written.has_bytes(id) && bpe_.written.find(bpe_.written.bytes(id)) == id;
   }

@@ -23,7 +23,7 @@ std::string gguf_family(std::string_view model) {
   return std::string(model);
 }
 
-// Appends the types of a component of tokenizer.json; of a Sequence, the types of its steps.
+// Appends the type of a component of tokenizer.json; for a Sequence, the types of its steps.
 void add_types(const Json& part, std::vector<std::string>& types) {
   if (!part.is_object()) return;
   const auto type = part.find("type");
@@ -91,7 +91,7 @@ Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file, std::optional<Tok
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = load(file, kind);
-  // Checked first: if the file changed while it was read, that may be the cause of the error.
+  // Check this first: if the file changed while it was read, the change may be the cause of the error.
   TRY(file.check_unchanged());
   return tokenizer;
 }
@@ -181,7 +181,7 @@ class Comparison {
     return {};
   }
 
-  // Compares the tokens of random texts, in which tokens are combined that do not occur together above.
+  // Compares the tokens of random texts, which combine tokens that do not occur together in kTexts.
   Status check_random_texts() const {
     constexpr int kNTexts = 2000, kNTokens = 12;
     uint64_t state = 1;

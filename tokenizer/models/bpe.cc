@@ -74,7 +74,7 @@ void Bpe::merge(std::string_view piece, Tokens& out) const {
   out.insert(out.end(), symbols.begin(), symbols.begin() + static_cast<ptrdiff_t>(n));
 }
 
-// Replaces every control token from `begin` on by the two tokens it was merged from, until none is left.
+// Replaces each control token from `begin` on by the two tokens whose merge made it, until no control token is left.
 void Bpe::undo_control(size_t begin, Tokens& out) const {
   Tokens todo(out.rbegin(), out.rend() - static_cast<ptrdiff_t>(begin));
   out.resize(begin);
@@ -93,7 +93,7 @@ void Bpe::undo_control(size_t begin, Tokens& out) const {
 
 namespace {
 
-// Stands for a character that is part of no pair.
+// The number of a character that is part of no pair.
 constexpr uint32_t kNoCharacter = 0xFFFFFFFF;
 
 }  // namespace
@@ -109,8 +109,8 @@ CharBpe::CharBpe(CharBpeModel model)
       ignore_merges_(model.ignore_merges),
       reachable_(new std::atomic<uint8_t>[written().size()] {}) {
   const bool all_bytes = std::find(byte_ids_.begin(), byte_ids_.end(), kNoToken) == byte_ids_.end();
-  // An unknown character becomes a token only when the next known one arrives, so no part may end after an unknown
-  // character.
+  // An unknown character becomes a token only when the next known character arrives, so no part may end after an
+  // unknown character.
   unknown_joins_ = !(byte_fallback_ && all_bytes);
   for (size_t id = 0; id < written().size(); ++id) {
     const std::string_view text = written().bytes(static_cast<TokenId>(id));
@@ -195,7 +195,7 @@ void CharBpe::encode_part(std::string_view text, Tokens& out) const {
   std::array<TokenId, kShortText> few;
   std::vector<TokenId> many(text.size() > few.size() ? text.size() : 0);
   Row symbols{many.empty() ? std::span<TokenId>(few) : many};
-  bool pending = false;  // an unknown token is not appended yet, because the next one may be fused with it
+  bool pending = false;  // an unknown token waits to be appended, because the next one may be fused with it
   for (size_t pos = 0; pos < text.size();) {
     const Symbol symbol = symbol_at(text, pos);
     if (symbol.id != kNoToken) {
@@ -215,9 +215,9 @@ void CharBpe::encode_part(std::string_view text, Tokens& out) const {
   for (const TokenId symbol : symbols.places.first(symbols.n)) add_result(symbol, out);
 }
 
-// Appends the byte tokens of a character without a token, or else remembers an unknown token. As in the reference, an
-// unknown token is appended before the next known character or at the end, so it follows byte tokens of later
-// characters.
+// Appends the byte tokens of a character without a token, or else marks an unknown token as pending. As in the
+// reference, an unknown token is appended before the next known character or at the end, so it follows byte tokens of
+// later characters.
 void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& symbols) const {
   const auto id_of = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
   const bool has_bytes = std::all_of(bytes.begin(), bytes.end(), [&](char b) { return id_of(b) != kNoToken; });
@@ -230,8 +230,8 @@ void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& symbols) c
   pending = true;
 }
 
-// Appends the token of a symbol after all merges. A symbol for a character without a token becomes what unknown
-// characters become.
+// Appends the token of a symbol after all merges. The symbol of a character without a token becomes byte tokens or the
+// unknown token.
 void CharBpe::add_result(TokenId symbol, Tokens& out) const {
   if (static_cast<size_t>(symbol) < written().size()) {
     out.push_back(symbol);

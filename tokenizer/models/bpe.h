@@ -1,7 +1,7 @@
 // Byte-level byte pair encoding (Sennrich et al. 2016; GPT-2): the tokens of one piece of text.
 //
-// The rank of a merge is its place in the list, never the id of its result. O(n log n) in the length of the piece.
-// Immutable and thread-safe.
+// The rank of a merge is its index in the list of merges, never the id of its result. O(n log n) in the length of the
+// piece. Immutable and thread-safe.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace ibid {
 
 struct Merge {
   TokenId left, right;
-  TokenId result;  // token whose bytes are those of left and right, joined
+  TokenId result;  // token whose bytes are those of left, then right
 };
 
 struct BpeModel {
@@ -35,11 +35,11 @@ struct BpeModel {
 
 class Bpe {
  public:
-  // `vocabulary` must outlive the object. REQUIRES: every token of `model` has bytes in it.
+  // `vocabulary` must outlive the object and have the bytes of every token of `model`.
   Bpe(const Vocabulary& vocabulary, BpeModel model);
 
-  // Appends the tokens of `piece`. Without allow_control, a merge into a control token is undone. That matters only for
-  // vocabularies in which the merges of plain text lead to a control token.
+  // Appends the tokens of `piece`. Without allow_control, merges into control tokens are undone; this has an effect
+  // only if merges of plain text can lead to a control token.
   void encode(std::string_view piece, bool allow_control, Tokens& out) const;
 
  private:
@@ -49,40 +49,40 @@ class Bpe {
   void merge(std::string_view piece, Tokens& out) const;
   void undo_control(size_t begin, Tokens& out) const;
 
-  // Whether the merges of a token's bytes lead to that token. Computed on first use; all threads get the same value.
+  // Tells whether the merges of a token's bytes lead to this token. Computed on first use; all threads get the same
+  // value.
   enum Reachable : uint8_t { kUnknown, kYes, kNo };
 
   const Vocabulary* vocabulary_;
   BpeModel model_;
   MergeTable merges_;
   std::unique_ptr<std::atomic<uint8_t>[]> reachable_;
-  // Merges into control tokens, by result; empty for every published vocabulary.
+  // Merges into control tokens, by result; empty for all published vocabularies.
   std::unordered_map<TokenId, Merge> control_merges_;
 };
 
 // --- Byte pair encoding over characters, as SentencePiece and `tokenizers` do it for Llama 2, Mistral, Gemma and
 // Phi-3: every character is a symbol, characters without a token become byte tokens or the unknown token, and
 // neighbours merge as in MergeTable.
-// Boundaries. There are no pre-tokens, yet a text can be split. Let P be the set of all pairs of adjacent characters in
-// the texts of merge results. If a text contains adjacent characters x and y and the pair xy is not in P, no merge ever
-// joins the symbols on the two sides: their texts end in x and begin with y, so the text of the result would contain
-// xy. No symbol spans that position, so the merges on each side find the same neighbours whatever text is on the other
-// side. Each merge is the lowest of all, leftmost first, so the order of the merges on one side does not depend on the
-// other side either. Hence the tokens of a text are those of its parts, in order. The boundary remains when the text
-// grows, so the tokens before it are final. In published vocabularies every space in prose is a boundary. Characters
-// without a token have boundaries around them if no merge involves byte tokens and every byte has a token; otherwise
-// they join their neighbours (bpe.cc).
-
+// Boundaries: a text can be split, although there are no pre-tokens. Let P be the set of all pairs of adjacent
+// characters in the texts of merge results. If a text contains adjacent characters x and y and the pair xy is not in P,
+// no merge ever joins the symbols on the two sides: their texts end in x and begin with y, so the text of the result
+// would contain xy. No symbol spans that position, so the merges on each side find the same neighbours whatever text is
+// on the other side. Each merge is the lowest of all, leftmost first, so the order of the merges on one side does not
+// depend on the other side either. Hence the tokens of a text are those of its parts, in order. The boundary remains
+// when the text grows, so the tokens before it are final. In published vocabularies every space in prose is a boundary.
+// Characters without a token have boundaries around them if no merge involves byte tokens and every byte has a token;
+// otherwise they join their neighbours (bpe.cc).
 struct CharBpeModel {
   explicit CharBpeModel(size_t vocab_size) : written(vocab_size) { byte_ids.fill(kNoToken); }
 
   Vocabulary written;  // vocabulary whose index has the symbols and the results of merges
-  // Numbers from written.size() on denote characters that are no token but occur in the text of a token.
+  // Characters without a token that occur in the text of a token, each with its number (from written.size() on).
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
-  std::array<TokenId, 256> byte_ids;  // tokens <0x00> to <0xFF>; kNoToken: the byte has no token
-  bool byte_fallback = false;  // a character without a token becomes the tokens of its bytes, if all of these exist
-  TokenId unknown = kNoToken;  // token of other characters without a token; kNoToken: they are dropped
+  std::array<TokenId, 256> byte_ids;  // ids of the tokens <0x00> to <0xFF>; kNoToken: the byte has no token
+  bool byte_fallback = false;         // a character without a token becomes byte tokens, if all its bytes have some
+  TokenId unknown = kNoToken;  // token for other characters without a token; kNoToken: such characters are dropped
   bool fuse_unknown = false;   // adjacent unknown characters become one token
   bool ignore_merges = false;  // a whole text that is a token becomes that token
 };
@@ -103,7 +103,7 @@ class CharBpe final : public PieceModel {
     uint8_t length;
     bool cut;  // the text ends in the middle of the character
   };
-  // Symbols to be merged; at most one per byte of the text.
+  // The symbols to be merged; at most one for each byte of the text.
   struct Row {
     std::span<TokenId> places;
     size_t n = 0;
@@ -120,12 +120,12 @@ class CharBpe final : public PieceModel {
   CodePointPairs pairs_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_;
-  std::vector<std::string> loose_;  // texts of the symbols that are no tokens; index: symbol - vocabulary size
+  std::vector<std::string> loose_;  // texts of the symbols that are not tokens; index: symbol - vocabulary size
   TokenId unknown_;
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
-  bool unknown_joins_;  // there are no boundaries around characters without a token
+  bool unknown_joins_;  // true: there are no boundaries around characters without a token
   enum Reachable : uint8_t { kUnknown, kYes, kNo };
-  // For each token id, whether merges turn the token's text into this token (Reachable).
+  // For each token id: tells whether merges turn the token's text into this token (Reachable).
   std::unique_ptr<std::atomic<uint8_t>[]> reachable_;
 };
 

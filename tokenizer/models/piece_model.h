@@ -1,5 +1,5 @@
 // PieceModel: encodes a part of a text, for tokenizers whose tokens are written as text and not in a byte alphabet, as
-// SentencePiece's are. Its vocabulary has the texts as they are written, with U+2581 for a space. Immutable and
+// SentencePiece's are. The vocabulary has the texts as written in the file, with U+2581 for a space. Immutable and
 // thread-safe.
 #pragma once
 
@@ -29,8 +29,8 @@ class PieceModel {
   // Appends the tokens of a whole text. Each byte that is not UTF-8 counts as a character without a token.
   virtual void encode(std::string_view text, Tokens& out) const = 0;
 
-  // Returns the part that starts at text[begin], where the previous part ended. encode() of this part alone gives the
-  // tokens that the part has within any text. REQUIRES: begin < text.size().
+  // Returns the part that starts at text[begin], where the previous part ended. encode() of the part alone gives the
+  // same tokens as within the whole text. REQUIRES: begin < text.size().
   virtual Piece scan(std::string_view text, size_t begin) const = 0;
   // As encode(), for a part that scan() returned.
   virtual void encode_part(std::string_view text, Tokens& out) const { encode(text, out); }
@@ -44,10 +44,10 @@ class PieceModel {
 // --- CodePointMap and CodePointPairs: properties of characters and of adjacent pairs of characters, found in constant
 // time. Filled while loading, constant and thread-safe after that.
 
-// Maps some characters to a number, and all others to kNoToken.
+// Maps some characters to numbers, and all others to kNoToken.
 class CodePointMap {
  public:
-  // REQUIRES: code_point <= U+10FFFF, for all functions.
+  // All functions REQUIRE: code_point <= U+10FFFF.
   TokenId find(uint32_t code_point) const {
     const uint16_t page = pages_[code_point >> 8];
     return page == 0 ? kNoToken : values_[(size_t{page} - 1) << 8 | (code_point & 0xFF)];
@@ -62,7 +62,7 @@ class CodePointMap {
   }
 
  private:
-  // Number of each page of characters, from 1; 0: no character of the page has a number.
+  // Number of each page of 256 characters, from 1 on; 0: no character of the page has a number.
   std::array<uint16_t, 0x1100> pages_{};
   std::vector<TokenId> values_;
 };

@@ -13,8 +13,8 @@
 
 namespace ibid {
 
-// Places the children of one node after another in free units. Only the last few blocks are searched for free units,
-// and free units of older blocks stay unused, so that each node costs a bounded search.
+// Places the children of a node in free units, for one node after another. Searches only the last few blocks for free
+// units, so each node costs a bounded search, and free units of older blocks stay unused.
 class ByteTrie::Builder {
  public:
   Builder(std::vector<Unit>& units, std::span<const Entry> sorted) : units_(units), sorted_(sorted) {}
@@ -161,7 +161,7 @@ void Unigram::encode(std::string_view text, Tokens& out) const {
   Best* const best = many.empty() ? few.data() : many.data();
   find_best(text, best);
   const size_t n_before = out.size();
-  // Unknown runs, found from the end of the text; `out` has placeholders for them.
+  // Runs of unknown characters, the last one first; `out` has one unknown token for each.
   std::vector<std::pair<size_t, size_t>> unknown;
   for (size_t end = text.size(); end > 0;) {
     const TokenId token = best[end].token;

@@ -1,5 +1,5 @@
 // Unigram: finds the split of a text into tokens with the highest sum of scores (Kudo 2018). It computes as
-// `tokenizers` and SentencePiece do: from left to right, in double precision; of equal sums the first one counts.
+// `tokenizers` and SentencePiece do: from left to right, in double precision; of equal sums the first one wins.
 //
 // A character without a token of its own may become the unknown token, with a score of 10 below the lowest one.
 // Adjacent characters of this kind are encoded together: as the token that they spell; else as the tokens of their
@@ -33,10 +33,10 @@ class ByteTrie {
  public:
   struct Entry {
     std::string_view text;
-    TokenId value;  // >= 0
+    TokenId value;  // not negative
   };
   ByteTrie() : ByteTrie(std::vector<Entry>()) {}
-  // REQUIRES: texts are not empty and all different. Memory: O(sum of the texts' bytes).
+  // REQUIRES: no text is empty, and no two are equal. Memory: O(sum of the texts' bytes).
   explicit ByteTrie(std::vector<Entry> entries);
 
   // Calls found(length, value) for every entry that is a prefix of text[begin, ...), the shortest first.
@@ -58,7 +58,7 @@ class ByteTrie {
   class Builder;
   static constexpr uint32_t kFree = UINT32_MAX;
 
-  // The array entry of a node. A node without children has base 0, and no unit of block 0 names the node as its parent.
+  // A node of the trie. A node without children has base 0, and no unit of block 0 names it as its parent.
   struct Unit {
     uint32_t base = 0;
     uint32_t parent = kFree;
@@ -74,10 +74,10 @@ struct UnigramModel {
 
   Vocabulary written;
   std::vector<double> scores;  // score of each token, by id; finite
-  std::vector<bool> is_piece;  // true for tokens that a text may become, by id; of other tokens only the score is used
+  std::vector<bool> is_piece;  // by id: true for tokens that can occur in a split; of others only the score is used
   std::array<TokenId, 256> byte_ids;
   bool byte_fallback = false;
-  TokenId unknown = kNoToken;  // REQUIRES: a token
+  TokenId unknown = kNoToken;  // REQUIRES: not kNoToken
 };
 
 class Unigram final : public PieceModel {
@@ -92,7 +92,7 @@ class Unigram final : public PieceModel {
   // token.
   struct Best {
     double score = 0;
-    uint32_t length = 0;  // 0: no split found yet
+    uint32_t length = 0;  // 0: no split is known yet
     TokenId token = kNoToken;
   };
   static constexpr size_t kShortText = 64;  // maximum bytes of a text that needs no heap allocation
@@ -104,7 +104,7 @@ class Unigram final : public PieceModel {
   std::vector<double> scores_;
   ByteTrie pieces_;
   CodePointMap single_;                        // tokens of one character
-  std::array<uint32_t, 2> ends_of_unknown_{};  // the first and the last character of the unknown token's text
+  std::array<uint32_t, 2> ends_of_unknown_{};  // the first and the last character of the text of the unknown token
   CodePointPairs pairs_;
   std::array<TokenId, 256> byte_ids_;
   bool byte_fallback_;

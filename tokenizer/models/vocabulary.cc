@@ -14,7 +14,7 @@ const HashSeed& process_hash_seed() {
   static const HashSeed seed = [] {
     std::random_device device;
     const auto word = [&device] { return uint64_t{device()} << 32 | device(); };
-    // The seeds are odd, so that a product with one of them is not zero for all inputs.
+    // Make the seeds odd, so that a product with a seed is not zero for all inputs.
     return HashSeed{word() | 1, word() | 1};
   }();
   return seed;
@@ -35,7 +35,7 @@ std::string_view Vocabulary::bytes(TokenId id) const {
   return std::string_view(blob_).substr(entry.offset, entry.length);
 }
 
-// Returns the slot that holds `wanted`, or the free slot for it.
+// Returns the slot with the bytes `wanted`, or a free slot for them.
 size_t Vocabulary::probe(std::string_view wanted, uint64_t hash) const {
   const size_t mask = slots_.size() - 1;
   const auto tag = static_cast<uint32_t>(hash >> 32);
@@ -56,8 +56,8 @@ bool Vocabulary::index(TokenId id) {
 
 TokenId Vocabulary::find(std::string_view text) const { return slots_[probe(text, hash_bytes(text, seed_))].id; }
 
-// A look-up loads a slot, an entry and its bytes, which are far apart in memory. Each step is done for many texts, and
-// prefetches what the next step loads.
+// A look-up loads a slot, then an entry, then bytes, which are far apart in memory. So each step is done for many texts
+// and prefetches the memory of the next step.
 void Vocabulary::find_all(std::span<const std::string_view> texts, std::span<TokenId> ids) const {
   CHECK_EQ(texts.size(), ids.size());
   constexpr size_t kTogether = 32;
@@ -129,9 +129,9 @@ size_t MergeTable::merge_short(std::span<TokenId> ids) const {
   return n;
 }
 
-// Merges many symbols. The heap's key combines rank and position: the smallest key has the lowest rank and, of these,
-// the leftmost position. An entry whose pair has changed stays in the heap; it no longer matches its symbol and is
-// skipped.
+// Merges many symbols. The key of a heap entry combines rank and position, so the smallest key has the lowest rank and,
+// among equals, the leftmost position. If the pair of an entry has changed, the entry stays in the heap, no longer
+// matches its symbol, and is skipped.
 class MergeTable::Heap {
  public:
   Heap(const MergeTable& table, std::span<const TokenId> ids) : table_(table), symbols_(ids.size()) {
@@ -161,7 +161,7 @@ class MergeTable::Heap {
   struct Symbol {
     TokenId id;
     uint32_t previous, next;
-    Ranked merge;  // merge with the next symbol; rank kNoRank after this symbol was merged into another
+    Ranked merge;  // merge with the next symbol; rank kNoRank if this symbol was merged into another
   };
 
   uint64_t key(uint32_t at) const { return uint64_t{symbols_[at].merge.rank} << 32 | at; }

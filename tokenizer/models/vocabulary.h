@@ -1,6 +1,6 @@
 // Vocabulary: maps each token to its bytes, and a byte string to its token.
 //
-// The two maps differ: every token has bytes for decoding, but a piece of text can only become a model token
+// The two maps differ: every token has bytes for decoding, but only model tokens are found by their bytes
 // (AddedTokenSet finds added tokens earlier). Filled while loading, constant and thread-safe after that.
 #pragma once
 
@@ -59,7 +59,7 @@ inline constexpr TokenId kNoToken = -1;
 
 class Vocabulary {
  public:
-  // `size`: number of token ids, which are 0 to size - 1.
+  // `size`: number of tokens; their ids are 0 to size - 1.
   explicit Vocabulary(size_t size);
 
   size_t size() const { return entries_.size(); }
@@ -76,8 +76,8 @@ class Vocabulary {
   // set_bytes(id) was called; index() is called at most once per id.
   bool index(TokenId id);
   TokenId find(std::string_view bytes) const;
-  // Calls find() for each entry; faster than one by one, because cache misses overlap. REQUIRES: both spans have the
-  // same size.
+  // Calls find() for each entry of `bytes`. Faster than single calls, because cache misses overlap. REQUIRES: both
+  // spans have the same size.
   void find_all(std::span<const std::string_view> bytes, std::span<TokenId> ids) const;
 
  private:
@@ -98,8 +98,8 @@ class Vocabulary {
   HashSeed seed_;
 };
 
-// --- MergeTable: the merges of a byte pair encoding (Sennrich et al. 2016), and their application to symbols. The pair
-// of neighbours with the lowest rank is merged first, the leftmost of equals. A symbol is a token id, or a number that
+// --- MergeTable: the merges of a byte pair encoding (Sennrich et al. 2016), and their application to symbols. The
+// adjacent pair with the lowest rank is merged first, the leftmost of equals. A symbol is a token id, or a number that
 // the owner assigned to a text without a token. O(n log n) in the number of symbols, for any input. Immutable and
 // thread-safe.
 
@@ -111,7 +111,7 @@ struct TextMerge {
 struct RankedMerge {
   TokenId left, right;
   TokenId result;
-  uint32_t rank;  // of merges with equal rank, the leftmost one in the text comes first; below MergeTable::kNoRank
+  uint32_t rank;  // lower ranks merge first, equal ones from left to right; below MergeTable::kNoRank
 };
 
 class MergeTable {
@@ -121,8 +121,7 @@ class MergeTable {
   // If a pair has two merges, the later one counts.
   explicit MergeTable(std::span<const RankedMerge> merges);
 
-  // Merges in place until no merge applies. Returns the number of symbols that remain, which are the first of
-  // `symbols`.
+  // Merges in place until no merge applies. Returns the number n of remaining symbols, which are symbols[0, n).
   size_t merge(std::span<TokenId> symbols) const;
 
  private:

@@ -9,7 +9,7 @@ namespace ibid {
 
 namespace {
 
-// The outcome of a choice at a position, in Pattern::Memory::outcomes.
+// Outcome of a choice at a position, recorded in Pattern::Memory::outcomes.
 enum Outcome : uint8_t { kUndecided, kFails, kMatches };
 
 }  // namespace
@@ -19,7 +19,7 @@ class Pattern::Run {
   Run(const Pattern& pattern, const PatternWindow& window, Memory& memory)
       : pattern_(pattern), window_(window), memory_(memory), retreats_(memory.retreats) {}
 
-  // If looking is true, the caller needs to know only whether there is a match, not where it ends.
+  // If `looking` is true, only the existence of a match matters, not its end.
   std::optional<size_t> from(size_t pc, size_t position, bool looking) {
     const size_t floor = retreats_.size(), first_choice = memory_.choices.size();
     for (;;) {
@@ -61,7 +61,7 @@ class Pattern::Run {
     if (byte < 0x80) return {byte, 1};
     const DecodedChar c = utf8_decode(text, position);
     if (c.valid) return {c.code_point, c.length};
-    // An append may complete a character that the end of the text cuts.
+    // An append may complete a character that is cut by the end of the text.
     const bool cut = position + c.length == window_.text.size() && utf8_incomplete_tail(text.substr(position)) > 0;
     if (cut && position + c.length >= window_.safe_end) touched_ = true;
     return {CharSet::kInvalid, c.length};
@@ -82,7 +82,7 @@ class Pattern::Run {
     if (c.length == 0 || c.code_point == CharSet::kInvalid) return false;
     const bool number_of_latin1 = c.code_point == 0xB2 || c.code_point == 0xB3 || c.code_point == 0xB9 ||
                                   (c.code_point >= 0xBC && c.code_point <= 0xBE);
-    // Oniguruma does not count the two joiners as word characters
+    // unlike is_word(), Oniguruma does not count the two joiners as word characters
     const bool joins = c.code_point == 0x200C || c.code_point == 0x200D;
     return number_of_latin1 || (is_word(c.code_point) && !joins);
   }
@@ -100,8 +100,8 @@ class Pattern::Run {
     return split.choice * (window_.end - window_.begin + 1) + (position - window_.begin);
   }
 
-  // Returns the recorded outcome of continuing at `pc`. A failure always applies; a match applies only if the caller
-  // does not need its end.
+  // Returns the recorded outcome of continuing at `pc`. A failure always applies; a match applies only if `looking`,
+  // that is, if its end does not matter.
   Outcome outcome(size_t pc, size_t position, bool looking) {
     const Instruction& x = pattern_.program_[pc];
     uint8_t known = kUndecided;
@@ -122,9 +122,9 @@ class Pattern::Run {
     if (memory_.remembers) memory_.choices.push_back({pc, position, retreats_.size(), taken, run_end});
   }
 
-  // Records `became` as the outcome of the choices from `first` on; if it is kFails, only of those whose backtracking
-  // points are above `height`. A choice in a run of characters of one set is recorded for the whole run, because all of
-  // its positions reach the same continuations.
+  // Records `became` as the outcome of the choices from `first` on; if it is kFails, only of choices whose backtracking
+  // points are above `height`. A choice in a run of characters of one set is recorded for the whole run, because the
+  // same continuations follow from all of its positions.
   void settle(size_t first, size_t height, Outcome became) {
     std::vector<Choice>& choices = memory_.choices;
     if (touched_) memory_.touched = true;
@@ -170,7 +170,7 @@ class Pattern::Run {
     const Memory::Run failed = knows ? memory_.failed_runs[pc] : Memory::Run{};
     size_t run_end = 0;
     for (; n < x.max; ++n) {
-      // All continuations from inside a failed run fail, so the run is not read again.
+      // Skip a failed run, because all continuations from inside it fail.
       if (position == failed.begin && position < failed.end && n > 0) {
         run_end = failed.end;
         touched_ |= memory_.touched;

@@ -1,4 +1,4 @@
-// Pattern: a regular expression with which a tokenizer file splits texts, matched as Oniguruma matches it: leftmost
+// Pattern: a regular expression with which a tokenizer file splits texts. Matches as Oniguruma does: leftmost
 // alternative first, greedy, with possessive quantifiers, lookahead, (?i:), \b and $. Other syntax (lazy quantifiers,
 // lookbehind, back references, scripts other than Han ...) is an error.
 //
@@ -28,7 +28,7 @@ namespace ibid {
 
 class CharSet {
  public:
-  static constexpr uint32_t kInvalid = 0xFFFFFFFF;  // stands for a byte that is not UTF-8
+  static constexpr uint32_t kInvalid = 0xFFFFFFFF;  // the code point of a byte that is not UTF-8
 
   explicit CharSet(const CodePointSet& set) : invalid_(set.has_invalid_bytes()), ranges_(set.ranges()) {
     for (uint32_t c = 0; c < 0x80; ++c) ascii_[c] = set.has(c);
@@ -61,8 +61,8 @@ class CharSet {
 
 // --- Pattern.
 
-// The part of a text that a match may read: text[begin, end). Reading at or beyond `safe_end` counts as reading the
-// end.
+// The part of a text that a match may read: text[begin, end). Reading at or beyond `safe_end` counts as reading the end
+// of the text.
 struct PatternWindow {
   std::string_view text;
   size_t begin, end;
@@ -72,33 +72,33 @@ struct PatternWindow {
 class Pattern {
  public:
   static constexpr size_t kMaxInstructions = 10'000;
-  static constexpr uint32_t kMaxSplits = 256;  // alternatives and repeats of groups
+  static constexpr uint32_t kMaxSplits = 256;  // maximum number of alternatives and repeats of groups
 
   // Error: kUnsupported, with the part of `expression` that is unknown or exceeds the limits, and its place.
   static Result<Pattern> parse(std::string_view expression);
-  // For expressions in this program's source. REQUIRES: parse() accepts the expression.
+  // For expressions in ibid's own source. REQUIRES: parse() accepts the expression.
   explicit Pattern(std::string_view expression);
 
   // A backtracking point: the match continues at `pc`, from each of the positions `position` down to `least`.
   struct Retreat {
     size_t pc, position, least;
   };
-  // A choice that is not decided yet. The match made it at `pc` and `position`; its backtracking points are
+  // A choice whose outcome is not known yet. The match made it at `pc` and `position`; its backtracking points are
   // retreats[height ...].
   struct Choice {
     size_t pc, position, height;
     size_t taken;  // position where the continuation that is being tried began
     size_t run_end;
   };
-  // Scratch memory for the searches in one window, one after another. After clear() it may be used for another window.
+  // Scratch memory for consecutive searches in one window. After clear() it may be used for another window.
   struct Memory {
     std::vector<Retreat> retreats;
     size_t steps = 0;
-    // Used only after a match has taken many steps:
+    // The following members are used only after a match has taken many steps:
     bool remembers = false;
     bool touched = false;  // the recorded outcomes depend on the end of the window
     std::vector<Choice> choices;
-    std::vector<uint8_t> outcomes;  // two bits for each split and position - window.begin: see pattern.cc
+    std::vector<uint8_t> outcomes;  // two bits for each split and position in the window: see pattern.cc
     struct Run {
       size_t begin = 0, end = 0;
     };
@@ -111,10 +111,11 @@ class Pattern {
   };
 
   // Returns the end of the match that starts at `position`, which may be empty, or nullopt. Sets `touched` if the match
-  // read the end of the window; never clears it. REQUIRES: `memory` is clear, or from searches in the same window.
+  // read the end of the window; never clears `touched`. REQUIRES: `memory` is clear, or was used for searches in the
+  // same window.
   std::optional<size_t> match(const PatternWindow& window, size_t position, Memory& memory, bool& touched) const;
 
-  // True if a match depends on the character before it. Then a search cannot restart in the middle of a text.
+  // True if a match depends on the character before it. A search then cannot restart in the middle of a text.
   bool looks_behind() const { return looks_behind_; }
   bool may_match_nothing() const { return may_match_nothing_; }
 
@@ -129,8 +130,8 @@ class Pattern {
     kSplit,         // continues at instruction a; if that fails, at instruction b
     kJump,          // continues at instruction a
     kLook,          // continues at b if the program up to kMatch matches here (wanted) or does not (!wanted)
-    kWordBoundary,  // matches between a word character and another one
-    kLineEnd,       // matches at the end or before a line feed
+    kWordBoundary,  // matches between a word character and another character
+    kLineEnd,       // matches at the end of the text or before a line feed
     kMatch,
   };
   static constexpr uint32_t kMany = RegexNode::kUnbounded;
@@ -140,7 +141,7 @@ class Pattern {
     bool wanted = false;
     uint32_t a = 0, b = 0;
     uint32_t min = 0, max = 0;
-    uint32_t choice = 0;  // kSplit: its index among all splits of the pattern
+    uint32_t choice = 0;  // kSplit: index of this split among all splits of the pattern
   };
 
   std::vector<Instruction> program_;
@@ -149,8 +150,8 @@ class Pattern {
   bool looks_behind_ = false, may_match_nothing_ = false;
 };
 
-// --- ScanMemory: state kept from one piece to the next by a splitter that finds pieces inside larger ones. The loop
-// over a stretch of text owns it, and uses a new one for every stretch.
+// --- ScanMemory: state kept from one piece to the next by a splitter that finds pieces inside larger ones. The caller
+// uses a new ScanMemory for every stretch of text.
 
 struct ScanMemory {
   static constexpr size_t kCertain = SIZE_MAX;

@@ -1,4 +1,3 @@
-// The program of a Pattern.
 #include <map>
 #include <string>
 #include <utility>
@@ -8,8 +7,9 @@
 
 namespace ibid {
 
-// Compiles a syntax tree into the program of a Pattern. Used once. The functions that add the instructions of a node
-// return whether it may match nothing. `at_start`: a match may reach it without having consumed a character.
+// Compiles a syntax tree to the program of a Pattern. Used once. The functions that add the instructions of a node
+// return whether the node may match nothing. `at_start`: a match may reach the node without having consumed a
+// character.
 class PatternCompiler {
  public:
   explicit PatternCompiler(Pattern& out) : out_(out) {}
@@ -31,7 +31,7 @@ class PatternCompiler {
   uint32_t set_of(const RegexNode& node);
 
   uint32_t here() const { return static_cast<uint32_t>(out_.program_.size()); }
-  // Returns the place of the instruction.
+  // Returns the index of the instruction.
   uint32_t emit(Pattern::Instruction instruction);
   void refuse(const RegexNode& node, std::string_view what) {
     if (status_.ok()) status_ = regex_error(ErrorCode::kUnsupported, what, node.at);
@@ -42,7 +42,7 @@ class PatternCompiler {
 
   Pattern& out_;
   Status status_;
-  std::map<const RegexNode*, uint32_t> sets_;  // one set for all copies of a repeated part
+  std::map<const RegexNode*, uint32_t> sets_;  // all copies of a repeated part share one set
 };
 
 uint32_t PatternCompiler::emit(Pattern::Instruction instruction) {

@@ -36,8 +36,7 @@ size_t contraction(Cursor& text, size_t apostrophe, Case letter_case) {
 
 enum class Newlines { kPlain, kOwnPiece };
 
-// Matches \s+(?!\S)|\s+ with kPlain, \s*[\r
-// ]+|\s+(?!\S)|\s+ with kOwnPiece. REQUIRES: a space at `begin`.
+// Matches \s+(?!\S)|\s+ with kPlain, \s*[\r\n]+|\s+(?!\S)|\s+ with kOwnPiece. REQUIRES: a space at `begin`.
 template <typename Cursor>
 size_t whitespace(Cursor& text, size_t begin, Newlines newlines) {
   size_t pos = begin, last = begin, newline_end = 0;
@@ -48,12 +47,12 @@ size_t whitespace(Cursor& text, size_t begin, Newlines newlines) {
     if (is_newline(c)) newline_end = pos;
   }
   if (newlines == Newlines::kOwnPiece && newline_end != 0) return newline_end;
-  // If a character that is no space follows, the lookahead gives back the last space, unless it is the only one.
+  // If another character follows the spaces, the lookahead gives back the last space, unless it is the only one.
   const bool something_follows = c.length != 0;
   return something_follows && last > begin ? last : pos;
 }
 
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+// Scans by 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 template <typename Barrier>
 Piece scan_gpt2(std::string_view bytes, size_t begin) {
   TextCursor<Barrier> text(bytes);
@@ -114,8 +113,8 @@ Piece scan_llama3(std::string_view bytes, size_t begin) {
   return piece(whitespace(text, begin, Newlines::kOwnPiece));
 }
 
-// Matches [upper]*[lower]+ at `begin`. Returns the end of the match, or 0. The two sets share Lm, Lo and M, so if no
-// lower-case letter follows the run, the match backtracks to the last shared character.
+// Matches [upper]*[lower]+ at `begin`. Returns the end of the match, or 0. Both sets contain Lm, Lo and M, so if no
+// lower-case letter follows the run, the match backtracks to the last of these characters.
 template <typename Cursor>
 size_t upper_then_lower(Cursor& text, size_t begin) {
   size_t pos = begin, last_shared_end = 0;
@@ -128,9 +127,7 @@ size_t upper_then_lower(Cursor& text, size_t begin) {
   return last_shared_end;
 }
 
-// Matches [^\r
-// \p{L}\p{N}]?[upper]*[lower]+ | [^\r
-// \p{L}\p{N}]?[upper]+[lower]*. Returns the end, or 0.
+// Matches [^\r\n\p{L}\p{N}]?[upper]*[lower]+ | [^\r\n\p{L}\p{N}]?[upper]+[lower]*. Returns the end of the match, or 0.
 template <typename Cursor>
 size_t cased_word(Cursor& text, size_t begin, const TextChar& first) {
   const size_t second = begin + first.length;
@@ -143,7 +140,7 @@ size_t cased_word(Cursor& text, size_t begin, const TextChar& first) {
     if (const size_t end = upper_then_lower(text, begin); end != 0) return end;
   }
   if (prefix) {
-    // If lower-case letters followed the run directly, a pattern above would have matched.
+    // No lower-case letters follow the run directly, because a pattern above would have matched them.
     if (const size_t end = text.skip(second, kUpperKind); end != second) return end;
   }
   if (letter_or_mark) {
@@ -182,7 +179,8 @@ Piece scan_o200k(std::string_view bytes, size_t begin) {
 
 constexpr bool is_deepseek_cjk(uint32_t c) { return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF); }
 
-// A barrier for the main pattern, which applies separately to runs of CJK and to the text between them.
+// Ends the text for the main pattern at CJK: the pattern is applied separately to runs of CJK and to the text between
+// them.
 struct OutsideCjk {
   static constexpr CharKinds kKinds = kNumberKind;
   static constexpr bool stops_at(uint32_t code_point) { return is_deepseek_cjk(code_point); }
@@ -225,7 +223,7 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   TextCursor<Barrier> text(bytes);
   size_t pos = match_deepseek(text, begin);
   if (pos == 0) {
-    // Text that matches nothing is a piece of its own, which ends at the next match.
+    // Make text that matches nothing one piece, which ends at the next match.
     pos = begin;
     do {
       pos += text.at(pos).length;
@@ -234,7 +232,7 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   return {pos, text.touched_end()};
 }
 
-// True for 0-9 and for the bytes that stand for U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
+// True for 0-9, and for the bytes that represent U+00B2, U+00B3, U+00B9 and U+00BC to U+00BE in the byte alphabet.
 bool is_alphabet_digit(char byte) {
   const auto b = static_cast<unsigned char>(byte);
   return (b >= '0' && b <= '9') || b == 0xB2 || b == 0xB3 || b == 0xB9 || (b >= 0xBC && b <= 0xBE);
@@ -249,7 +247,7 @@ Piece scan_qwen35(std::string_view text, size_t begin) { return scan_llama3<1, t
 Piece scan_o200k(std::string_view text, size_t begin) { return scan_o200k<3, true>(text, begin); }
 Piece scan_tekken(std::string_view text, size_t begin) { return scan_o200k<1, false>(text, begin); }
 
-// Splits by \p{N}{1,3}, then what remains by [U+4E00-U+9FA5 U+3040-U+30FF]+, then every piece by the main pattern.
+// Splits by \p{N}{1,3}, then the rest by [U+4E00-U+9FA5 U+3040-U+30FF]+, then every piece by the main pattern.
 Piece scan_deepseek_v3(std::string_view bytes, size_t begin) {
   TextCursor<NoBarrier> text(bytes);
   const TextChar c = text.at(begin);
@@ -442,7 +440,8 @@ std::vector<SplitStep> split_steps(std::string_view signature) {
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps) {
   std::string signature;
   for (const SplitStep& step : steps) {
-    // If a pattern leaves no text between its matches, keeping only the matches keeps everything.
+    // A single step that keeps only its matches is allowed too: it keeps everything if the pattern leaves no text
+    // between matches.
     const bool matches_alone = step.behavior == SplitBehavior::kRemoved && step.invert && steps.size() == 1;
     if (!matches_alone && (step.behavior != SplitBehavior::kIsolated || step.invert)) return nullptr;
     if (!signature.empty()) signature += '\n';

@@ -1,4 +1,4 @@
-// Pre-tokenizers: where a text is split before merges apply. Each family of pre-tokenizers is a row of a table, and
+// Pre-tokenizers: split a text into pieces before merges apply. Each family of pre-tokenizers is a row of a table, and
 // splits exactly as the family's regular expressions do in Hugging Face `tokenizers` (Unicode 16.0). A row is found by
 // the literal text of these expressions in tokenizer.json, or by GGUF's tokenizer.ggml.pre. Frequent families have
 // hand-written linear scanners; staged_split.h splits for the others, and for combinations that a file defines.
@@ -14,7 +14,7 @@ namespace ibid {
 
 struct Piece {
   size_t end;              // position after its last byte; > begin
-  bool touched_end;        // the scanner read the end of the text to find the piece: an append may change it
+  bool touched_end;        // the scanner read the end of the text to find the piece, so an append may change the piece
   bool may_resume = true;  // a new scan can start after the piece
   bool dropped = false;    // the piece is removed: it has no tokens
 };
@@ -26,11 +26,11 @@ using ScanFunction = Piece (*)(std::string_view text, size_t begin);
 
 struct PretokenizerFamily {
   std::string_view name;
-  ScanFunction scan;  // nullptr: StagedSplit splits by the steps of the signature
+  ScanFunction scan;  // nullptr: StagedSplit splits by the steps of `signature`
   // The family's steps before ByteLevel as tokenizer.json spells them, one per line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
-  // Properties other than splitting that one of these names in a GGUF implies.
+  // Properties other than splitting that these names imply in a GGUF file.
   bool nfc;            // the text is normalized to NFC first
   bool ignore_merges;  // a piece that is a token becomes that token without merges
   bool add_bos;
@@ -38,25 +38,25 @@ struct PretokenizerFamily {
 
 // Treatment of the matches of a step's pattern and of the text between them.
 enum class SplitBehavior {
-  kIsolated,            // each is a piece of its own
+  kIsolated,            // each match, and each text between matches, is a piece
   kRemoved,             // matches are dropped
-  kMergedWithPrevious,  // a match is joined to the text before it, unless that is a match too
-  kMergedWithNext,      // a match is joined to the text after it, unless that is a match too
+  kMergedWithPrevious,  // a match is joined to the text before it, unless this is a match too
+  kMergedWithNext,      // a match is joined to the text after it, unless this is a match too
   kContiguous,          // adjacent matches are one piece
 };
 
-// One step of a pre-tokenizer: a regular expression, or a name for one: "Digits:individual", "Digits:contiguous",
+// One step of a pre-tokenizer: a regular expression, or one of the names "Digits:individual", "Digits:contiguous",
 // "Punctuation:isolated", "Punctuation:contiguous", "Whitespace", "ByteLevel".
 struct SplitStep {
   std::string pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
-  bool invert = false;  // matches are treated as the text between them, and that text as matches
+  bool invert = false;  // exchanges the roles of matches and of the text between them
 };
 
 bool is_step_name(std::string_view pattern);
 
-// Returns the steps that a signature has joined by line feeds, all of them kIsolated. In a pattern, CR and LF are
-// written as escapes.
+// Returns the steps of a signature, in which line feeds separate steps. All steps are kIsolated. In a pattern, CR and
+// LF are written as escapes.
 std::vector<SplitStep> split_steps(std::string_view signature);
 
 // Each returns nullptr if no family matches.
@@ -64,9 +64,9 @@ const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signat
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps);
 const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
 
-// Returns the family that has a GGUF name and consists of these steps and properties, or nullptr.
+// Returns the family that has a GGUF name, these steps and these properties, or nullptr.
 const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& steps, bool nfc, bool ignore_merges);
-// Returns the family's first GGUF name. REQUIRES: it has one.
+// Returns the family's first GGUF name. REQUIRES: the family has a GGUF name.
 std::string_view gguf_name_of(const PretokenizerFamily& family);
 
 // Splits into runs of digits and the text between them, for a file with Digits after ByteLevel. That step sees the

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kCertain = ScanMemory::kCertain;
 
-// Characters that the step Punctuation matches: ASCII's punctuation, and Unicode's as of version 8.0.
+// Characters that the step Punctuation matches: punctuation of ASCII, and of Unicode 8.0.
 #define PUNCTUATION                                                                                \
   "[\\p{P}!-/:-@\\[-`{-~\u166d\U000111c9&&[^"                                                      \
   "\u061d\u09fd\u0a76\u0c77\u0c84\u1b4e-\u1b4f\u1b7d-\u1b7f\u2e43-\u2e4f\u2e52-\u2e5d\U00010d6e"   \
@@ -24,13 +24,13 @@ constexpr size_t kCertain = ScanMemory::kCertain;
   "\U00016fe2\U0001e5ff\U0001e95e-\U0001e95f"                                                      \
   "]]"
 
-// Characters that the step Digits matches: numbers of Unicode 17, which differ from those of 16.
+// Characters that the step Digits matches: the numbers of Unicode 17, which are more than those of Unicode 16.
 #define NUMBER "[\\p{N}\U00011de0-\U00011de9\U00016ff4-\U00016ff6]"
 
 // \w as in Rust's regex crate, in brackets: \w of Pattern lacks the two joiners.
 #define WORD "\\w\u200c\u200d"
 
-// Returns the pattern of a step, which may be given by name.
+// Returns the pattern of a step. A step may be a name.
 std::string_view pattern_of(std::string_view stage) {
   if (stage == "Digits:individual") return NUMBER;
   if (stage == "Digits:contiguous") return NUMBER "+";
@@ -123,7 +123,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
     if (!joins) return region;
     region.end = next.end;
     if (stage.behavior == kContiguous) continue;
-    region.match = true;  // marked as a match: no new search may start inside it
+    region.match = true;  // counts as a match, so that no new search starts inside it
     return region;
   }
 }

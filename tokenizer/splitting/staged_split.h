@@ -1,5 +1,5 @@
 // StagedSplit: splits a text by several patterns, each inside the pieces of the previous one, as a Sequence of Splits
-// does. A step's behavior says how matches and the text between them form pieces.
+// does. The behavior of a step determines how matches and the text between them form pieces.
 //
 // For a text that may grow, it reports which pieces no append can change: those that it found without reading the end
 // of the text, inside pieces of earlier patterns that it also found without reading the end. Immutable and thread-safe.
@@ -27,7 +27,7 @@ class StagedSplit {
 
  private:
   struct Stage {
-    ScanFunction scan = nullptr;  // set only for steps with kIsolated
+    ScanFunction scan = nullptr;  // only steps with kIsolated have a scanner
     std::optional<Pattern> pattern;
     SplitBehavior behavior = SplitBehavior::kIsolated;
     bool invert = false;

@@ -1,5 +1,5 @@
 // TextCursor: reads characters of a text with the classes that pre-tokenizers test, and records whether it read the end
-// of the text. One per piece; a value on the stack.
+// of the text. A new one is used for each piece.
 #pragma once
 
 #include <array>
@@ -74,8 +74,9 @@ struct TextChar {
 
 inline bool is_newline(const TextChar& c) { return c.code_point == '\n' || c.code_point == '\r'; }
 
-// Some patterns apply inside the pieces of an earlier split. The characters that the earlier split isolates end the
-// text for such a pattern, although the end of the text was not read. A Barrier defines these characters.
+// A Barrier is a class of characters at which a pattern's text ends. Some patterns apply inside the pieces of an
+// earlier split; the characters that the earlier split isolates are their barrier. Reaching it does not count as
+// reading the end of the text.
 struct NoBarrier {
   static constexpr CharKinds kKinds = 0;
   static constexpr bool stops_at(uint32_t) { return false; }
@@ -93,14 +94,14 @@ class TextCursor {
  public:
   explicit TextCursor(std::string_view text) : text_(text) {}
 
-  // Returns the character at `pos`. Its length is 0 at a barrier and at the end of the text; reading the end is
-  // recorded.
+  // Returns the character at `pos`. The character's length is 0 at a barrier and at the end of the text. Records if the
+  // end was read.
   TextChar at(size_t pos) {
     const TextChar c = raw(pos);
     return (c.kinds & Barrier::kKinds) != 0 || Barrier::stops_at(c.code_point) ? TextChar{} : c;
   }
 
-  // As at(), but returns a barrier as the character it is.
+  // As at(), but at a barrier returns the character there.
   TextChar raw(size_t pos) {
     if (pos >= text_.size()) {
       touched_end_ = true;
@@ -111,7 +112,7 @@ class TextCursor {
     return decode(pos);
   }
 
-  // Returns the end of the run of characters of any of `kinds` that starts at `pos`.
+  // Returns the end of the run of characters that starts at `pos` and has only characters of `kinds`.
   size_t skip(size_t pos, CharKinds kinds) {
     for (TextChar c = at(pos); (c.kinds & kinds) != 0; c = at(pos)) pos += c.length;
     return pos;
@@ -129,7 +130,7 @@ class TextCursor {
     const DecodedChar c = utf8_decode(text_, pos);
     if (!c.valid) {
       if (pos + c.length == text_.size() && utf8_incomplete_tail(text_.substr(pos)) > 0) touched_end_ = true;
-      // Bytes that are not UTF-8 are neither letters nor symbols: return U+FFFF, which has no class.
+      // Bytes that are not UTF-8 are neither letters nor symbols, so return U+FFFF, which has no class.
       return {0xFFFF, kOtherKind, static_cast<uint8_t>(c.length)};
     }
     return {c.code_point, char_kinds::kByProperty[unicode_property(c.code_point)], static_cast<uint8_t>(c.length)};
