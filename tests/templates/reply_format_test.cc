@@ -179,7 +179,14 @@ TEST(FindReplyFormat, CallsWithARecipientInTheHeaderAreFound) {
                   " for=me<|is|>Hm.<|next|><|msg|>model for=human<|is|>See.<|next|><|msg|>model for=get_weather" +
                       call + "<|stop|>");
   EXPECT_EQ(reply, (ParsedReply{"Hm.", "See.", {{"", "get_weather", R"({"city": "Oslo"})"}}}));
-  EXPECT_EQ(parse_reply(format, context, " for=other" + call).content, "<do=\"get_weather\"><arg=city>Oslo</arg></do>");
+  // A body that is a call of an offered tool is one, whatever the recipient is.
+  for (const char* header : {" for=other", " for=human", ""}) {
+    EXPECT_EQ(parse_reply(format, context, header + call).calls.size(), 1u) << header;
+  }
+  const std::string of_another = "<do=\"another\"><arg=city>Oslo</arg></do>";
+  EXPECT_EQ(parse_reply(format, context, " for=another<|is|>" + of_another).content, of_another);
+  EXPECT_EQ(parse_reply(format, context, " for=human<|is|><do it>").content, "<do it>");
+  EXPECT_TRUE(parse_reply(format, context, " for=me" + call).calls.empty());
   const std::string lines =
       "{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}{% for c in m.tool_calls %}>>{{ c.function.name "
       "}}\n{{ "
