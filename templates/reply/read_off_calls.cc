@@ -289,9 +289,14 @@ size_t n_common_opening(std::string_view before_first, std::string_view before_s
   return n;
 }
 
-// The text before the end of the answer: its first words as far as the text has them together, else its first word.
-std::string_view before_end(std::string_view text, const std::string& end_of_answer) {
+// The text before the end of the answer: its first words as far as the text has them together, else its first word. The
+// text also ends before any special token of the end that the call does not have.
+std::string_view before_end(std::string_view text, const std::string& end_of_answer, std::string_view call) {
   const std::string_view end = trim_marker_spaces(end_of_answer);
+  for (const std::string_view word : marker_words(end)) {
+    const bool ends = is_special_token(word) && word.size() > 2 && call.find(word) == call.npos;
+    if (ends) text = text.substr(0, text.find(word));
+  }
   constexpr size_t kMaxWords = 3;
   const auto words = marker_words(end);
   size_t n_bytes = 0;
@@ -323,7 +328,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
   const std::string_view behind = one.substr(places->end());
 
-  std::string_view begin = before, end = before_end(behind, written.end_of_answer);
+  std::string_view begin = before, end = before_end(behind, written.end_of_answer, before);
   std::vector<std::string> of_second;
   syntax.several = false;
   const std::optional<CallPlaces> first = written.two ? find_places(*written.two) : std::optional<CallPlaces>();
@@ -342,7 +347,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
       end = behind.substr(0, n_end);
       // An answer that opens a section also closes it. Otherwise the text after the calls is the end of the answer.
       if (!syntax.section_begin.empty()) {
-        syntax.section_end = trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer));
+        syntax.section_end = trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer, before));
       }
       of_second = literals_of_second(rest, n_begin, syntax.parameter.before_key);
     }
