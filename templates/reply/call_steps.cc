@@ -55,7 +55,8 @@ void note_ids(CallSteps& out) {
   for (size_t i = 1; i + 2 < parts.size(); ++i) {
     if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
     const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
-    if (before.empty() || is_tag(before.back())) continue;
+    const bool is_sign = !before.empty() && before.back().size() == 1;  // the quote before an attribute
+    if (before.empty() || is_tag(before.back()) || is_sign) continue;
     out.id_begin = before.back();
     out.id_middle = parts[i + 1].text;
   }

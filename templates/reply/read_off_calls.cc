@@ -328,7 +328,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
   const std::string_view behind = one.substr(places->end());
 
-  std::string_view begin = before, end = before_end(behind, written.end_of_answer, before);
+  std::string_view begin = before, end = before_end(behind, written.end_of_answer, one.substr(0, places->end()));
   std::vector<std::string> of_second;
   syntax.several = false;
   const std::optional<CallPlaces> first = written.two ? find_places(*written.two) : std::optional<CallPlaces>();
@@ -347,7 +347,8 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
       end = behind.substr(0, n_end);
       // An answer that opens a section also closes it. Otherwise the text after the calls is the end of the answer.
       if (!syntax.section_begin.empty()) {
-        syntax.section_end = trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer, before));
+        syntax.section_end =
+            trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer, one.substr(0, places->end())));
       }
       of_second = literals_of_second(rest, n_begin, syntax.parameter.before_key);
     }

@@ -199,6 +199,35 @@ TEST(FindReplyFormat, CallsWithARecipientInTheHeaderAreFound) {
   EXPECT_EQ(parse_reply(by_lines, context, "A plain\nanswer").content, "A plain\nanswer");
 }
 
+// Tags of several tokens, with the number of the call, after content between such tags.
+TEST(FindReplyFormat, TagsOfSeveralTokensAreFound) {
+  const std::string source =
+      "{% for m in messages %}<|open|>message role={{ m.role }}<|sep|>{% if m.role == 'assistant' "
+      "%}<|open|>response<|sep|>{{ m.content }}<|close|>response<|sep|>{% else %}{{ m.content }}{% endif %}{% if "
+      "m.tool_calls %}<|open|>tools<|sep|>{% for c in m.tool_calls %}<|open|>call tool=\"{{ c.function.name }}\" "
+      "index=\"{{ loop.index }}\"<|sep|>{% for k, v in c.function.arguments.items() %}<|open|>argument key=\"{{ k "
+      "}}\"<|sep|>{{ v if v is string else v | tojson }}<|close|>argument<|sep|>{% endfor %}<|close|>call<|sep|>{% "
+      "endfor %}<|close|>tools<|sep|>{% endif %}<|close|>message<|sep|><|end|>{% endfor %}{% if add_generation_prompt "
+      "%}<|open|>message role=assistant<|sep|>{% endif %}";
+  EXPECT_EQ(form_of(source),
+            "<|open|>tools<|sep|><|open|>call tool=\"NAME\" index=\"INDEX\"<|sep|><|open|>argument "
+            "key=\"KEY\"<|sep|>VALUE<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>");
+  const ReplyFormat format = find_reply_format(*ChatTemplate::compile(source));
+  const ReplyContext context{.tools = &weather_tools()};
+  const std::string call = "<|open|>tools<|sep|><|open|>call tool=\"now\" index=\"1\"<|sep|><|close|>call<|sep|>";
+  const std::string text = "<|open|>response<|sep|>See.<|close|>response<|sep|>" + call + "<|close|>tools<|sep|>";
+  EXPECT_EQ(parse_reply(format, context, text), (ParsedReply{"", "See.", {{"", "now", "{}"}}}));
+}
+
+TEST(FindReplyFormat, TextAfterTheTurnIsNoPartOfCalls) {
+  EXPECT_EQ(form_of("{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}Action: [{% for c in m.tool_calls "
+                    "%}{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}{% if "
+                    "not loop.last %}, {% endif %}{% endfor %}]{% else %}{{ m.content }}<|end_of_turn|>{% endif %}{% "
+                    "endfor %}<|system|>Write an action.<|end_of_turn|>{% if add_generation_prompt %}<|assistant|>{% "
+                    "endif %}"),
+            R"(Action: [{"name": "NAME", "arguments": {...}}])");
+}
+
 TEST(FindReplyFormat, TemplateWithoutCallsGetsTheMostCommonCallSyntax) {
   const auto chat_template = ChatTemplate::compile("{% for m in messages %}{{ m.content }}{% endfor %}");
   ASSERT_TRUE(chat_template.ok());
