@@ -72,7 +72,8 @@ class ArgumentWriter {
       members.push_back({std::move(call), true});
     }
     Call free;
-    if (members.empty() && !ObjectCompiler::is_closed(document_, part) && notation_.form != Form::kKeywords) {
+    const bool takes_any_key = notation_.form != Form::kKeywords && notation_.after_closing_key.empty();
+    if (members.empty() && !ObjectCompiler::is_closed(document_, part) && takes_any_key) {
       TRY_ASSIGN(Grammar key, compile_regex(kAnyKey));
       TRY_ASSIGN(free, member({{.grammar = std::move(key)}}, part.other_properties, depth));
     }
@@ -120,7 +121,9 @@ class ArgumentWriter {
 
   Result<Call> member(Call key, SchemaId schema, size_t depth) {
     if (notation_.form == Form::kMarked) {
-      TRY_ASSIGN(Call values, marked_value(schema));
+      std::string end = notation_.after_value;
+      if (!notation_.after_closing_key.empty()) end += key.front().words + notation_.after_closing_key;
+      TRY_ASSIGN(Call values, marked_value(schema, end));
       Call call = {{.words = notation_.before_key}};
       append(call, std::move(key));
       append(call, std::move(values));
@@ -196,34 +199,34 @@ class ArgumentWriter {
         *part.values, [&](const ListedValue& value) { return (type_of(*value.json) & part.types & types) != 0; });
   }
 
-  Result<Call> marked_value(SchemaId schema) {
+  // end: the text after the value.
+  Result<Call> marked_value(SchemaId schema, const std::string& end) {
     TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
     std::vector<Call> ways;
     bool others = false;
     for (const SchemaPart& branch : branches) {
       others |= has_type(branch, kAllTypes & ~kStringType);
-      add_python_words(branch, ways);
+      add_python_words(branch, end, ways);
       if (!has_type(branch, kStringType)) continue;
-      TRY(add_strings(branch, notation_.before_value, notation_.after_value, ways));
+      TRY(add_strings(branch, notation_.before_value, end, ways));
     }
     if (others) {
       TRY_ASSIGN(Grammar grammar, json(schema, kAllTypes & ~kStringType));
-      ways.push_back(
-          {{.words = notation_.before_other_value, .grammar = std::move(grammar)}, {.words = notation_.after_value}});
+      ways.push_back({{.words = notation_.before_other_value, .grammar = std::move(grammar)}, {.words = end}});
     }
     if (ways.empty()) return no_value(schema);
     return either(std::move(ways));
   }
 
   // Allows Python's spelling in addition to JSON: templates print it, and models trained on these templates write it.
-  void add_python_words(const SchemaPart& part, std::vector<Call>& ways) {
+  void add_python_words(const SchemaPart& part, const std::string& end, std::vector<Call>& ways) {
     const auto add = [&](const Json& value, const char* word) {
       const uint32_t number = document_.value_number(value);
       const bool listed = !part.values || std::ranges::any_of(*part.values, [&](const ListedValue& other) {
         return other.number == number;
       });
       const bool allowed = (part.types & type_of(value)) != 0 && listed;
-      if (allowed) ways.push_back({{.words = notation_.before_other_value + word + notation_.after_value}});
+      if (allowed) ways.push_back({{.words = notation_.before_other_value + word + end}});
     };
     add(Json(true), "True");
     add(Json(false), "False");

@@ -160,15 +160,16 @@ struct ArgumentNotation {
   };
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
+  std::string after_closing_key = {};   // kMarked: if not empty, after_value is followed by the key and this text
   std::string before_value = {};        // before a string value
   std::string before_other_value = {};  // before other values; if equal to before_value, unclear values are strings
   std::string quote = {};
 };
 
 // Returns the arguments that an object's schema accepts, in the order of their declaration. If the schema declares no
-// arguments and allows others, any arguments may come (kKeywords: none). Errors: those of compile_json_schema(); also
-// kUnsupported for constraints that this notation cannot enforce: choices of whole objects, combined constraints on
-// unquoted strings, item counts and deeply nested values in kBare.
+// arguments and allows others, any arguments may come (kKeywords, and with after_closing_key: none). Errors: those of
+// compile_json_schema(); also kUnsupported for constraints that this notation cannot enforce: choices of whole objects,
+// combined constraints on unquoted strings, item counts and deeply nested values in kBare.
 Result<RequiredCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
                                               CompileBudget* budget = nullptr);
 

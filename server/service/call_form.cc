@@ -9,6 +9,7 @@
 #include "base/json_limits.h"
 #include "grammar/grammar.h"
 #include "templates/message.h"
+#include "templates/reply/call_steps.h"
 #include "templates/reply/protocol_messages.h"
 #include "templates/reply/reply_format.h"
 
@@ -66,6 +67,7 @@ ArgumentNotation notation_of(const CallSyntax& syntax) {
                                                                  : Form::kMarked,
           .before_key = marked.before_key,
           .after_value = marked.after_value,
+          .after_closing_key = marked.after_closing_key,
           .before_value = marked.before_value,
           .before_other_value = marked.before_other_value,
           .quote = syntax.quote};
@@ -263,6 +265,8 @@ std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const 
     if (opens_section) rest.push_back({.words = syntax.section_end});
     begins.back().rest = std::move(rest);
   }
+  // The parser accepts calls that begin so, too, but the rest of the call is written for the template's spelling.
+  for (const std::string& opener : make_call_steps(syntax).other_openers) begins.push_back({.word = opener});
   if (ends && syntax.envelope) add_other_beginnings(syntax, begins);
   return begins;
 }

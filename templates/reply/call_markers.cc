@@ -28,6 +28,11 @@ WordMatch CallMarkers::call(std::string_view text, bool is_first, size_t& length
     if (match == WordMatch::kYes) return length = trigger.size(), match;
     if (match == WordMatch::kMore) best = match;
   }
+  for (const std::string& opener : steps_.other_openers) {
+    const WordMatch match = match_marker(text, opener);
+    if (match == WordMatch::kYes) return length = opener.size(), match;
+    if (match == WordMatch::kMore) best = match;
+  }
   // An answer may begin with a list of calls as Python writes them, without the words before it.
   const bool is_list = steps_.syntax.arguments == ArgumentsForm::kKeywords && steps_.n_opening > 0 &&
                        steps_.steps[steps_.n_opening - 1].word == "[";
@@ -65,6 +70,16 @@ WordMatch CallMarkers::next_call(std::string_view text, size_t& length) const {
   }
   const WordMatch opener = call(text, false, length);
   return opener == WordMatch::kNo ? best : opener;
+}
+
+WordMatch CallMarkers::end_of_call(std::string_view text, size_t& length) const {
+  const CallStep& last = steps_.steps.back();
+  const bool is_tag = last.kind == CallStep::Kind::kWord && last.word.size() > 2 && last.word.front() == '<';
+  if (!is_tag || trim_marker_spaces(text).empty()) return WordMatch::kNo;
+  size_t at = 0;
+  const WordMatch match = match_words(text, {last.word}, at);
+  if (match == WordMatch::kYes) length = at;
+  return match;
 }
 
 WordMatch CallMarkers::section_end(std::string_view text, size_t& length) const {

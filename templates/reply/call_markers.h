@@ -26,6 +26,8 @@ class CallMarkers {
   WordMatch separator(std::string_view text, size_t& length) const;
   // The first word of a call after another one.
   WordMatch next_call(std::string_view text, size_t& length) const;
+  // The end of a call once more: a tag, which models repeat by mistake.
+  WordMatch end_of_call(std::string_view text, size_t& length) const;
   // The end of the section of calls. Some of its words may be missing.
   WordMatch section_end(std::string_view text, size_t& length) const;
 

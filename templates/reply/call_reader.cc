@@ -89,7 +89,14 @@ CallReader::Step CallReader::read_word(std::string_view text, bool at_end) {
     at_ += word.size();
     return Step::kDone;
   }
-  if (!at_end && std::string_view(word).starts_with(there)) return Step::kMore;
+  const std::string& other = current().other_spelling;
+  if (!other.empty() && text.substr(at_).starts_with(other)) {
+    at_ += other.size();
+    return Step::kDone;
+  }
+  if (!at_end && (std::string_view(word).starts_with(there) || std::string_view(other).starts_with(text.substr(at_)))) {
+    return Step::kMore;
+  }
   if (current().n_optional == 0) return at_end && std::string_view(word).starts_with(there) ? Step::kMore : Step::kBad;
   step_ += current().n_optional - 1;
   return Step::kDone;
@@ -135,6 +142,9 @@ CallReader::Step CallReader::read_until(std::string_view text, std::string_view 
 }
 
 bool CallReader::set_name(std::string_view name) {
+  // Models also write the name of a group before that of the tool: "functions.NAME".
+  const size_t dot = name.rfind('.');
+  if (!tools_.has(name) && dot != name.npos) name.remove_prefix(dot + 1);
   if (!tools_.has(name)) return false;
   name_ = name;
   return true;
@@ -202,7 +212,7 @@ CallReader::Step CallReader::read_arguments(std::string_view text, bool at_end) 
   at_ = parameters_->n_taken();
   if (state == ParameterReader::State::kOpen) return Step::kMore;
   if (state == ParameterReader::State::kBad) return Step::kBad;
-  arguments_ = parameters_->json();
+  arguments_ = tools_.unwrapped(name_, parameters_->json());
   has_arguments_ = true;
   return Step::kDone;
 }

@@ -37,6 +37,14 @@ void add_parts(CallSteps& out) {
 
 bool is_tag(const std::string& word) { return word.front() == '<' || word.front() == '['; }
 
+// Returns a tag such as "<|tool_call|>" as "<tool_call>", which models write if it is not one token for them; else an
+// empty text.
+std::string without_bars(const std::string& word) {
+  constexpr std::string_view kBegin = "<|", kEnd = "|>";
+  if (word.size() <= kBegin.size() + kEnd.size() || !word.starts_with(kBegin) || !word.ends_with(kEnd)) return {};
+  return "<" + word.substr(kBegin.size(), word.size() - kBegin.size() - kEnd.size()) + ">";
+}
+
 void note_ids(CallSteps& out) {
   const auto has = [&](CallPart::Kind kind) {
     return std::any_of(out.syntax.parts.begin(), out.syntax.parts.end(),
@@ -47,10 +55,25 @@ void note_ids(CallSteps& out) {
   for (size_t i = 1; i + 2 < parts.size(); ++i) {
     if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
     const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
-    if (before.empty() || is_tag(before.back())) continue;
+    const bool is_sign = !before.empty() && before.back().size() == 1;  // the quote before an attribute
+    if (before.empty() || is_tag(before.back()) || is_sign) continue;
     out.id_begin = before.back();
     out.id_middle = parts[i + 1].text;
   }
+}
+
+// Models may omit ordinary words between a tag and the name: "<tool_call>call:NAME".
+void note_words_before_name(CallSteps& out) {
+  const auto name = std::find_if(out.steps.begin(), out.steps.end(),
+                                 [](const CallStep& step) { return step.kind == CallStep::Kind::kName; });
+  if (name == out.steps.end()) return;
+  auto first = name;
+  while (first != out.steps.begin() && (first - 1)->kind == CallStep::Kind::kWord && !is_tag((first - 1)->word))
+    --first;
+  if (first == out.steps.begin() || (first - 1)->kind != CallStep::Kind::kWord) return;
+  const char end = (first - 1)->word.back();  // a tag that is still open has the words inside
+  if (end != '>' && end != ']') return;
+  for (; first != name; ++first) first->n_optional = 1;
 }
 
 void note_type_word(CallSteps& out) {
@@ -90,12 +113,16 @@ CallSteps make_call_steps(const CallSyntax& syntax) {
   out.before_value = solid_marker_words(syntax.parameter.before_value);
   out.before_other_value = solid_marker_words(syntax.parameter.before_other_value);
   out.after_value = solid_marker_words(syntax.parameter.after_value);
+  out.after_closing_key = solid_marker_words(syntax.parameter.after_closing_key);
   note_ids(out);
+  note_words_before_name(out);
   note_type_word(out);
   for (size_t i = 0; i < out.steps.size() && out.steps[i].kind == CallStep::Kind::kWord; ++i) {
     const std::string& word = out.steps[i].word;
     const auto n = std::count_if(out.steps.begin(), out.steps.end(), [&](const CallStep& s) { return s.word == word; });
     if (is_tag(word) && word.size() > 2 && n == 1) out.openers.push_back(word);
+    out.steps[i].other_spelling = without_bars(word);
+    if (!out.steps[i].other_spelling.empty()) out.other_openers.push_back(out.steps[i].other_spelling);
   }
   return out;
 }
@@ -112,7 +139,15 @@ std::vector<std::string> call_triggers(const CallSyntax& syntax) {
   const auto word_of = [](const CallStep& step) {
     return step.kind == CallStep::Kind::kEnvelope ? std::string("{") : step.word;
   };
-  add(word_of(steps.steps.front()));
+  std::string first = word_of(steps.steps.front());
+  // A sign before a tag is no trigger of its own.
+  const bool is_sign = first.size() == 1 && first.find_first_of("{[(") == first.npos;
+  if (is_sign && steps.steps.size() > 1 && steps.steps[1].kind == CallStep::Kind::kWord) {
+    const std::string joined = first + steps.steps[1].word;
+    const std::string text = syntax.section_begin + (syntax.parts.empty() ? std::string() : syntax.parts.front().text);
+    if (is_tag(steps.steps[1].word) && text.starts_with(joined)) first = joined;
+  }
+  add(first);
   if (!syntax.optional_begin.empty() && steps.n_opening == 0 && steps.steps.size() > 1) add(word_of(steps.steps[1]));
   // Models may also omit the first words of a call. Then its next tag begins the call.
   for (const std::string& word : steps.openers) add(word);
@@ -126,7 +161,10 @@ size_t first_step_at(const CallSteps& steps, std::string_view text, size_t first
       const CallStep& step = steps.steps[i];
       if (step.kind == CallStep::Kind::kEnvelope && text.starts_with('{')) return i;
       if (step.kind != CallStep::Kind::kWord) break;
-      if (text.starts_with(step.word) || std::string_view(step.word).starts_with(text)) return i;
+      const auto is_there = [text](std::string_view word) {
+        return !word.empty() && (text.starts_with(word) || word.starts_with(text));
+      };
+      if (is_there(step.word) || is_there(step.other_spelling)) return i;
     }
   }
   return first;

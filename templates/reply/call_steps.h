@@ -19,6 +19,7 @@ struct CallStep {
   std::string word = {};  // kWord: may be preceded by spaces
   // kWord: number of steps, this one included, to skip if the word is missing; 0: it is required.
   size_t n_optional = 0;
+  std::string other_spelling = {};  // kWord: accepted in place of `word`; empty: no other spelling
 };
 
 struct CallSteps {
@@ -30,8 +31,9 @@ struct CallSteps {
   // The words with which a call may begin where the template writes others before them, and what another call begins
   // with if the end of this one is missing: its tags.
   std::vector<std::string> openers;
+  std::vector<std::string> other_openers;  // other spellings of opening words, with which a call may begin as well
   // The texts of ParameterSyntax, split into words.
-  std::vector<std::string> before_key, before_value, before_other_value, after_value;
+  std::vector<std::string> before_key, before_value, before_other_value, after_value, after_closing_key;
   // The one word of before_other_value in which it differs from before_value: any word may be there, because it names
   // the value's type. SIZE_MAX: there is no such word.
   size_t type_word = SIZE_MAX;

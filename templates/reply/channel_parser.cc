@@ -109,8 +109,30 @@ void ChannelParser::begin_body(ReplyOutput& out) {
     if (std::exchange(thought_, true)) out.reasoning("\n");
   } else if (syntax_.recipient.empty() && channel != syntax_.content_channel) {
     say(opening_, out);  // an ordinary line, not a header
+  } else if (syntax_.body_calls && !tools_.empty()) {
+    body_ = Body::kUndecided;
+    call_.clear();
+    json_.emplace();
   } else if (said_) {
     out.content("\n");
+  }
+}
+
+void ChannelParser::begin_content(std::string_view text, ReplyOutput& out) {
+  body_ = Body::kContent;
+  if (said_ && !text.empty()) out.content("\n");
+  say(text, out);
+}
+
+// A body that begins like a call is one, whatever the recipient is.
+void ChannelParser::decide_body(ReplyOutput& out) {
+  const std::string_view text = trim_marker_spaces(call_);
+  const std::vector<std::string>& triggers = syntax_.body_calls->triggers;
+  const auto begins = [text](std::string_view trigger) { return trigger.starts_with(text); };
+  if (std::ranges::any_of(triggers, [text](std::string_view trigger) { return text.starts_with(trigger); })) {
+    body_ = Body::kCall;
+  } else if (std::ranges::none_of(triggers, begins) || call_.size() > kMaxHeaderBytes) {
+    begin_content(std::exchange(call_, {}), out);
   }
 }
 
@@ -153,6 +175,10 @@ void ChannelParser::say(std::string_view text, ReplyOutput& out) {
 void ChannelParser::take_body(std::string_view text, ReplyOutput& out) {
   if (body_ == Body::kReasoning) return out.reasoning(text);
   if (body_ == Body::kContent) return say(text, out);
+  if (body_ == Body::kUndecided) {
+    call_ += text;
+    return decide_body(out);
+  }
   std::string json;
   for (const char c : text) {
     if (json_->state() != JsonScanner::State::kOpen) break;
@@ -179,6 +205,7 @@ bool ChannelParser::read_calls_of_body(ReplyOutput& out) {
 }
 
 void ChannelParser::end_body(bool is_cut, ReplyOutput& out) {
+  if (body_ == Body::kUndecided) begin_content(std::exchange(call_, {}), out);
   if (body_ != Body::kCall) return;
   body_ = Body::kContent;
   if (syntax_.body_calls && read_calls_of_body(out)) return;

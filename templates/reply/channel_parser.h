@@ -25,7 +25,7 @@ class ChannelParser {
 
  private:
   enum class Where { kHeader, kBody, kBetween };
-  enum class Body { kContent, kReasoning, kCall };
+  enum class Body { kContent, kReasoning, kCall, kUndecided };  // kUndecided: content, or calls that name their tools
 
   // Each returns true if it made progress.
   bool in_header(ReplyOutput& out);
@@ -35,6 +35,8 @@ class ChannelParser {
   bool is_cut_header() const;
   void begin_body(ReplyOutput& out);
   void take_body(std::string_view text, ReplyOutput& out);
+  void decide_body(ReplyOutput& out);
+  void begin_content(std::string_view text, ReplyOutput& out);
   // is_cut: the answer ended inside the body.
   void end_body(bool is_cut, ReplyOutput& out);
   // The first marker that ends a body. `length` 0: not found, but the text from `begin` on may be its beginning.

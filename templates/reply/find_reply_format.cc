@@ -83,11 +83,13 @@ std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
       const size_t header = prompt.rfind(found->begin);
       if (header == prompt.npos) continue;
       found->begin = trim_marker_spaces(std::string_view(prompt).substr(header + found->begin.size()));
-      if (!found->begin.empty() && plain.find(found->end) == plain.npos) return found;
+      if (!found->begin.empty() && plain.find(found->end, before.size()) == plain.npos) return found;
     }
   }
   return known_reasoning(probe.source());
 }
+
+std::string_view behind_content(std::string_view text, std::string_view content_end);
 
 struct FoundCalls {
   CallSyntax syntax;
@@ -117,7 +119,8 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
   const Json call = probe_call(probe::kTool, probe::kId, as_text);
   const std::optional<std::string> one = written(Json::array({call}));
   if (!one) return std::nullopt;
-  WrittenCalls calls{*one, {}, frame->end_of_answer};
+  const ContentWords words = known_content_words(probe.source() + frame->before_reply);
+  WrittenCalls calls{*one, {}, std::string(behind_content(frame->end_of_answer, words.end))};
   calls.two = written(Json::array({call, probe_call(probe::kOtherTool, probe::kOtherId, as_text)}));
   std::optional<CallSyntax> syntax = infer_call_syntax(calls);
   ReplyFormat form;
@@ -178,6 +181,24 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
   }
 }
 
+// Returns the text of a render behind the answer's content and its marker.
+std::string_view behind_content(std::string_view text, std::string_view content_end) {
+  const std::string_view trimmed = trim_marker_spaces(text);
+  return !content_end.empty() && trimmed.starts_with(content_end) ? trimmed.substr(content_end.size()) : text;
+}
+
+// Returns the special token with which the template ends answers; empty if it is part of another marker.
+std::string find_end_of_turn(const TemplateProbe& probe, const ReplyFormat& format) {
+  const std::optional<Frame> frame = frame_of(probe, true);
+  if (!frame) return {};
+  const std::vector<std::string> words = solid_marker_words(behind_content(frame->end_of_answer, format.content_end));
+  if (words.empty() || !is_tag_word(words.front()) || !is_special_token(words.front())) return {};
+  const std::vector<std::string_view> markers = marker_texts(format);
+  const bool is_part =
+      std::ranges::any_of(markers, [&](std::string_view marker) { return marker.find(words.front()) != marker.npos; });
+  return is_part ? std::string() : words.front();
+}
+
 ReplyFormat format_by(const TemplateProbe& probe) {
   ReplyFormat format;
   const std::string with_tools = probe.render(nullptr, true);
@@ -197,16 +218,11 @@ ReplyFormat format_by(const TemplateProbe& probe) {
   const ContentWords words = known_content_words(probe.source() + probe.render(answer_with(kReply), true));
   format.dropped = known_foreign_markers(probe.source() + probe.render(answer_with(kReply), true));
   // Markers that look like special tokens are never words of an answer, so one of a pair is dropped as well.
-  if (format.reasoning && format.reasoning->end.find('|') != std::string::npos) {
-    format.dropped.push_back(format.reasoning->end);
-    const std::vector<std::string> words_of_begin = solid_marker_words(format.reasoning->begin);
-    if (std::count_if(words_of_begin.begin(), words_of_begin.end(), is_tag_word) == 1) {
-      format.dropped.push_back(words_of_begin.front());
-    }
-  }
+  if (format.reasoning && is_special_token(format.reasoning->end)) format.dropped.push_back(format.reasoning->end);
   format.content_begin = words.begin;
   format.content_end = words.end;
   set_calls(probe, format);
+  format.end_of_turn = find_end_of_turn(probe, format);
   return format;
 }
 

@@ -402,9 +402,14 @@ bool LooseScanner::skip_string(std::string_view text) {
 // --- values between markers
 
 std::string marked_value_json(std::string_view text, const AllowedTypes& types, std::optional<bool> is_string) {
-  if (is_string.has_value() && *is_string) return json_string(text);
+  // The schema counts more than the form.
+  if (is_string.has_value() && *is_string) {
+    if (types.string || !types.any()) return json_string(text);
+    is_string.reset();
+  }
   const bool says_string = types.string && !types.other;
   const std::string_view value = trim(text);
+  if (is_string.has_value() && says_string && !(is_json(value) && value.front() == '"')) is_string.reset();
   if (types.boolean && !types.string && (value == "TRUE" || value == "FALSE"))
     return value == "TRUE" ? "true" : "false";
   if (!is_string.has_value() && says_string && !(types.null && (value == "null" || value == "None"))) {

@@ -115,7 +115,7 @@ class LooseScanner {
 };
 
 // Returns the JSON of a value between markers, where strings are unquoted. `types`: the types that the schema allows;
-// is_string: set if the form of the call already decides whether the value is a string.
+// is_string: set if the form of the call says whether the value is a string. It decides among the types allowed.
 std::string marked_value_json(std::string_view text, const AllowedTypes& types, std::optional<bool> is_string);
 
 // Returns `text` as a JSON string, with its quotes.

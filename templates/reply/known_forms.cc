@@ -72,12 +72,21 @@ constexpr ContentWords kReasoningRows[] = {
     {"<thought>", "</thought>"},
     {"<reasoning>", "</reasoning>"},
     {"<|channel>thought", "<channel|>"},
+    {"Here is my thought process:", "Here is my response:"},
 };
 
-constexpr ContentWords kContentRows[] = {
-    {"<response>", "</response>"},      {"<|START_RESPONSE|>", "<|END_RESPONSE|>"},
-    {"<|START_TEXT|>", "<|END_TEXT|>"}, {"<|open|>response<|sep|>", "<|close|>response<|sep|>"},
-    {"<answer>", "</answer>"},
+struct ContentRow {
+  ContentWords words;
+  std::string_view marker = {};  // text in the template's source; empty: words.begin
+};
+
+constexpr ContentRow kContentRows[] = {
+    {{"<response>", "</response>"}},
+    {{"<|START_RESPONSE|>", "<|END_RESPONSE|>"}},
+    {{"<|START_TEXT|>", "<|END_TEXT|>"}},
+    {{"<|open|>response<|sep|>", "<|close|>response<|sep|>"}},
+    {{"<answer>", "</answer>"}},
+    {{"<answer>", "</answer>"}, "<|extra_0|>"},  // Hunyuan A13B, whose template does not show them
 };
 
 struct ChannelRow {
@@ -225,8 +234,8 @@ std::vector<std::string> known_foreign_markers(std::string_view text) {
 }
 
 ContentWords known_content_words(std::string_view text) {
-  for (const ContentWords& row : kContentRows) {
-    if (names(text, row.begin)) return row;
+  for (const ContentRow& row : kContentRows) {
+    if (names(text, row.marker.empty() ? row.words.begin : row.marker)) return row.words;
   }
   return {};
 }

@@ -24,6 +24,20 @@ size_t n_trailing_spaces(std::string_view text) {
   return n;
 }
 
+// Returns whether the text is the end of the turn, which counts only if nothing but a few spaces follows.
+WordMatch match_end_of_turn(std::string_view text, std::string_view end, bool at_end) {
+  constexpr size_t kMaxSpaces = 64;
+  if (end.empty() || end.front() != text.front()) return WordMatch::kNo;
+  const WordMatch there = match_marker(text, end);
+  if (there == WordMatch::kMore) return at_end ? WordMatch::kNo : there;
+  if (there == WordMatch::kNo || text.size() > end.size() + kMaxSpaces) return WordMatch::kNo;
+  if (!trim_marker_spaces(text.substr(end.size())).empty()) return WordMatch::kNo;
+  return at_end ? WordMatch::kYes : WordMatch::kMore;
+}
+
+// True if the text has a tag. Other markers are words that content may have as well.
+bool has_tag(std::string_view marker) { return marker.find_first_of("<[") != marker.npos; }
+
 }  // namespace
 
 MarkerParser::MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside,
@@ -34,6 +48,7 @@ MarkerParser::MarkerParser(const ReplyFormat& format, OfferedTools tools, bool b
       where_(begins_inside ? Where::kReasoning : Where::kContent),
       takes_calls_(format.calls.has_value() && !tools_.empty()),
       drops_cut_call_(context.demands_call) {
+  if (format_.reasoning) reasoning_tag_ = special_tag_of(format_.reasoning->begin);
   if (takes_calls_) markers_.emplace(*format_.calls);
 }
 
@@ -102,11 +117,17 @@ MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
     if (there == WordMatch::kYes) found = {marker, at, word.size()};
   };
   // Reasoning between special tokens may come anywhere, other reasoning only at the beginning.
-  const bool is_special = format_.reasoning && format_.reasoning->end.find('|') != std::string::npos;
-  if (format_.reasoning && (is_first || is_special)) look(format_.reasoning->begin, Marker::kReasoning);
-  if (format_.reasoning && is_first) {
+  if (format_.reasoning && (is_first || is_special_token(format_.reasoning->end))) {
+    look(format_.reasoning->begin, Marker::kReasoning);
+    if (found.marker == Marker::kUnsure) return found;  // words of the marker may follow its tag
+    look(reasoning_tag_, Marker::kReasoning);
+  }
+  if (format_.reasoning && is_first && has_tag(format_.reasoning->end)) {
     look(format_.reasoning->end, Marker::kEndOfReasoning);
   }
+  if (is_first) look(format_.content_begin, Marker::kWrapper);
+  if (in_wrapper_) look(format_.content_end, Marker::kWrapper);
+  if (found.marker == Marker::kUnsure) return found;
   size_t length = 0;
   const WordMatch call = found.length > 0 ? WordMatch::kNo : call_there(text, is_first, length);
   if (call == WordMatch::kYes) found = {Marker::kCall, at, length};
@@ -114,8 +135,9 @@ MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   if (call == WordMatch::kMore && at_end_ && drops_cut_call_) found = {Marker::kCall, at, text.size()};
   if (found.marker == Marker::kUnsure) return found;  // a longer marker may be there
   for (const std::string& word : format_.dropped) look(word, Marker::kDropped);
-  if (is_first) look(format_.content_begin, Marker::kWrapper);
-  if (in_wrapper_) look(format_.content_end, Marker::kWrapper);
+  const WordMatch turn = found.length > 0 ? WordMatch::kNo : match_end_of_turn(text, format_.end_of_turn, at_end_);
+  if (turn == WordMatch::kMore) found.marker = Marker::kUnsure;
+  if (turn == WordMatch::kYes) found = {Marker::kDropped, at, text.size()};
   const bool may_be_alone = is_first && takes_calls_ && !called_ && may_be_alone_;
   if (may_be_alone && found.marker == Marker::kNone && CallsAlone::may_begin(text)) found.marker = Marker::kCallsAlone;
   return found;
@@ -191,6 +213,12 @@ MarkerParser::Found MarkerParser::find_in_reasoning() {
     const std::string_view text = held().substr(looked_);
     const WordMatch there = end.front() == text.front() ? match_marker(text, end) : WordMatch::kNo;
     if (there == WordMatch::kYes) return {Marker::kEndOfReasoning, looked_, end.size()};
+    // The beginning of the content ends the reasoning, too.
+    const bool may_be_content =
+        is_special_token(format_.content_begin) && format_.content_begin.front() == text.front();
+    const WordMatch content = may_be_content ? match_marker(text, format_.content_begin) : WordMatch::kNo;
+    if (content == WordMatch::kYes) return {Marker::kWrapper, looked_, 0};
+    if (content == WordMatch::kMore && !at_end_) return {Marker::kUnsure, looked_, 0};
     size_t length = 0;
     const WordMatch call = thought_is_closed_ ? WordMatch::kNo : call_there(text, false, length);
     if (call == WordMatch::kYes) return {Marker::kCall, looked_, length};
@@ -217,7 +245,7 @@ bool MarkerParser::in_reasoning(ReplyOutput& out) {
     begin_call(0, found.length);
     return true;
   }
-  if (found.marker == Marker::kEndOfReasoning) {
+  if (found.marker == Marker::kEndOfReasoning || found.marker == Marker::kWrapper) {
     drop(found.length);
     end_reasoning();
     return true;
@@ -346,6 +374,11 @@ bool MarkerParser::behind_call() {
     return true;
   }
   if (end == WordMatch::kMore) return false;
+  if (const WordMatch again = markers_->end_of_call(held(), length); again != WordMatch::kNo) {
+    if (again == WordMatch::kMore && !at_end_) return false;
+    drop(again == WordMatch::kYes ? length : held().size());
+    return again == WordMatch::kYes;
+  }
   size_t begin = 0, n_word = 0;
   WordMatch next = markers_->separator(held(), begin);
   if (next == WordMatch::kYes) next = markers_->next_call(held().substr(begin), n_word);

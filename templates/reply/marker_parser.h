@@ -64,6 +64,7 @@ class MarkerParser {
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
 
   const ReplyFormat format_;
+  std::string reasoning_tag_;  // the special token with which reasoning begins; the words after it may be missing
   const OfferedTools tools_;
   std::optional<CallMarkers> markers_;  // set if calls are looked for
   const bool streams_;

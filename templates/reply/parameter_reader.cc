@@ -47,19 +47,50 @@ ParameterReader::State ParameterReader::read(std::string_view text, bool at_end)
     if (at_ != at || wants_ != wants) continue;
     if (!at_end) return state;
     // The text ended where a next key or the end may follow: only the closing words of the call can be missing.
-    return wants_ == Wants::kKeyMarker ? State::kDone : State::kBad;
+    return wants_ == Wants::kKeyMarker && !json_.empty() ? State::kDone : State::kBad;
   }
 }
 
+WordMatch ParameterReader::match_key_marker(std::string_view text, size_t& at) const {
+  size_t behind = at;
+  const WordMatch marker = match_words(text, steps_.before_key, behind);
+  if (marker != WordMatch::kYes) return marker;
+  // In a form with closing tags, the marker of a key may also be the beginning of one: "<" of "</".
+  if (!steps_.after_closing_key.empty()) {
+    if (behind == text.size()) return WordMatch::kMore;
+    if (text[behind] == '/') return WordMatch::kNo;
+  }
+  at = behind;
+  return marker;
+}
+
+WordMatch ParameterReader::match_end_of_value(std::string_view text, size_t& at) const {
+  size_t behind = at;
+  WordMatch match = match_words(text, steps_.after_value, behind);
+  if (match != WordMatch::kYes || steps_.after_closing_key.empty()) {
+    if (match == WordMatch::kYes) at = behind;
+    return match;
+  }
+  const std::string_view key = text.substr(behind, key_.size());
+  if (!std::string_view(key_).starts_with(key)) return WordMatch::kNo;
+  if (key.size() < key_.size()) return WordMatch::kMore;
+  behind += key.size();
+  match = match_words(text, steps_.after_closing_key, behind);
+  if (match == WordMatch::kYes) at = behind;
+  return match;
+}
+
 ParameterReader::State ParameterReader::read_key_marker(std::string_view text, bool at_end) {
-  const WordMatch key = match_words(text, steps_.before_key, at_);
+  const WordMatch key = match_key_marker(text, at_);
   if (key == WordMatch::kYes) {
     key_begin_ = at_;
     wants_ = Wants::kKey;
     return State::kOpen;
   }
-  if (key == WordMatch::kMore && !at_end) return State::kOpen;
-  const WordMatch end = goes_on(text, at_, at_end);
+  // An answer that ends before the first argument was cut.
+  const bool may_end = at_end && !json_.empty();
+  if (key == WordMatch::kMore && !may_end) return State::kOpen;
+  const WordMatch end = goes_on(text, at_, may_end);
   if (end == WordMatch::kYes) return State::kDone;
   return end == WordMatch::kMore ? State::kOpen : State::kBad;
 }
@@ -129,6 +160,7 @@ size_t ParameterReader::next_candidate(std::string_view text, size_t from) const
 }
 
 WordMatch ParameterReader::other_key_at(std::string_view text, size_t at) const {
+  if (!steps_.after_closing_key.empty()) return WordMatch::kNo;  // values have keys inside
   const WordMatch marker = match_words(text, steps_.before_key, at);
   if (marker != WordMatch::kYes) return marker;
   const size_t end = std::min(text.size(), at + kMaxNameBytes);
@@ -147,7 +179,7 @@ WordMatch ParameterReader::other_key_at(std::string_view text, size_t at) const 
 
 ParameterReader::Ending ParameterReader::ending_at(std::string_view text, size_t at, bool at_end) const {
   size_t behind = at;
-  WordMatch marker = match_words(text, steps_.after_value, behind);
+  WordMatch marker = match_end_of_value(text, behind);
   if (marker == WordMatch::kYes) marker = goes_on(text, behind, at_end);
   if (marker == WordMatch::kYes) return {marker, at, behind};
   const WordMatch key = other_key_at(text, at);
@@ -207,7 +239,8 @@ ParameterReader::State ParameterReader::read_value(std::string_view text, bool a
     const Ending ending = ending_at(text, at_, at_end);
     if (ending.match == WordMatch::kMore && !at_end) return State::kOpen;
     // At the end of the answer, a marker that is only begun ends the value, too: only the call's closing is missing.
-    const bool is_cut = ending.match == WordMatch::kMore && text.substr(at_).starts_with(steps_.after_value.front());
+    const bool is_cut = ending.match == WordMatch::kMore && text.substr(at_).starts_with(steps_.after_value.front()) &&
+                        steps_.after_closing_key.empty();
     if (ending.match != WordMatch::kYes && !is_cut) {
       ++at_;  // the value itself contains the marker's text
       continue;
@@ -243,7 +276,10 @@ void ParameterReader::end_value(std::string_view value) {
       solid.ends_with(kCdataEnd)) {
     value = solid.substr(kCdataBegin.size(), solid.size() - kCdataBegin.size() - kCdataEnd.size());
   }
-  json_ += marked_value_json(value, tools_.types_of(tool_, key_), is_string);
+  const AllowedTypes types = tools_.types_of(tool_, key_);
+  std::optional<std::string> nested;
+  if (!steps_.after_closing_key.empty() && !types.string) nested = tools_.nested(tool_, key_, value, steps_.syntax);
+  json_ += nested ? *nested : marked_value_json(value, types, is_string);
 }
 
 }  // namespace ibid

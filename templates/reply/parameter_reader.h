@@ -49,6 +49,10 @@ class ParameterReader {
   WordMatch call_at(std::string_view text) const;
   WordMatch closes_call(std::string_view behind, bool at_end) const;
   WordMatch match_other(std::string_view text, size_t& at) const;
+  // Returns whether the marker of a key is at `at`, and moves `at` past it.
+  WordMatch match_key_marker(std::string_view text, size_t& at) const;
+  // Returns whether the value's end is at `at`, and moves `at` past it.
+  WordMatch match_end_of_value(std::string_view text, size_t& at) const;
   // Returns whether the marker of another argument of the tool is at `at`.
   WordMatch other_key_at(std::string_view text, size_t at) const;
   // Returns the first position from `from` on where a marker is that may end a value; npos: there is no such marker.

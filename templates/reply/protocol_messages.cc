@@ -1,5 +1,7 @@
 #include "templates/reply/protocol_messages.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -7,6 +9,7 @@
 #include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/reply/json_scanner.h"
+#include "templates/reply/nested_values.h"
 #include "templates/reply/schema_check.h"
 
 namespace ibid {
@@ -253,6 +256,35 @@ std::string OfferedTools::typed(std::string_view tool, std::string arguments) co
     at = member.value_end;
   }
   return out + arguments.substr(at);
+}
+
+std::optional<std::string> OfferedTools::nested(std::string_view tool, std::string_view argument, std::string_view text,
+                                                const CallSyntax& syntax) const {
+  static const Json& any = *new Json(true);
+  const Tool* known = find(tool);
+  if (known == nullptr) return std::nullopt;
+  const Json* properties = object_member(known->schema, "properties");
+  const Json* schema = properties == nullptr ? nullptr : object_member(*properties, std::string(argument).c_str());
+  return nested_value_json(text, syntax.parameter, schema == nullptr ? any : *schema, known->schema);
+}
+
+std::string OfferedTools::unwrapped(std::string_view tool, std::string arguments) const {
+  constexpr std::string_view kWrappers[] = {"arguments", "parameters", "properties", "input"};
+  const Tool* known = find(tool);
+  const Result<Json> outer = parse_json(arguments, "arguments of a call");
+  if (known == nullptr || !outer.ok() || !outer->is_object() || outer->size() != 1) return arguments;
+  const std::string key = outer->begin().key();
+  if (std::ranges::find(kWrappers, key) == std::end(kWrappers) || may_have(tool, key)) return arguments;
+  Json inner = *outer->begin();
+  if (inner.is_string()) {
+    const Result<Json> read = parse_json(inner.get_ref<const std::string&>(), "arguments of a call");
+    if (read.ok()) inner = *read;
+  }
+  if (!inner.is_object()) return arguments;
+  for (const auto& [name, value] : inner.items()) {
+    if (!may_have(tool, name)) return arguments;
+  }
+  return json_to_string(inner);
 }
 
 bool OfferedTools::accepts(std::string_view tool, const Json& arguments) const {

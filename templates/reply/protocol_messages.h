@@ -60,6 +60,12 @@ class OfferedTools {
   bool may_have(std::string_view tool, std::string_view argument) const;
   // Returns the arguments, a JSON object, with texts converted where the schema allows no strings: "3" becomes 3.
   std::string typed(std::string_view tool, std::string arguments) const;
+  // Returns an argument written as tags (templates/reply/nested_values.h) as JSON; nullopt if it is not so written.
+  std::optional<std::string> nested(std::string_view tool, std::string_view argument, std::string_view text,
+                                    const CallSyntax& syntax) const;
+  // Returns the arguments; if there is only one, an object of arguments under a name that the tool does not have
+  // ("arguments"), which models write by mistake, returns that object.
+  std::string unwrapped(std::string_view tool, std::string arguments) const;
   // True if the tool's schema accepts the arguments (templates/reply/schema_check.h).
   bool accepts(std::string_view tool, const Json& arguments) const;
 

@@ -75,7 +75,7 @@ struct Argument {
 
 std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_t from) {
   constexpr std::array<std::string_view, 5> kKeys = {"kcount", "kflag", "klist", "kplace", "kzone"};
-  constexpr std::array<std::string_view, 5> kValues = {"4711", "rue", "[", "Kestrelplace", "Kestrelzone"};
+  constexpr std::array<std::string_view, 5> kValues = {"4711", "rue", "Kestrelitem", "Kestrelplace", "Kestrelzone"};
   std::vector<Argument> arguments;
   for (size_t i = 0; i < kKeys.size(); ++i) {
     const std::optional<Stretch> key = find_stretch(text, kKeys[i], from);
@@ -83,10 +83,6 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
     std::optional<Stretch> value = find_stretch(text, kValues[i], key->end);
     if (!value) return std::nullopt;
     if (kValues[i] == "rue") --value->begin;  // the value is true or True; the search text "rue" has no first letter
-    if (kValues[i] == "[") {
-      value->end = text.find(']', value->end);
-      if (value->end++ == text.npos) return std::nullopt;
-    }
     arguments.push_back({*key, *value});
     from = value->end;
   }
@@ -117,12 +113,37 @@ bool read_bare(std::string_view text, const std::vector<Argument>& arguments, si
   return true;
 }
 
+// Finds the arguments in <key>value</key>, with the same words before each tag.
+bool read_closing_keys(std::string_view text, const std::vector<Argument>& arguments, size_t from, CallPlaces& places) {
+  const Argument &string = arguments[3], &last = arguments[4];
+  const std::string_view to_first = text.substr(from, arguments[0].key.begin - from);
+  const std::string_view to_next = text.substr(string.value.end, last.key.begin - string.value.end);
+  constexpr std::string_view kClosing = "</", kEnd = ">";
+  const size_t key = to_next.find(string.key.of(text));
+  const std::string_view after_value = to_next.substr(0, key);
+  const std::string_view before_key = to_next.substr(std::min(to_next.size(), to_next.find(kEnd, key) + kEnd.size()));
+  const std::string closing = std::string(after_value) + std::string(last.key.of(text)) + std::string(kEnd);
+  if (!after_value.ends_with(kClosing) || before_key.empty() || !to_first.ends_with(before_key) ||
+      !text.substr(last.value.end).starts_with(closing)) {
+    return false;
+  }
+  places.form = ArgumentsForm::kParameters;
+  places.parameter = {.before_key = std::string(before_key),
+                      .before_value = std::string(kEnd),
+                      .before_other_value = std::string(kEnd),
+                      .after_value = std::string(after_value),
+                      .after_closing_key = std::string(kEnd)};
+  places.arguments = {arguments[0].key.begin - before_key.size(), last.value.end + closing.size()};
+  return text.substr(string.key.end, string.value.begin - string.key.end) == kEnd;
+}
+
 // Finds the arguments in <parameter=key>value</parameter> and similar forms.
 bool read_parameters(std::string_view text, const std::vector<Argument>& arguments, size_t from, CallPlaces& places) {
   const auto between = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
   const std::string_view to_first = between(from, arguments[0].key.begin);
   const std::string_view to_next = between(arguments[3].value.end, arguments[4].key.begin);
   const std::string_view behind = text.substr(arguments[4].value.end);
+  if (to_next.find(arguments[3].key.of(text)) != to_next.npos) return read_closing_keys(text, arguments, from, places);
   const size_t n_after = common_words_at_begin(to_next, behind);
   const std::string_view before_key = to_next.substr(n_after);
   if (n_after == 0 || before_key.empty() || !to_first.ends_with(before_key)) return false;
@@ -203,8 +224,8 @@ std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
 }
 
 // Returns the literals before name, id and arguments of the second call; of the first literal only the last n_begin
-// bytes.
-std::vector<std::string> literals_of_second(std::string_view text, size_t n_begin) {
+// bytes. before_key: precedes the first argument, if the arguments are no JSON.
+std::vector<std::string> literals_of_second(std::string_view text, size_t n_begin, std::string_view before_key) {
   std::vector<Stretch> known;
   const auto add = [&](std::optional<Stretch> place) {
     if (place) known.push_back(*place);
@@ -212,6 +233,10 @@ std::vector<std::string> literals_of_second(std::string_view text, size_t n_begi
   add(find_stretch(text, probe::kOtherTool, 0));
   add(find_stretch(text, probe::kOtherId, 0));
   add(find_json_arguments(text));
+  if (const auto arguments = find_arguments(text, known.empty() ? 0 : known.front().end);
+      arguments && !before_key.empty() && arguments->front().key.begin >= before_key.size()) {
+    add(Stretch{arguments->front().key.begin - before_key.size(), arguments->back().value.end});
+  }
   std::sort(known.begin(), known.end(), [](const Stretch& a, const Stretch& b) { return a.begin < b.begin; });
   std::vector<std::string> literals;
   size_t at = known.empty() || known[0].begin < n_begin ? 0 : known[0].begin - n_begin;
@@ -264,9 +289,14 @@ size_t n_common_opening(std::string_view before_first, std::string_view before_s
   return n;
 }
 
-// The text before the end of the answer: its first words as far as the text has them together, else its first word.
-std::string_view before_end(std::string_view text, const std::string& end_of_answer) {
+// The text before the end of the answer: its first words as far as the text has them together, else its first word. The
+// text also ends before any special token of the end that the call does not have.
+std::string_view before_end(std::string_view text, const std::string& end_of_answer, std::string_view call) {
   const std::string_view end = trim_marker_spaces(end_of_answer);
+  for (const std::string_view word : marker_words(end)) {
+    const bool ends = is_special_token(word) && word.size() > 2 && call.find(word) == call.npos;
+    if (ends) text = text.substr(0, text.find(word));
+  }
   constexpr size_t kMaxWords = 3;
   const auto words = marker_words(end);
   size_t n_bytes = 0;
@@ -298,7 +328,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
   const std::string_view behind = one.substr(places->end());
 
-  std::string_view begin = before, end = before_end(behind, written.end_of_answer);
+  std::string_view begin = before, end = before_end(behind, written.end_of_answer, one.substr(0, places->end()));
   std::vector<std::string> of_second;
   syntax.several = false;
   const std::optional<CallPlaces> first = written.two ? find_places(*written.two) : std::optional<CallPlaces>();
@@ -317,9 +347,10 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
       end = behind.substr(0, n_end);
       // An answer that opens a section also closes it. Otherwise the text after the calls is the end of the answer.
       if (!syntax.section_begin.empty()) {
-        syntax.section_end = trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer));
+        syntax.section_end =
+            trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer, one.substr(0, places->end())));
       }
-      of_second = literals_of_second(rest, n_begin);
+      of_second = literals_of_second(rest, n_begin, syntax.parameter.before_key);
     }
   }
   if (!syntax.several && !written.end_of_answer.empty() && end.size() == behind.size()) end = closing_json(behind);

@@ -30,7 +30,8 @@ std::string describe_arguments(const CallSyntax& syntax) {
     case ArgumentsForm::kParameters: break;
   }
   const ParameterSyntax& one = syntax.parameter;
-  return one.before_key + "KEY" + one.before_value + "VALUE" + one.after_value;
+  const std::string closing = one.after_closing_key.empty() ? "" : "KEY" + one.after_closing_key;
+  return one.before_key + "KEY" + one.before_value + "VALUE" + one.after_value + closing;
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ std::vector<std::string_view> marker_texts(const ReplyFormat& format) {
   const auto add_calls = [&](const CallSyntax& calls) {
     add({calls.section_begin, calls.separator, calls.section_end, calls.quote, calls.optional_begin});
     add({calls.parameter.before_key, calls.parameter.before_value, calls.parameter.before_other_value,
-         calls.parameter.after_value});
+         calls.parameter.after_value, calls.parameter.after_closing_key});
     for (const CallPart& part : calls.parts) add({part.text});
     if (calls.envelope) add({calls.envelope->before, calls.envelope->after});
     for (const std::string& trigger : calls.triggers) add({trigger});
@@ -94,6 +95,17 @@ ReasoningSyntax reasoning_of(const ReplyFormat& format) {
   const std::optional<ReasoningSyntax>& known = format.reasoning;
   if (known && !known->begin.empty() && !known->end.empty()) return *known;
   return {"<think>", "</think>"};
+}
+
+bool is_special_token(std::string_view marker) {
+  return marker.find('|') != marker.npos || marker.find("\uFF5C") != marker.npos;
+}
+
+std::string special_tag_of(std::string_view marker) {
+  const std::vector<std::string> words = solid_marker_words(marker);
+  const auto is_tag = [](const std::string& word) { return word.size() > 2 && (word[0] == '<' || word[0] == '['); };
+  if (!is_special_token(marker) || std::ranges::count_if(words, is_tag) != 1 || !is_tag(words.front())) return {};
+  return words.front();
 }
 
 ReplyFormat without_calls(ReplyFormat format) {

@@ -40,6 +40,9 @@ struct ParameterSyntax {
   // precedes other values; equal to before_value if the form does not distinguish them
   std::string before_other_value = {};
   std::string after_value = {};
+  // If not empty, a value ends with after_value, its key again, and this text: <KEY>VALUE</KEY>. Objects and arrays are
+  // written in the same way, with their keys or "item" (templates/reply/nested_values.h).
+  std::string after_closing_key = {};
   bool operator==(const ParameterSyntax&) const = default;
 };
 
@@ -110,6 +113,8 @@ struct ReplyFormat {
   std::optional<ChannelSyntax> channels = {};
   // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
+  // The marker that ends the template's answers. It is no part of the content at the end of an answer.
+  std::string end_of_turn = {};
   // Markers that are no part of the content wherever they are, because the template writes them in other messages.
   std::vector<std::string> dropped = {};
   // The form that the template requires of messages. If arguments_as_text, the arguments of tool_calls are a string of
@@ -141,6 +146,11 @@ ReasoningSyntax reasoning_of(const ReplyFormat& format);
 
 // Returns the format without markers of calls, so that answers are not searched for calls.
 ReplyFormat without_calls(ReplyFormat format);
+
+// True if the marker looks like special tokens, which are never words of an answer: "<|channel|>".
+bool is_special_token(std::string_view marker);
+// Returns the special token with which the marker begins, if it is the only tag of the marker; else an empty text.
+std::string special_tag_of(std::string_view marker);
 
 // Returns the texts of all markers of the format.
 std::vector<std::string_view> marker_texts(const ReplyFormat& format);

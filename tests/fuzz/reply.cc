@@ -36,6 +36,12 @@ CallSyntax between_markers() {
   return calls;
 }
 
+CallSyntax between_tags() {
+  CallSyntax calls = between_markers();
+  calls.parameter = {"[<", ">", ">", "[</", ">"};
+  return calls;
+}
+
 CallSyntax bare(ArgumentsForm form) {
   CallSyntax calls;
   calls.section_begin = form == ArgumentsForm::kKeywords ? "[" : "";
@@ -59,6 +65,10 @@ const std::vector<ReplyFormat>& formats() {
       add(known_calls(marker)->syntax);
     }
     add(between_markers());
+    add(between_tags());
+    made.back().end_of_turn = "<|end|>";
+    made.back().reasoning = ReasoningSyntax{"<|think|>so", "<|/think|>"};
+    made.back().content_begin = "<|text|>";
     add(bare(ArgumentsForm::kBareObject));
     add(bare(ArgumentsForm::kKeywords));
     add(known_calls("List of tools: ")->syntax);

@@ -15,6 +15,8 @@ const ArgumentNotation kXml = {
     .before_key = "<p=", .after_value = "\n</p>\n", .before_value = ">\n", .before_other_value = ">\n"};
 const ArgumentNotation kTold = {
     .before_key = "<p=", .after_value = "</p>", .before_value = " str>", .before_other_value = " json>"};
+const ArgumentNotation kTags = {
+    .before_key = "<", .after_value = "</", .after_closing_key = ">\n", .before_value = ">", .before_other_value = ">"};
 const ArgumentNotation kBare = {.form = ArgumentNotation::Form::kBare, .quote = "<|q|>"};
 const ArgumentNotation kPython = {.form = ArgumentNotation::Form::kKeywords};
 
@@ -48,6 +50,13 @@ TEST(ArgumentNotationTest, StringsBetweenMarkersHaveNoQuotes) {
                 "<p=city>\nx\n</p>\n<p=more>\nx\n</p>\n"});
   expect_texts(kWeather, kTold, {"<p=city str>1</p>", "<p=city str>x</p><p=unit json>1</p>"},
                {"<p=city json>1</p>", "<p=city str>x</p><p=unit str>1</p>"});
+}
+
+TEST(ArgumentNotationTest, ClosingTagsHaveTheKey) {
+  expect_texts(kWeather, kTags,
+               {"<city>Paris</city>\n", "<city></days>\n</city>\n<days>3</days>\n", "<city>x</city>\n<unit>C</unit>\n"},
+               {"<city>Paris</days>\n", "<city>x</city>\n<days>3</city>\n", "<city>x</city>"});
+  expect_texts(R"({"type": "object"})", kTags, {""}, {"<a>x</a>\n"});
 }
 
 TEST(ArgumentNotationTest, BooleansAndNullBetweenMarkersMayBePython) {

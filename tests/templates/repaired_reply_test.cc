@@ -70,6 +70,32 @@ const ReplyFormat& python_form() {
   return format;
 }
 
+// Values between tags that have the keys, nested ones too, with the same sign before each tag.
+std::string tags_template(const std::string& sign) {
+  return "{% macro write(v) %}{% if v is mapping %}{% for k, x in v.items() %}" + sign + "<{{ k }}>{{ write(x) }}" +
+         sign + "</{{ k }}>{% endfor %}{% elif v is string %}{{ v }}{% elif v is iterable %}{% for x in v %}" + sign +
+         "<item>{{ write(x) }}" + sign + "</item>{% endfor %}{% else %}{{ v | tojson }}{% endif %}{% endmacro %}" +
+         template_of(sign + "<calls>\n",
+                     sign + "<invoke name=\"{{ call.name }}\">{{ write(call.arguments) }}" + sign + "</invoke>\n",
+                     sign + "</calls>");
+}
+
+const ReplyFormat& tags_form() {
+  static const ReplyFormat& format = *new ReplyFormat(found_in(tags_template("]<]x[>[")));
+  return format;
+}
+
+// Tags of special tokens, the name after an ordinary word, reasoning and content with markers of their own.
+const ReplyFormat& token_form() {
+  static const ReplyFormat& format = *new ReplyFormat(found_in(
+      "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<|think|>deeply\n{{ m.reasoning_content "
+      "}}<|/think|>{% endif %}{% if m.role == 'assistant' %}<|START_TEXT|>{{ m.content }}<|END_TEXT|>{% else %}{{ "
+      "m.content }}{% endif %}{% for tool_call in m.tool_calls or [] %}<|call|>functions.{{ "
+      "tool_call.function.name }}<|with|>{{ tool_call.function.arguments | tojson }}<|/call|>{% endfor "
+      "%}<|end_of_turn|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"));
+  return format;
+}
+
 // Parses the text whole and in single bytes, which must agree.
 ParsedReply read_reply(const ReplyFormat& format, const std::string& text, ReplyContext context = {}) {
   if (context.tools == nullptr) context.tools = &weather_tools();
@@ -150,6 +176,90 @@ TEST(RepairedReply, ArgumentsAreConvertedToTheTypesOfTheSchema) {
        R"(add {"a":"1"})"},
       {object_form(), "<call>{\"name\": \"add\", \"arguments\": null}</call>", "add {}"},
   });
+}
+
+TEST(RepairedReply, FormsOfSpecialTokensAreRepaired) {
+  EXPECT_EQ(describe_calls(token_form()), "<|call|>functions.NAME<|with|>{...}<|/call|>");
+  EXPECT_EQ(describe_reasoning(token_form()), "<|think|>deeply ... <|/think|>");
+  const std::string now = "<|call|>functions.now<|with|>{}<|/call|>";
+  expect_replies({
+      {token_form(), "<|think|>deeply\nHm.<|/think|><|START_TEXT|>See.<|END_TEXT|>" + now, "now {}", "See.", "Hm."},
+      {token_form(), "<|think|>Hm.<|/think|>See.", "", "See.", "Hm."},
+      {token_form(), "<|think|>deeply\nHm.<|START_TEXT|>See.<|END_TEXT|>", "", "See.", "Hm."},
+      {token_form(), "<|call|>now<|with|>{}<|/call|>", "now {}"},
+      {token_form(), "<|call|>tools.now<|with|>{}<|/call|>", "now {}"},
+      {token_form(), "<call>functions.now<|with|>{}<|/call|>", "now {}"},
+      {token_form(), now + "<|/call|>", "now {}"},
+      {token_form(), now + "<|/call|>\n<|/call|> Done.", "now {}", "Done."},
+      {token_form(), "<|call|>functions.tools.none<|with|>{}<|/call|>", "",
+       "<|call|>functions.tools.none<|with|>{}<|/call|>"},
+      {token_form(), "A <call> of now", "", "A <call> of now"},
+      // The end of the turn is content if text follows.
+      {token_form(), "See.<|end_of_turn|>", "", "See."},
+      {token_form(), "See.<|end_of_turn|>\n", "", "See."},
+      {token_form(), now + "<|end_of_turn|>", "now {}"},
+      {token_form(), "<|end_of_turn|> ends a turn", "", "<|end_of_turn|> ends a turn"},
+      {token_form(), "See.<|end_of_", "", "See.<|end_of_"},
+  });
+}
+
+TEST(RepairedReply, ValuesBetweenTagsWithTheirKeysAreRead) {
+  EXPECT_EQ(
+      describe_calls(tags_form()),
+      "]<]x[>[<calls>\\n]<]x[>[<invoke name=\"NAME\">]<]x[>[<KEY>VALUE]<]x[>[</KEY>]<]x[>[</invoke>\\n]<]x[>[</calls>");
+  const auto call = [](std::string arguments) {
+    std::string text = "<calls>\n<invoke name=\"get_weather\">" + arguments + "</invoke>\n</calls>", out;
+    for (const char c : text) out += c == '<' ? "]<]x[>[<" : std::string(1, c);
+    return out;
+  };
+  const std::string oslo = "<city>Oslo</city>";
+  expect_replies({
+      {tags_form(), call(oslo), kOslo},
+      {tags_form(), "See:" + call(oslo), kOslo, "See:"},
+      {tags_form(), call(""), "get_weather {}"},
+      {tags_form(), call(oslo + "<days>3</days>"), R"(get_weather {"city":"Oslo","days":3})"},
+      {tags_form(), call("<tags><item>a</item><item>b</item></tags>"), R"(get_weather {"tags":["a","b"]})"},
+      {tags_form(), call("<tags>[\"a\"]</tags>"), R"(get_weather {"tags":["a"]})"},
+      {tags_form(), call("<tags><item>1</item></tags><other><item>1</item></other>"),
+       R"(get_weather {"tags":["1"],"other":[1]})"},
+      {tags_form(), call("<other><item><city>x</city><n>1</n></item></other>"),
+       R"(get_weather {"other":[{"city":"x","n":1}]})"},
+      {tags_form(), call("<city><b>Oslo</b></city>"), R"(get_weather {"city":"]<]x[>[<b>Oslo]<]x[>[</b>"})"},
+      {tags_form(), call("<tags><item>a</other></tags>"), R"(get_weather {"tags":"]<]x[>[<item>a]<]x[>[</other>"})"},
+  });
+  // Cut anywhere before the last argument ends, it is no call.
+  const std::string whole = call(oslo);
+  for (size_t n = 1; n < whole.find("</city>"); ++n) {
+    EXPECT_EQ(read_reply(tags_form(), whole.substr(0, n)).content, whole.substr(0, n));
+  }
+  std::string deep;
+  for (size_t i = 0; i < 10'000; ++i) deep += "<item>";
+  EXPECT_EQ(read_reply(tags_form(), call("<tags>" + deep + "</tags>")).calls.size(), 1u);
+  const ReplyFormat plain = found_in(tags_template(""));
+  EXPECT_EQ(describe_calls(plain), "<calls>\\n<invoke name=\"NAME\"><KEY>VALUE</KEY></invoke>\\n</calls>");
+  const std::string text =
+      "<calls><invoke name=\"get_weather\"><city>a < b</city><tags><item>1</item></tags></invoke></calls>";
+  expect_replies({{plain, text, R"(get_weather {"city":"a < b","tags":["1"]})"}});
+}
+
+TEST(RepairedReply, ArgumentsInsideAnArgumentAreTheArguments) {
+  const auto call = [](const std::string& key, const std::string& value) {
+    return "<call>\n<do=get_weather>\n<arg=" + key + ">\n" + value + "\n</arg>\n</do>\n</call>";
+  };
+  expect_replies({
+      {marked_form(), call("arguments", "{\"city\": \"Oslo\"}"), kOslo},
+      {marked_form(), call("properties", "{'city': 'Oslo'}"), kOslo},
+      {marked_form(), call("arguments", "{\"town\": \"Oslo\"}"), R"(get_weather {"arguments":{"town":"Oslo"}})"},
+      {marked_form(), call("arguments", "Oslo"), R"(get_weather {"arguments":"Oslo"})"},
+      {marked_form(), call("other", "{\"city\": \"Oslo\"}"), R"(get_weather {"other":{"city":"Oslo"}})"},
+  });
+}
+
+// The call was cut before its arguments.
+TEST(RepairedReply, CallThatEndsAfterItsNameIsContent) {
+  for (const char* text : {"<call>\n<do=get_weather>", "<call>\n<do=get_weather>\n", "<do=now>"}) {
+    expect_replies({{marked_form(), text, "", text}});
+  }
 }
 
 TEST(RepairedReply, CallEndsReasoningThatIsNotClosed) {

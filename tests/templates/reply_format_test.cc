@@ -179,7 +179,14 @@ TEST(FindReplyFormat, CallsWithARecipientInTheHeaderAreFound) {
                   " for=me<|is|>Hm.<|next|><|msg|>model for=human<|is|>See.<|next|><|msg|>model for=get_weather" +
                       call + "<|stop|>");
   EXPECT_EQ(reply, (ParsedReply{"Hm.", "See.", {{"", "get_weather", R"({"city": "Oslo"})"}}}));
-  EXPECT_EQ(parse_reply(format, context, " for=other" + call).content, "<do=\"get_weather\"><arg=city>Oslo</arg></do>");
+  // A body that is a call of an offered tool is one, whatever the recipient is.
+  for (const char* header : {" for=other", " for=human", ""}) {
+    EXPECT_EQ(parse_reply(format, context, header + call).calls.size(), 1u) << header;
+  }
+  const std::string of_another = "<do=\"another\"><arg=city>Oslo</arg></do>";
+  EXPECT_EQ(parse_reply(format, context, " for=another<|is|>" + of_another).content, of_another);
+  EXPECT_EQ(parse_reply(format, context, " for=human<|is|><do it>").content, "<do it>");
+  EXPECT_TRUE(parse_reply(format, context, " for=me" + call).calls.empty());
   const std::string lines =
       "{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}{% for c in m.tool_calls %}>>{{ c.function.name "
       "}}\n{{ "
@@ -190,6 +197,35 @@ TEST(FindReplyFormat, CallsWithARecipientInTheHeaderAreFound) {
   EXPECT_EQ(parse_reply(by_lines, context, "all\nHi >> there"), (ParsedReply{"", "Hi >> there", {}}));
   EXPECT_EQ(parse_reply(by_lines, context, "all\nSee.>>now\n{}"), (ParsedReply{"", "See.", {{"", "now", "{}"}}}));
   EXPECT_EQ(parse_reply(by_lines, context, "A plain\nanswer").content, "A plain\nanswer");
+}
+
+// Tags of several tokens, with the number of the call, after content between such tags.
+TEST(FindReplyFormat, TagsOfSeveralTokensAreFound) {
+  const std::string source =
+      "{% for m in messages %}<|open|>message role={{ m.role }}<|sep|>{% if m.role == 'assistant' "
+      "%}<|open|>response<|sep|>{{ m.content }}<|close|>response<|sep|>{% else %}{{ m.content }}{% endif %}{% if "
+      "m.tool_calls %}<|open|>tools<|sep|>{% for c in m.tool_calls %}<|open|>call tool=\"{{ c.function.name }}\" "
+      "index=\"{{ loop.index }}\"<|sep|>{% for k, v in c.function.arguments.items() %}<|open|>argument key=\"{{ k "
+      "}}\"<|sep|>{{ v if v is string else v | tojson }}<|close|>argument<|sep|>{% endfor %}<|close|>call<|sep|>{% "
+      "endfor %}<|close|>tools<|sep|>{% endif %}<|close|>message<|sep|><|end|>{% endfor %}{% if add_generation_prompt "
+      "%}<|open|>message role=assistant<|sep|>{% endif %}";
+  EXPECT_EQ(form_of(source),
+            "<|open|>tools<|sep|><|open|>call tool=\"NAME\" index=\"INDEX\"<|sep|><|open|>argument "
+            "key=\"KEY\"<|sep|>VALUE<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|>");
+  const ReplyFormat format = find_reply_format(*ChatTemplate::compile(source));
+  const ReplyContext context{.tools = &weather_tools()};
+  const std::string call = "<|open|>tools<|sep|><|open|>call tool=\"now\" index=\"1\"<|sep|><|close|>call<|sep|>";
+  const std::string text = "<|open|>response<|sep|>See.<|close|>response<|sep|>" + call + "<|close|>tools<|sep|>";
+  EXPECT_EQ(parse_reply(format, context, text), (ParsedReply{"", "See.", {{"", "now", "{}"}}}));
+}
+
+TEST(FindReplyFormat, TextAfterTheTurnIsNoPartOfCalls) {
+  EXPECT_EQ(form_of("{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}Action: [{% for c in m.tool_calls "
+                    "%}{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}{% if "
+                    "not loop.last %}, {% endif %}{% endfor %}]{% else %}{{ m.content }}<|end_of_turn|>{% endif %}{% "
+                    "endfor %}<|system|>Write an action.<|end_of_turn|>{% if add_generation_prompt %}<|assistant|>{% "
+                    "endif %}"),
+            R"(Action: [{"name": "NAME", "arguments": {...}}])");
 }
 
 TEST(FindReplyFormat, TemplateWithoutCallsGetsTheMostCommonCallSyntax) {
