@@ -29,12 +29,17 @@ Tokens shown_tokens(const EngineState& engine, bool with_calls) {
 TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed, std::string_view said)
     : parser_(format, context), seed_(seed), continues_(!said.empty()) {
   if (!continues_) return;
+  // A character that is in no marker releases the held bytes as text, also those of an end of turn.
+  constexpr char kInNoMarker = '\1';
   ReplyParser alone(format, context);
-  alone.feed(said, {});
+  alone.feed(std::string(said) + kInNoMarker, {});
   alone.finish({});
   parser_.feed(said, {});
-  n_held_content_ = saturating_sub(alone.reply().content.size(), parser_.reply().content.size());
-  n_held_reasoning_ = saturating_sub(alone.reply().reasoning.size(), parser_.reply().reasoning.size());
+  const auto n_held = [](const std::string& released, const std::string& shown) {
+    return saturating_sub(released.size() - (released.ends_with(kInNoMarker) ? 1 : 0), shown.size());
+  };
+  n_held_content_ = n_held(alone.reply().content, parser_.reply().content);
+  n_held_reasoning_ = n_held(alone.reply().reasoning, parser_.reply().reasoning);
 }
 
 // Removes the text of the continued answer from an event. Returns false if nothing of the event is left.
