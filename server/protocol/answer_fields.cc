@@ -172,9 +172,13 @@ void read_structured_outputs(const Json& value, AnswerRequest& request) {
 constexpr std::string_view kToolsSchema =
     R"({"type":"array","items":{"anyOf":[{"type":"object","required":["type","function"],"properties":{"type":)"
     R"({"const":"function"},"function":{"type":"object","required":["name"],"properties":{"name":)"
-    R"({"type":"string","minLength":1,"maxLength":64},"description":{"type":"string"},)"
+    R"({"type":"string","minLength":1,"maxLength":64},)"
     R"("parameters":{"type":"object"},"strict":{"type":"boolean"}}}}},{"type":"object","required":["type"],)"
-    R"("properties":{"type":{"type":"string","minLength":1,"not":{"const":"function"}}}}]}})";
+    R"("properties":{"type":{"type":"string","minLength":1,"not":{"const":"function"}}}},{"type":"object",)"
+    R"("required":["name"],"properties":{"type":{"enum":["function",null]},"name":{"type":"string","minLength":1,)"
+    R"("maxLength":64},"parameters":{"type":"object"},"strict":{"type":"boolean"}},)"
+    R"("not":{"required":["function"]}},{"type":"object","minProperties":1,"maxProperties":1,"additionalProperties":)"
+    R"({"type":"object"},"not":{"required":["function"]}}]}})";
 constexpr std::string_view kChoiceSchema =
     R"({"oneOf":[{"enum":["auto","none","required"]},{"type":"object","required":["type","function"],"properties":)"
     R"({"type":{"const":"function"},"function":{"type":"object","required":["name"],"properties":{"name":)"

@@ -113,7 +113,7 @@ void read_chat_message(const Json& message, const ReadPlace& place, Json& messag
     if (const std::string* reasoning = reasoning_of(message)) copy["reasoning_content"] = *reasoning;
     read_tool_calls(message, copy);
   }
-  if (!message.contains("content") && !copy.contains("tool_calls")) throw missing_field(".content");
+  if (content == nullptr && !copy.contains("tool_calls")) throw missing_field(".content");
   messages.push_back(std::move(copy));
 }
 

@@ -56,8 +56,9 @@ void read_ending(AnswerRequest& request);
 // JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.
 inline constexpr std::string_view kChatMessageSchema =
     R"({"type":"object","required":["role"],"properties":{"role":{"enum":["system","developer","user","assistant",)"
-    R"("tool","function"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"object",)"
-    R"("required":["type","text"],"properties":{"type":{"const":"text"},"text":{"type":"string"}}},{"type":"object",)"
+    R"("tool","function"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"string"},)"
+    R"({"type":"object","required":["text"],"properties":{"text":{"type":"string"},"type":{"enum":["text",null]}}},)"
+    R"({"type":"object",)"
     R"("required":["type"],"properties":{"type":{"type":"string","not":{"anyOf":[{"enum":["text","input_text",)"
     R"("output_text","document"]},{"pattern":"image|audio|video|file"}]}}}}]}},{"type":"null"}]},)"
     R"("name":{"type":"string"},"reasoning_content":{"type":"string"},"tool_call_id":{"type":"string"},)"

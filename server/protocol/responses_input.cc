@@ -96,8 +96,9 @@ void read_conversation(const Json& value, ResponseCall& call) {
 constexpr std::string_view kResponseInputSchema =
     R"({"oneOf":[{"type":"string"},{"type":"array","minItems":1,"items":{"anyOf":[{"type":"object","required":)"
     R"(["role","content"],"properties":{"type":{"const":"message"},"role":{"enum":["system","developer","user",)"
-    R"("assistant"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"type":"object","required":)"
-    R"(["type","text"],"properties":{"type":{"enum":["input_text","output_text"]},"text":{"type":"string"}}}}]}}},)"
+    R"("assistant"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":)"
+    R"("string"},{"type":"object","required":["text"],"properties":{"type":{"enum":["input_text","output_text",null]},)"
+    R"("text":{"type":"string"}}}]}}]}}},)"
     R"({"type":"object","required":["type","call_id","name","arguments"],"properties":{"type":{"const":)"
     R"("function_call"},"call_id":{"type":"string"},"name":{"type":"string","minLength":1},"arguments":{"type":)"
     R"("string"}}},{"type":"object","required":["type","call_id","output"],"properties":{"type":{"const":)"

@@ -205,8 +205,7 @@ void read_samplers(const Json& value, AnswerRequest& request) {
 }
 
 constexpr std::string_view kSamplersSchema =
-    R"({"oneOf":[{"enum":[["penalties","dry","top_n_sigma","top_k","typ_p","top_p","min_p","xtc","temperature"]]},)"
-    R"({"enum":["edskypmxt","kpmt"]}]})";
+    R"({"oneOf":[{"type":"array","items":{"type":"string"}},{"type":"string"}]})";
 
 template <double S::*Member>
 constexpr Field<AnswerRequest> real(std::string_view name, double least, double most, std::string_view about) {

@@ -165,7 +165,7 @@ class Run:
                 parts = [json.loads(event) for event in events if event != "[DONE]"]
                 broken = [part for part in parts if "error" in part and part["error"]]
             elif kind.startswith("application/x-ndjson"):
-                parts = [json.loads(line) for line in answer.text.splitlines()]
+                parts = [json.loads(line) for line in answer.text.split("\n") if line]
                 broken = [part for part in parts if "error" in part]
             else:
                 parts, broken = [json.loads(answer.text)], []

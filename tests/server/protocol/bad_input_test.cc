@@ -197,6 +197,7 @@ TEST(BadInputTest, MessageErrorsNameTheirPath) {
       {R"([{"role": "assistant", "tool_calls": [{"type": "custom", "custom": {}}]}])",
        "messages[0].tool_calls[0].custom.name"},
       {R"([{"role": "user"}])", "messages[0].content"},
+      {R"([{"role": "user", "content": null}])", "messages[0].content"},
       {R"([{"role": "user", "content": 5}])", "messages[0].content"},
       {R"([{"role": "user", "content": "x"}, {"role": "user", "content": [5]}])", "messages[1].content[0]"},
       {R"([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}])",
