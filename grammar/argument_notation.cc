@@ -347,7 +347,7 @@ class ArgumentWriter {
 
 Result<Call> compile_arguments(const Json& schema, const ArgumentNotation& notation, CompileBudget* budget) {
   CompileBudget own;
-  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, false, budget != nullptr ? *budget : own));
+  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, false, true, budget != nullptr ? *budget : own));
   return ArgumentWriter(document, notation).arguments();
 }
 

@@ -47,10 +47,10 @@ struct JsonFormat {
   // ones; numbers without bounds have up to 18 digits before and after the point; OpenAPI's `nullable` adds null to
   // `type`. true: JSON Schema 2020-12 exactly.
   bool strict = false;
-  // Schemas only. true: declared properties only in the order of their declaration, because answers that are generated
-  // need the order in which the schema leads to them (first the reasoning, then the result). false: up to eleven
-  // declared properties in any order.
-  bool declared_order = false;
+  // Only for schemas. true: for texts that a model generates. Declared properties have the order of their declaration,
+  // so that a schema can lead from the reasoning to the result, and a schema with `properties` and without `type` means
+  // an object unless `strict` is set. false: up to eleven declared properties in any order.
+  bool for_answers = false;
 };
 
 // Returns the grammar of the JSON texts that the schema accepts. Errors: also those of parse_json() for `schema`;

@@ -55,7 +55,7 @@ Result<ExprId> ObjectCompiler::compile() {
   const size_t n_counts = count.any() ? most + 1 : part_.needs_other_property ? 2 : 1;
   // Edges outnumber states: each set of properties has one edge for each missing property.
   const size_t n_unordered = n <= kMostUnordered ? n_counts * (n + 2) << n : kMostUnorderedStates + 1;
-  const bool any_order = n > 0 && !compiler_.format_.declared_order;
+  const bool any_order = n > 0 && !compiler_.format_.for_answers;
   if (any_order && compiler_.n_unordered_states_ + n_unordered <= kMostUnorderedStates) {
     compiler_.n_unordered_states_ += n_unordered;
     TRY(document_.spend(n_unordered * 4, part_.schema));

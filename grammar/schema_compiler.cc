@@ -260,7 +260,8 @@ Result<ExprId> SchemaCompiler::numbers(const SchemaPart& part) {
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format, CompileBudget* budget) {
   CompileBudget own;
   CompileBudget& its = budget != nullptr ? *budget : own;
-  TRY_ASSIGN(SchemaDocument document, SchemaDocument::create(schema, format.strict, its));
+  TRY_ASSIGN(SchemaDocument document,
+             SchemaDocument::create(schema, format.strict, format.for_answers && !format.strict, its));
   GrammarRules rules;
   TRY(SchemaCompiler(document, rules, format).compile(document.root()));
   TRY(its.status("schema"));

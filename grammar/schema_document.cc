@@ -255,8 +255,9 @@ bool declares_early_draft(const Json& root) {
 
 }  // namespace
 
-Result<SchemaDocument> SchemaDocument::create(const Json& root, bool strict, CompileBudget& budget) {
-  SchemaDocument out(budget, strict);
+Result<SchemaDocument> SchemaDocument::create(const Json& root, bool strict, bool implies_objects,
+                                              CompileBudget& budget) {
+  SchemaDocument out(budget, strict, implies_objects);
   out.refs_stand_alone_ = declares_early_draft(root);
   out.resources_.push_back({"", 0});
   out.add_place(root, {.json = &root, .parent = 0, .index = 0, .key = nullptr, .resource = 0, .first_like = 0},

@@ -58,8 +58,9 @@ inline constexpr SchemaId kNoSchema = 1;   // the schema false
 
 class SchemaDocument {
  public:
-  // strict: JsonFormat::strict. Errors: kInvalidArgument for a duplicate $anchor or $id; kLimitExceeded.
-  static Result<SchemaDocument> create(const Json& root, bool strict, CompileBudget& budget);
+  // strict: JsonFormat::strict. implies_objects: a schema with `properties` and without `type` means an object. Errors:
+  // kInvalidArgument for a duplicate $anchor or $id; kLimitExceeded.
+  static Result<SchemaDocument> create(const Json& root, bool strict, bool implies_objects, CompileBudget& budget);
 
   SchemaId root() { return at(*places_[0].json); }
   // Returns the schema at a place. REQUIRES: `place` is a value in the document.
@@ -110,6 +111,7 @@ class SchemaDocument {
   };
 
   bool strict() const { return strict_; }
+  bool implies_objects() const { return implies_objects_; }
   // True if the document declares an early draft, in which keywords beside $ref have no effect.
   bool refs_stand_alone() const { return refs_stand_alone_; }
   // Records a keyword that has no effect on the grammar.
@@ -140,7 +142,8 @@ class SchemaDocument {
     PlaceId root;
   };
 
-  SchemaDocument(CompileBudget& budget, bool strict) : budget_(&budget), patterns_(budget), strict_(strict) {}
+  SchemaDocument(CompileBudget& budget, bool strict, bool implies_objects)
+      : budget_(&budget), patterns_(budget), strict_(strict), implies_objects_(implies_objects) {}
   PlaceId add_place(const Json& json, Place place, Role role, size_t depth);
   void name_place(PlaceId place);
   // Returns the absolute address of an $id.
@@ -157,6 +160,7 @@ class SchemaDocument {
   CompileBudget* budget_;
   PatternSearch patterns_;
   bool strict_;
+  bool implies_objects_;
   bool refs_stand_alone_ = false;
   Status status_;
   std::vector<Place> places_;

@@ -81,8 +81,11 @@ class KeywordReader {
       }
       TRY(status_);
     }
-    if (is_nullable_ && json_.contains("type")) part_.types |= kNullType;
     part_.lists_properties = json_.contains("properties") && !document_.is_marked(place_);
+    const bool has_type = json_.contains("type");
+    const bool implies_object = document_.implies_objects() && part_.lists_properties && !has_type;
+    if (implies_object) part_.types &= kObjectType;
+    if (is_nullable_ && (has_type || implies_object)) part_.types |= kNullType;
     return std::move(part_);
   }
 

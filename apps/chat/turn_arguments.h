@@ -65,7 +65,7 @@ struct ResponseFormatArguments {
 
   // Returns the grammar; nullopt: unconstrained. Errors: those of read_file() and of grammar/grammar.h, with the file
   // or option and the position.
-  Result<std::optional<Grammar>> grammar(const JsonFormat& format = {.declared_order = true}) const;
+  Result<std::optional<Grammar>> grammar(const JsonFormat& format = {.for_answers = true}) const;
 
   // Returns the response format as request fields that ibid and other servers understand; empty: unconstrained. An
   // invalid format is an error, so that it is not sent.

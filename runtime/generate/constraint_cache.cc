@@ -27,7 +27,7 @@ Result<std::vector<std::string>> read_choices(std::string_view text) {
 
 Result<Grammar> compile_text(ConstraintKind kind, std::string_view text, CompileBudget& budget) {
   switch (kind) {
-    case ConstraintKind::kJsonSchema: return compile_json_schema(text, {.declared_order = true}, &budget);
+    case ConstraintKind::kJsonSchema: return compile_json_schema(text, {.for_answers = true}, &budget);
     case ConstraintKind::kJsonObject: return compile_any_json(AnyJson::kObject);
     case ConstraintKind::kGbnf: return compile_gbnf(text);
     case ConstraintKind::kRegex: return compile_regex(text);

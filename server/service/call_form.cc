@@ -75,7 +75,7 @@ ArgumentNotation notation_of(const CallSyntax& syntax) {
 
 Result<Call> arguments_by_schema(const CallSyntax& syntax, const Json& schema, CompileBudget& budget) {
   if (syntax.arguments == ArgumentsForm::kJson) {
-    TRY_ASSIGN(Grammar grammar, compile_parsed_json_schema(schema, {.declared_order = true}, &budget));
+    TRY_ASSIGN(Grammar grammar, compile_parsed_json_schema(schema, {.for_answers = true}, &budget));
     return Call{{.grammar = std::move(grammar)}};
   }
   return compile_arguments(schema, notation_of(syntax), &budget);

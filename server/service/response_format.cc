@@ -134,7 +134,7 @@ Result<Grammar> compile_form(const ResponseFormat& form, CompileBudget& budget) 
     case ResponseFormat::Kind::kText:
     case ResponseFormat::Kind::kJsonObject: return compile_any_json(AnyJson::kObject);
     case ResponseFormat::Kind::kJsonSchema:
-      return compile_json_schema(form.text, {.strict = form.standard_schema.value_or(false), .declared_order = true},
+      return compile_json_schema(form.text, {.strict = form.standard_schema.value_or(false), .for_answers = true},
                                  &budget);
     case ResponseFormat::Kind::kGbnf: return compile_gbnf(form.text);
     case ResponseFormat::Kind::kRegex: return compile_regex(form.text);

@@ -42,7 +42,7 @@ TEST(JsonSchemaGrammarTest, ManyPropertiesKeepTheirOrder) {
     EXPECT_TRUE(accepts_json(schema, R"({"a":1,"c":2,"k":3})"));
     EXPECT_EQ(accepts_json(schema, R"({"c":2,"a":1})"), last == 'k');
     const auto declared =
-        compile_json_schema(R"({"type":"object","properties":{)" + properties + "}}", {.declared_order = true});
+        compile_json_schema(R"({"type":"object","properties":{)" + properties + "}}", {.for_answers = true});
     EXPECT_FALSE(accepts_json(declared, R"({"c":2,"a":1})"));
   }
 }
@@ -58,6 +58,17 @@ TEST(JsonSchemaGrammarTest, SchemasThatListPropertiesForbidOtherProperties) {
            {R"({"allOf":[{"properties":{"r":{}}},{"properties":{"a":{}}}]})", {}, false},
            {R"({"type":"object","required":["a"]})", {}, true}}) {
     EXPECT_EQ(accepts_json(compile_json_schema(schema, options), R"({"a":1,"r":2,"x":3})"), is_open) << schema;
+  }
+}
+
+TEST(JsonSchemaGrammarTest, PropertiesImplyAnObjectInAnswers) {
+  const char* schema = R"({"properties":{"a":{"properties":{"b":{}}},"n":{"properties":{},"nullable":true}}})";
+  const auto answers = compile_json_schema(schema, {.for_answers = true});
+  EXPECT_TRUE(accepts_json(answers, R"({"a":{"b":1},"n":null})"));
+  EXPECT_FALSE(accepts_json(answers, "5"));
+  EXPECT_FALSE(accepts_json(answers, R"({"a":5})"));
+  for (const JsonFormat& format : {JsonFormat{}, JsonFormat{.strict = true, .for_answers = true}}) {
+    EXPECT_TRUE(accepts_json(compile_json_schema(schema, format), "5"));
   }
 }
 
