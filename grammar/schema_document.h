@@ -159,9 +159,7 @@ class SchemaDocument {
 
   CompileBudget* budget_;
   PatternSearch patterns_;
-  bool strict_;
-  bool implies_objects_;
-  bool refs_stand_alone_ = false;
+  bool strict_, implies_objects_, refs_stand_alone_ = false;
   Status status_;
   std::vector<Place> places_;
   std::vector<Resource> resources_;
