@@ -174,25 +174,27 @@ Result<int> render(const std::string& model, const std::string& template_path) {
 
 }  // namespace
 
+void TemplateArguments::add(CLI::App& command) {
+  CLI::Option* given = command.add_option("-m,--model,MODEL", model, "the model whose template is used");
+  given->type_name("MODEL")->group(kCommonGroup);
+  command.add_option("--template", path, "a template's file instead of a model")
+      ->type_name("FILE")
+      ->excludes(given)
+      ->group(kCommonGroup);
+  command.add_flag("--jsonl", json_lines, "read and write JSON lines (the only form)")->group(kCommonGroup);
+}
+
 void add_render(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<ModelArguments>();
-  auto json_lines = std::make_shared<bool>(true);
-  auto template_path = std::make_shared<std::string>();
+  auto arguments = std::make_shared<TemplateArguments>();
   CLI::App* command = root.add_subcommand("render", "render conversations with a chat template, one JSON line each");
   command->footer(
       "a line in, with MODEL or --template: {\"messages\": [...], VARIABLES...}\n"
       "a line in, with neither: {\"template\": ..., \"variables\": {...}}\n"
       "a line out: {\"text\": ...} or {\"error\": ...}\n"
       "The exit status is 1 when a line was an error.");
-  CLI::Option* model = command->add_option("-m,--model,MODEL", arguments->model, "the model whose template is used");
-  model->type_name("MODEL")->group(kCommonGroup);
-  command->add_option("--template", *template_path, "a template's file instead of a model")
-      ->type_name("FILE")
-      ->excludes(model)
-      ->group(kCommonGroup);
-  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)")->group(kCommonGroup);
-  command->callback([json_lines, arguments, template_path, &exit_code] {
-    const Result<int> status = render(arguments->model, *template_path);
+  arguments->add(*command);
+  command->callback([arguments, &exit_code] {
+    const Result<int> status = render(arguments->model, arguments->path);
     exit_code = status.ok() ? *status : report(status.status());
   });
 }

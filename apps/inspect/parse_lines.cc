@@ -85,9 +85,7 @@ Result<int> parse(const std::string& model, const std::string& template_path) {
 }  // namespace
 
 void add_parse(CLI::App& root, int& exit_code) {
-  auto arguments = std::make_shared<ModelArguments>();
-  auto json_lines = std::make_shared<bool>(true);
-  auto template_path = std::make_shared<std::string>();
+  auto arguments = std::make_shared<TemplateArguments>();
   CLI::App* command =
       root.add_subcommand("parse", "split what a model wrote into content, reasoning and calls, one JSON line each");
   command->footer(
@@ -97,17 +95,11 @@ void add_parse(CLI::App& root, int& exit_code) {
       "No calls are looked for without \"tools\", or with \"tool_choice\": \"none\".\n"
       "Other keys are variables of the template. The exit status is 1 when a line\n"
       "was an error.");
-  CLI::Option* model = command->add_option("-m,--model,MODEL", arguments->model, "the model whose template is used");
-  model->type_name("MODEL")->group(kCommonGroup);
-  command->add_option("--template", *template_path, "a template's file instead of a model")
-      ->type_name("FILE")
-      ->excludes(model)
-      ->group(kCommonGroup);
-  command->add_flag("--jsonl", *json_lines, "read and write JSON lines (the only form)")->group(kCommonGroup);
-  command->callback([json_lines, arguments, template_path, &exit_code] {
-    const Result<int> status = arguments->model.empty() && template_path->empty()
+  arguments->add(*command);
+  command->callback([arguments, &exit_code] {
+    const Result<int> status = arguments->model.empty() && arguments->path.empty()
                                    ? Status(ErrorCode::kInvalidArgument, "parse needs a MODEL or --template FILE")
-                                   : parse(arguments->model, *template_path);
+                                   : parse(arguments->model, arguments->path);
     exit_code = status.ok() ? *status : report(status.status());
   });
 }

@@ -62,7 +62,10 @@ class SchemaCheck {
   bool accepts(const Json& schema, const Json& value, size_t depth) {
     if (schema.is_boolean()) return schema.get<bool>();
     if (!schema.is_object()) return true;
-    if (depth == 0 || n_left_ == 0) return false;
+    if (depth == 0 || n_left_ == 0) {
+      gave_up_ = true;
+      return false;
+    }
     --n_left_;
     if (const Json* reference = object_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
       const Json* found = referred_schema(root_, reference->get_ref<const std::string&>());
@@ -71,6 +74,9 @@ class SchemaCheck {
     return type_fits(schema, value) && choices_fit(schema, value, depth - 1) && numbers_fit(schema, value) &&
            items_fit(schema, value, depth - 1) && members_fit(schema, value, depth - 1);
   }
+
+  // True if the schema was too deep or too large: then a result under `not` has no meaning.
+  bool gave_up() const { return gave_up_; }
 
  private:
   static bool type_fits(const Json& schema, const Json& value) {
@@ -167,12 +173,14 @@ class SchemaCheck {
 
   const Json& root_;
   size_t n_left_ = kMaxSchemas;
+  bool gave_up_ = false;
 };
 
 }  // namespace
 
 bool schema_accepts(const Json& schema, const Json& root, const Json& value) {
-  return SchemaCheck(root).accepts(schema, value, kMaxDepth);
+  SchemaCheck check(root);
+  return check.accepts(schema, value, kMaxDepth) && !check.gave_up();
 }
 
 }  // namespace ibid

@@ -393,6 +393,8 @@ TEST(SchemaCheck, WorkOfASchemaCheckIsLimited) {
   }
   schema["$defs"]["40"] = Json(true);
   EXPECT_FALSE(schema_accepts(schema, schema, Json(1)));
+  const Json negated = *parse_json(R"({"not": {"not": {"$ref": "#"}}})", "test");
+  EXPECT_FALSE(schema_accepts(negated, negated, Json(1))) << "not evaluated, so not negated";
 }
 
 }  // namespace
