@@ -15,7 +15,8 @@ namespace ibid {
 inline Status out_of_heap() { return {ErrorCode::kOutOfMemory, "no heap memory"}; }
 
 // Calls `body`, which returns a Status or a Result. If it throws std::bad_alloc, returns out_of_heap() instead. For the
-// entry points of a module, which exceptions must not leave.
+// entry points of a module, which exceptions must not leave. Files compiled with -fno-exceptions do not have it.
+#ifdef __cpp_exceptions
 template <typename Body>
 auto guarded(Body&& body) -> decltype(body()) {
   try {
@@ -24,6 +25,7 @@ auto guarded(Body&& body) -> decltype(body()) {
     return out_of_heap();
   }
 }
+#endif
 
 }  // namespace ibid
 
