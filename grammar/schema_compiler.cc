@@ -330,7 +330,8 @@ Result<bool> DisjointnessChecker::are_disjoint(const Compared& compared_a, const
   for (const auto& [listing, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
     if (!listing->values || other->excluded.empty()) continue;
     TRY(document_.spend(listing->values->size() * other->excluded.size() / 16, a.schema));
-    if (std::ranges::all_of(*listing->values, [&](const ListedValue& v) { return other->excludes(v); })) return true;
+    const auto is_excluded = [part = other](const ListedValue& value) { return part->excludes(value); };
+    if (std::ranges::all_of(*listing->values, is_excluded)) return true;
   }
   if ((shared & ~(kIntegerType | kFractionType)) == 0) {
     NumberBounds met = a.numbers;
