@@ -25,7 +25,7 @@ struct ContinuedText {
 // removed the tag's space, but not the white space before the tag, so the content's own white space stays.
 Result<ContinuedText> text_before_tag(const MarkedText& render, std::string_view content) {
   constexpr std::string_view kTag = ChatTemplate::kContinueTag;
-  const std::string bytes = render.bytes();
+  const std::string& bytes = render.bytes();
   const size_t end = bytes.rfind(kTag.substr(0, kTag.size() - 1));
   if (end == std::string::npos) {
     return {ErrorCode::kInvalidArgument, "the chat template does not show the answer that is to be continued"};
