@@ -25,6 +25,11 @@ inline constexpr const char* kPieceFamilies[] = {"llama2",        "gemma",   "me
 // REQUIRES: `family` is in one of these lists.
 std::unique_ptr<Tokenizer> load_golden_tokenizer(const std::string& family);
 
+// Returns the tokens of a text in which all added tokens are recognised.
+inline Tokens all_ids(const Tokenizer& tokenizer, std::string_view text) {
+  return tokenizer.encode(text, TextOrigin::kTemplate);
+}
+
 struct TokenizerCase {
   std::string text;
   TextOrigin origin = TextOrigin::kTemplate;
