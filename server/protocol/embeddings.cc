@@ -149,7 +149,7 @@ class EmbeddingWriter final : public EmbeddingListener {
                                 .queue_ms = ms_of(reply.queued),
                                 .prefill_ms = ms_of(reply.computed)};
     add_ignored(figures, ignored_);
-    exchange_->set_figures(std::move(figures));
+    exchange_->set_figures(figures);
     std::string body = write_(reply);
     if (!ignored_.empty()) {
       body.back() = ',';  // the end of the object
