@@ -285,7 +285,7 @@ void add_shell_files(CLI::App& root, int& exit_code) {
   auto directory = std::make_shared<std::string>();
   CLI::App* command = root.add_subcommand("write-shell-files", "completions and man pages, into a directory");
   command->group("");
-  command->add_option("DIRECTORY", *directory, "where they are written")->required();
+  command->add_option("DIRECTORY", *directory, "the folder to write to")->required();
   command->callback([&root, directory, &exit_code] {
     if (const Status status = write_shell_files(root, *directory); !status.ok()) exit_code = report(status);
   });

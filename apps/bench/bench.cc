@@ -180,7 +180,10 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
       ->type_name("ID")
       ->needs(url)
       ->group(kLoadGroup);
-  command.add_option("--seed", shape.seed, "of the words")->type_name("N")->capture_default_str()->group(kLoadGroup);
+  command.add_option("--seed", shape.seed, "seed of the words that users send")
+      ->type_name("N")
+      ->capture_default_str()
+      ->group(kLoadGroup);
   add_text_option(command, "--requests", serve.requests,
                   "a file of JSON lines, one for each request; bench/draw.py draws them")
       ->type_name("FILE")
@@ -213,7 +216,7 @@ void add_bench(CLI::App& root, int& exit_code) {
       ->capture_default_str();
   command
       ->add_option("--rounds", arguments->rounds,
-                   "repetitions, at least; medians are reported; of serve: each user's questions")
+                   "minimum repetitions; medians are reported; for serve: questions of each user")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command
@@ -221,13 +224,14 @@ void add_bench(CLI::App& root, int& exit_code) {
       ->check(CLI::Range(0, 100))
       ->capture_default_str();
   command->add_flag("--json", arguments->json, "one JSON object per line");
-  command->add_option("--against", arguments->against, "JSON lines of other engines, to compare row by row");
+  command->add_option("--against", arguments->against, "a file of other engines' JSON lines, to compare row by row");
   CLI::Option* commit = command->add_option("--commit", arguments->commit, "name of this build in --csv and --report");
   command->add_option("--csv", arguments->csv, "a results file to append to")->needs(commit);
   command
-      ->add_option("--report", arguments->report,
-                   "writes the time to the first token against the history, with reuse, without and from disk, as JSON "
-                   "lines (.jsonl); bench/draw.py draws them")
+      ->add_option(
+          "--report", arguments->report,
+          "write the time to the first token by length of the history, with reuse, without and from disk, as JSON "
+          "lines (.jsonl); bench/draw.py draws them")
       ->check([](const std::string& path) {
         return is_report_path(path) ? std::string() : path + " does not end in .jsonl";
       });

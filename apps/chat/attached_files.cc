@@ -75,7 +75,8 @@ std::string fence_for(const std::string& text) {
 Result<AttachedFile> read_attached_file(FileOps& files, const std::string& path) {
   Result<std::string> text = read_file(files, in_home(path), kMaxAttachedBytes);
   if (text.status().code() == ErrorCode::kLimitExceeded) {
-    return Status(ErrorCode::kLimitExceeded, path + ": larger than a million bytes, and so than any context");
+    return Status(ErrorCode::kLimitExceeded,
+                  path + ": larger than a million bytes, which is more than any context holds");
   }
   if (!text.ok()) return text.status();
   std::string clean = text->starts_with(kByteOrderMark) ? text->substr(kByteOrderMark.size()) : *std::move(text);

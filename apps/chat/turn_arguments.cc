@@ -60,7 +60,7 @@ void TurnArguments::add(CLI::App& command) {
   command.footer(known_models_text());
   CLI::Option* text = add_text_option(command, "--system", system, "the system message");
   text->type_name("TEXT")->group(kCommonGroup);
-  command.add_option("--system-file", system_file, "the system message from a file")
+  command.add_option("--system-file", system_file, "read the system message from a file")
       ->type_name("FILE")
       ->excludes(text)
       ->group(kCommonGroup);
@@ -109,8 +109,8 @@ void TurnArguments::add_logit_bias(CLI::App& command, const char* group) {
     logit_bias_ = scratch.logit_bias;
   };
   command
-      .add_option_function<std::vector<std::string>>("--logit-bias", take,
-                                                     "added to a token's logit (may be repeated; -inf: never)")
+      .add_option_function<std::vector<std::string>>(
+          "--logit-bias", take, "add VALUE to the logit of token ID (may be repeated; -inf: never sample it)")
       ->type_name("ID=VALUE")
       ->allow_extra_args(false)
       ->group(group);

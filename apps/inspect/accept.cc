@@ -207,8 +207,7 @@ void add_accept(CLI::App& root, int& exit_code) {
   command->add_option("-m,--model,MODEL", arguments->model.model, "measure the masks of this model's tokens, not bytes")
       ->type_name("MODEL")
       ->group(kCommonGroup);
-  command->add_flag("--strict", arguments->strict, "read schemas by the letter of JSON Schema 2020-12")
-      ->group(kCommonGroup);
+  command->add_flag("--strict", arguments->strict, "follow JSON Schema 2020-12 strictly")->group(kCommonGroup);
   command->add_flag("--jsonl", arguments->json_lines, "read and write JSON lines (the only form)")->group(kCommonGroup);
   command->callback([arguments, &exit_code] {
     const Result<int> status = accept(*arguments);

@@ -137,7 +137,7 @@ Result<int> list_models(bool as_json) {
 void add_models(CLI::App& root, int& exit_code) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* command = root.add_subcommand("models", "the models on this machine, and whether they run here");
-  command->add_flag("--json", *as_json, "one line of JSON per model")->group(kCommonGroup);
+  command->add_flag("--json", *as_json, "print one line of JSON per model")->group(kCommonGroup);
   command->footer(
       "Those of ibid ($IBID_MODELS), and, read-only, of the Hugging Face cache,\n"
       "llama.cpp, Ollama and LM Studio. Every command takes such a name; the\n"

@@ -83,7 +83,7 @@ void ServeArguments::add(CLI::App& command) {
   add_text_option(command, "--cache-dir", cache_directory, "keep keys and values there, to resume after a restart")
       ->type_name("DIR")
       ->group(kRunningGroup);
-  command.add_flag("--cache", cache, "the same in this user's cache folder")->group(kRunningGroup);
+  command.add_flag("--cache", cache, "keep keys and values in this user's cache folder")->group(kRunningGroup);
   command.add_option("--pooling", pooling, "pooling of embeddings, for models whose files do not name it")
       ->type_name("mean|last")
       ->check(one_of({"mean", "last"}))
@@ -107,7 +107,7 @@ void ServeArguments::add_access_options(CLI::App& command) {
                   "accepted API keys: one per line, NAME=KEY for keys that share a cache; or IBID_API_KEY")
       ->type_name("FILE")
       ->group(kDoorGroup);
-  command.add_flag("--insecure", insecure, "without a key, also for other machines")->group(kDoorGroup);
+  command.add_flag("--insecure", insecure, "let other machines connect without a key")->group(kDoorGroup);
   command
       .add_flag("--namespace-by-user", namespace_by_user,
                 "users of one key share no cache and see nothing of each other: \"user\" in the body or the query, or "
@@ -155,7 +155,7 @@ void ServeArguments::add_limits(CLI::App& command) {
       ->group(kLimitsGroup);
   command
       .add_flag("--standard-schemas", standard_schemas,
-                "schemas by the letter: objects may have properties they do not list")
+                "follow JSON Schema strictly: objects may have properties that the schema does not list")
       ->group(kLimitsGroup);
   command.add_option("--drain-timeout", drain_timeout, "time for answers in progress when the server stops")
       ->type_name("TIME")

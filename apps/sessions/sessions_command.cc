@@ -124,8 +124,9 @@ void add_sessions(CLI::App& root, int& exit_code) {
       exit_code = status.ok() ? 0 : report(status);
     });
   };
-  const char* json_help = "one line of JSON per conversation";
-  CLI::App* listing = command->add_subcommand("list", "name, time, turns, tokens, model and first words of each");
+  const char* json_help = "print one line of JSON per conversation";
+  CLI::App* listing =
+      command->add_subcommand("list", "list name, time, turns, tokens, model and first words of each conversation");
   listing->add_flag("--json", a.json, json_help);
   command->add_flag("--json", a.json, json_help);
   runs(listing, list);
@@ -135,27 +136,30 @@ void add_sessions(CLI::App& root, int& exit_code) {
     exit_code = status.ok() ? 0 : report(status);
   });
 
-  CLI::App* showing = command->add_subcommand("show", "the messages of one");
-  add_text_option(*showing, "NAME", a.name, "which")->required();
+  CLI::App* showing = command->add_subcommand("show", "show the messages of a conversation");
+  add_text_option(*showing, "NAME", a.name, "the conversation's name")->required();
   runs(showing, show);
 
-  CLI::App* exporting = command->add_subcommand("export", "one as Markdown or JSON");
-  add_text_option(*exporting, "NAME", a.name, "which")->required();
+  CLI::App* exporting = command->add_subcommand("export", "write a conversation as Markdown or JSON");
+  add_text_option(*exporting, "NAME", a.name, "the conversation's name")->required();
   exporting->add_option("--format", a.format, "markdown, or json (with the other branches)")
       ->type_name("markdown|json")
       ->check(one_of({"markdown", "json"}))
       ->capture_default_str();
-  exporting->add_option("--out", a.out, "a file (default: standard output)")->type_name("FILE");
+  exporting->add_option("--out", a.out, "the file to write (default: standard output)")->type_name("FILE");
   exporting->add_flag("--yes", a.yes, "overwrite an existing file");
   runs(exporting, export_one);
 
-  CLI::App* renaming = command->add_subcommand("rename", "rename one");
-  add_text_option(*renaming, "OLD", a.name, "its name")->required();
-  add_text_option(*renaming, "NEW", a.new_name, "its new name")->required();
+  CLI::App* renaming = command->add_subcommand("rename", "rename a conversation");
+  add_text_option(*renaming, "OLD", a.name, "the conversation's name")->required();
+  add_text_option(*renaming, "NEW", a.new_name, "the new name")->required();
   runs(renaming, rename);
 
   CLI::App* deleting = command->add_subcommand("delete", "delete conversations and their branches for good");
-  add_text_list(*deleting, "NAME", a.names, "which")->required()->expected(1, -1)->allow_extra_args();
+  add_text_list(*deleting, "NAME", a.names, "the names of the conversations")
+      ->required()
+      ->expected(1, -1)
+      ->allow_extra_args();
   deleting->add_flag("--yes", a.yes, "do not ask");
   runs(deleting, remove);
 }

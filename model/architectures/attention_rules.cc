@@ -39,7 +39,7 @@ Result<double> read_softcap(const Hyperparameters& file, const Key& key, float u
 Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kScaled{"use of the attention scale", "", "scale_attn_weights"};
   constexpr Key kByDepth{"scores divided by the layer", "", "scale_attn_by_inverse_layer_idx"};
-  constexpr Key kPerDimensions{"dimensions of the attention scale", "", "query_pre_attn_scalar"};
+  constexpr Key kPerDimensions{"inverse square of the attention scale", "", "query_pre_attn_scalar"};
   if (!config.attends()) return {};
   const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers[config.first_attending()].head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;

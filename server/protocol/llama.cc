@@ -98,7 +98,7 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
     {{"response_fields", Shape::kList, "the fields of a whole answer to return, as paths: \"timings/prompt_n\"", 0, 128,
       Standing::kRead, R"({"type":"array","items":{"type":"string"},"maxItems":128})"},
      read_response_fields},
-    ignored_field<LlamaCall>("id_slot", "every request may use the cache of all", R"([{"maximum":-1}])"),
+    ignored_field<LlamaCall>("id_slot", "all requests share one cache", R"([{"maximum":-1}])"),
     ignored_field<LlamaCall>("n_keep", "see truncate"),
     refused_field<LlamaCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<LlamaCall>("lora", "adapters are not supported"),
@@ -215,7 +215,7 @@ Json settings_of(const LlamaOutput& output, const Answer& answer, const Tokenize
   return settings;
 }
 
-// The fields of a whole answer with these paths, each under its path, as llama.cpp's server does.
+// Returns the fields of a whole answer that `paths` names, each under its path, as llama.cpp's server does.
 Json selected(const Json& json, const std::vector<std::string>& paths) {
   Json out = Json::object();
   for (const std::string& path : paths) {
@@ -231,8 +231,8 @@ Json selected(const Json& json, const std::vector<std::string>& paths) {
   return out;
 }
 
-// The end of answer `i`. Text is sent only if the answer is whole; a stream has sent it before. tokens: those whose
-// probabilities the end has.
+// Makes the last object of answer `i`. It has the text if the answer is sent whole; a stream has sent the text before.
+// tokens: the tokens whose probabilities the object has.
 Json llama_end(const Heard& heard, size_t i, bool is_whole, const LlamaOutput& output,
                std::span<const TokenLogprobs> tokens) {
   const Answer& turn = heard.answers[i];
@@ -290,14 +290,14 @@ class LlamaStream final : public StreamReply {
   }
 
   const LlamaOutput output_;
-  StreamProgress progress_;                       // of the only answer
-  std::vector<std::vector<TokenLogprobs>> last_;  // of each answer: tokens that no part of the text had
+  StreamProgress progress_;                       // progress of the only answer
+  std::vector<std::vector<TokenLogprobs>> last_;  // by answer: tokens that no part of the text had
 };
 
 void start_llama(const Site& site, const http::ExchangePtr& exchange, LlamaCall call) {
   AnswerRequest& request = call.request;
   request.returns_prompt_ids = true;
-  const bool needs_ids = call.tokens || call.stream;  // they come with the log-probabilities
+  const bool needs_ids = call.tokens || call.stream;  // log-probabilities include the ids
   if (needs_ids && !request.options.n_logprobs) request.options.n_logprobs = 0;
   const LlamaOutput output{.settings = generation_settings(request, call.stream),
                            .probabilities = call.probabilities,
@@ -396,7 +396,7 @@ void start_tokens(const Site& site, const http::ExchangePtr& exchange, std::span
   ModelCall model{.cache_namespace = read_namespace(site, source, body), .n_bytes = source.body.size()};
   TokenCall call;
   read_fields(body, fields, call);
-  IgnoredParts ignored;  // the answer has no place for them
+  IgnoredParts ignored;  // not reported: the response has no field for them
   find_model(site, call.model, ignored);
   model.model = call.model;
   const auto then = [exchange, call = std::move(call), use](const Result<std::shared_ptr<const Tokenizer>>& loaded) {

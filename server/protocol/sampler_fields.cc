@@ -288,10 +288,8 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
       "--no-answer-guard"},
      set<&AnswerRequest::guard>},
     {{"standard_schema", Shape::kBoolean,
-      "read the JSON schema of the response format by the letter of the specification: objects may have properties "
-      "that "
-      "the schema does not list, and numbers any length; default: false, unless the server runs with "
-      "--standard-schemas"},
+      "follow the JSON Schema specification strictly in the response format: objects may have properties that the "
+      "schema does not list, and numbers any length; default: false, unless the server runs with --standard-schemas"},
      set_standard_schema},
     {{"speculate", Shape::kBoolean, "speculative decoding with drafts from the conversation: the same answer, sooner"},
      set_option<&TurnOptions::speculate>},
