@@ -33,7 +33,7 @@ import time
 
 import write_tables
 
-# what: parameter fields, field of the number, whether less is better. As in bench/lab/figure.cc.
+# For each "what": parameter fields, field of the number, whether less is better. As in bench/lab/figure.cc.
 KINDS = {
     "load": ((), "ms", True),
     "memory": ((), "peak_mb", True),

@@ -95,8 +95,8 @@ class ArgumentWriter {
     return all;
   }
 
-  // Returns the members with separators between them. first: members i and later if none precedes them; after: if one
-  // does.
+  // Returns the members with separators between them. first: for members i and later if no member precedes them; after:
+  // if a member precedes them.
   static Call separated(const std::vector<Member>& members, const std::string& separator) {
     Call first, after;
     for (size_t i = members.size(); i-- > 0;) {

@@ -108,7 +108,7 @@ Result<ExprId> ArrayCompiler::of_different() {
 Result<ExprId> ArrayCompiler::in_order(const std::vector<ListedValue>& values) {
   const CountBounds& count = part_.item_count;
   const auto n = static_cast<uint32_t>(values.size());
-  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);  // highest count with states of its own
+  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);  // larger counts share a state
   const uint64_t n_states = 2ull * (n + 1) * (last + 1) + 2;
   if (n_states > kMostOrderedStates) {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part_.schema), "uniqueItems",

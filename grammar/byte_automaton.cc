@@ -337,7 +337,7 @@ void AutomatonBuilder::find_productive() {
   }
 }
 
-// Walks forwards from the starts of the rules without reading bytes. Calls that it meets become calls_first_.
+// Walks forwards from the starts of the rules without reading bytes. Fills calls_first_ with the calls that it meets.
 void AutomatonBuilder::find_nullable() {
   const size_t n_rules = out_.rules_.size();
   calls_first_.resize(n_rules);
@@ -409,7 +409,7 @@ Status AutomatonBuilder::find_ranks() {
   // the first rule that it meets twice is on it.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
-  std::vector<RuleId> caller(out_.rules_.size());  // by rule: a caller that has no rank either
+  std::vector<RuleId> caller(out_.rules_.size());  // by callee: a rule without a rank that calls it
   for (RuleId i = 0; i < n_callers.size(); ++i) {
     for (const RuleId callee : calls_first_[i]) {
       if (n_callers[i] > 0) caller[callee] = i;

@@ -249,7 +249,7 @@ namespace {
 // ignored: Grammar::ignored() of the result.
 Result<Grammar> compile_section(const RequiredCalls& demanded, std::vector<std::string> ignored) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: the list is empty"};
-  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // text_up_to() searches for two words
+  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // the words that text_up_to() finds
   GrammarRules rules;
   CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");

@@ -60,8 +60,8 @@ Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& f
 Result<Grammar> compile_parsed_json_schema(const Json& schema, const JsonFormat& format = {},
                                            CompileBudget* budget = nullptr);
 
-// Returns the grammar of any JSON object or any JSON value.
 enum class AnyJson { kObject, kValue };
+// Returns the grammar of any JSON object or any JSON value.
 Result<Grammar> compile_any_json(AnyJson what, const JsonFormat& format = {});
 
 // Returns the grammar of the rule `root`, in llama.cpp's notation. check_references() checks its references to tokens.
@@ -133,15 +133,15 @@ struct TextMatch {
 // Errors: kLimitExceeded; kUnsupported if the grammar refers to tokens.
 Result<TextMatch> match_text(const Grammar& grammar, std::string_view text);
 
-// Returns kInvalidArgument with the reference if the model has no token for a reference of the grammar (GBNF).
 class TokenTexts;
+// Returns kInvalidArgument with the reference if the model has no token for a reference of the grammar (GBNF).
 Status check_references(const Grammar& grammar, const TokenTexts& vocabulary);
 
-// Returns a prototype of constraints that allow the texts of the grammar. Its clones share computed results under a
-// lock, so any number of turns may use it on any threads. Caches up to about max_bytes.
 struct ConstraintLimits {
   size_t max_bytes = 64u << 20;
 };
+// Returns a prototype of constraints that allow the texts of the grammar. Its clones share computed results under a
+// lock, so any number of turns may use it on any threads. Caches up to about max_bytes.
 std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
                                                        std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits = {});

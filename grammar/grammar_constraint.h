@@ -51,7 +51,7 @@ class TokenMasks {
  private:
   static constexpr size_t kMostFrames = 4;
   static constexpr size_t kMostItems = 4;         // a configuration with more items is walked as a whole
-  static constexpr size_t kMostExitNodes = 2000;  // with more nodes, the key also has the state returned to
+  static constexpr size_t kMostExitNodes = 2000;  // if more are walked, results are cached by return state as well
   static constexpr size_t kMostExits = 6000;      // with more exits, caching the rule's part costs more than it saves
 
   // A set of tokens: as a list if that is smaller, else as a bit mask.

@@ -45,7 +45,7 @@ struct Comparison {
   }
   void end_whole(const std::string& bound) {
     if (n_whole != bound.size()) order = n_whole < bound.size() ? -1 : 1;
-    n_whole = 0;  // `order` is decided and replaces the count
+    n_whole = 0;  // not needed any more, because `order` is decided
   }
   void read_fraction(char digit, const std::string& bound) {
     const char other = n_fraction < bound.size() ? bound[n_fraction] : '0';

@@ -9,10 +9,10 @@ namespace {
 
 constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
-constexpr size_t kMostOverlapping = 4;  // maximum patterns if a name may match several
+constexpr size_t kMostOverlapping = 4;  // maximum number of patterns if one name may match several of them
 constexpr size_t kMostCountedStates = 50'000;
 constexpr size_t kMostUnordered = 11;            // maximum number of properties that may come in any order
-constexpr size_t kMostUnorderedStates = 50'000;  // maximum number of states for these, in all objects of a schema
+constexpr size_t kMostUnorderedStates = 50'000;  // maximum states of properties in any order, in a whole schema
 
 // Returns separate rules whose first rule is a string without its quotes.
 GrammarRules canonical_rules(const auto& make) {

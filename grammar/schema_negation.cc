@@ -45,7 +45,7 @@ Json keyword(const char* name, Json value) {
 
 bool is_true(const Json& schema) { return schema == true || (schema.is_object() && schema.empty()); }
 
-// The objects with a property that satisfies `schema`; those without it for `false`.
+// Returns a schema of the objects with property `name` that satisfies `schema`; if `schema` is `false`, without it.
 Json with_property(const std::string& name, const Json& schema) {
   Json out = marked("object");
   if (schema != false) out["required"] = Json::array({name});

@@ -9,7 +9,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMostMerged = 1000;  // maximum number of schemas that one schema refers to, directly or indirectly
-constexpr size_t kMostNesting = 100;  // maximum nesting of such references
+constexpr size_t kMostNesting = 100;  // maximum nesting of references between schemas
 constexpr size_t kReadCost = 20;      // cost of reading a schema's keywords
 constexpr size_t kMergeCost = 4;      // cost of merging one property
 
@@ -140,7 +140,7 @@ class SchemaReader {
   SchemaPart& part_;
   bool is_first_ = true;
   size_t n_read_ = 0;
-  std::unordered_set<PlaceId> open_, done_;  // open_: their references are being followed
+  std::unordered_set<PlaceId> open_, done_;  // open_: places whose references are being followed
 };
 
 // Returns the constraints of `part` on the property `name`, declared or not.

@@ -33,7 +33,7 @@ struct TokenTrie {
     uint16_t depth;        // number of bytes up to and including this node
     uint8_t byte;
   };
-  std::vector<Node> nodes;  // the last one is a sentinel
+  std::vector<Node> nodes;  // the last node is a sentinel
   std::vector<TokenId> tokens;
   size_t max_length = 0;  // longest token in bytes
 

@@ -48,7 +48,7 @@ inline constexpr float kMinBlockMagnitude = 1e-35f;
 // (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
 inline constexpr int kWeightDigitBits = 8;
 inline constexpr float kLargestWeightCode = 65535.0f;
-inline constexpr float kTinyWeight = 1e-33f;  // below this largest weight 65535 / top would overflow
+inline constexpr float kTinyWeight = 1e-33f;  // below this, 65535 / (largest weight) would overflow
 
 // Squares of numbers above 1.8e19 overflow a float. A row with such numbers is multiplied by this power of two before
 // its norm, which does not change the result, because eps is negligible beside such squares.

@@ -108,7 +108,7 @@ class Sampler {
   TokenHistory history_;
   std::vector<float> adjusted_;               // scratch: logits with biases and penalties
   std::vector<RepeatIndex::Repeat> repeats_;  // scratch
-  std::vector<Candidate> candidates_;         // of the last sample(), in order of id; empty if it was greedy
+  std::vector<Candidate> candidates_;         // candidates of the last sample(), by id; empty if it was greedy
   std::vector<Candidate> narrowed_;           // scratch of keep_heaviest
 };
 

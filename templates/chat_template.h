@@ -41,7 +41,7 @@ struct TemplateVariables {
 
 class ChatTemplate {
  public:
-  // Appended to a text to find its end in a render. A template that trims texts removes only the space at the end.
+  // Appended to a text to find its end in a render. If a template trims texts, the tag loses only its last space.
   static constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
   // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.

@@ -85,7 +85,7 @@ struct NormalizerStep {
 struct TextPlace {
   bool begins_section = true;  // no ordinary text directly precedes the part
   bool begins_text = true;     // nothing at all precedes the part
-  bool open = false;           // the part may grow at its end
+  bool open = false;           // text may be appended to the part later
   bool keeps_places = true;    // raw_position() and position_of() will be called
 };
 

@@ -24,7 +24,7 @@ class ModelFile;
 struct TextContext {
   bool at_start = true;     // nothing precedes the text
   bool after_word = false;  // the preceding character is a word character (\w)
-  // As after_word, but after normalization: "²" is no word character, but becomes "2", which is one.
+  // As after_word, for the preceding character after normalization: "²" is not a word character, but "2" is.
   bool after_normalized_word = false;
   bool after_text = false;  // ordinary text directly precedes the text, not an added token
 };

@@ -58,7 +58,7 @@ std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 
 inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
-inline constexpr uint64_t kGgufMaxAlignment = 4096;     // a page; larger values may overflow arithmetic
+inline constexpr uint64_t kGgufMaxAlignment = 4096;     // the size of a page; larger values may overflow arithmetic
 inline constexpr uint32_t kGgufMaxDims = 4;             // GGML_MAX_DIMS
 inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // limit of the specification
 inline constexpr uint64_t kGgufMaxNameBytes = 64;       // limit of the specification

@@ -39,8 +39,8 @@ bool ends_word(std::string_view rest) {
   return rest.empty() || is_blank(rest[0]) || rest[0] == ',' || rest[0] == ']' || rest[0] == '}';
 }
 
-// Finds these words where JSON may have a value: after '[', ',' or ':' outside strings. The rest of the text may be
-// anything.
+// Finds the words of kWords where JSON may have a value: after '[', ',' or ':' outside strings. The rest of the text
+// may be anything.
 std::vector<Found> find_words(std::string_view text, size_t at_most) {
   std::vector<Found> all;
   bool in_string = false;

@@ -21,12 +21,12 @@ struct AttachedFile {
 // kMaxAttachedBytes; kInvalidArgument if the content is empty or not UTF-8 text.
 Result<AttachedFile> read_attached_file(FileOps& files, const std::string& path);
 
-// Returns the first word of `text`, which may be in double quotes or have escaped blanks ("\ "), and the rest of the
-// text after the following blanks.
 struct FirstWord {
   std::string word;
   std::string_view rest;
 };
+// Returns the first word of `text`, which may be in double quotes or have escaped blanks ("\ "), and the rest of the
+// text after the following blanks.
 FirstWord take_word(std::string_view text);
 
 // A message and the files that it names. At the start of a word, "@notes.txt", "@\"my notes.txt\"" and "@my\ notes.txt"

@@ -21,7 +21,7 @@ namespace {
 
 struct FileOption {
   const char* option;
-  const char* gguf;  // key after "general.sampling."
+  const char* gguf;  // GGUF key without its prefix "general.sampling."
   const char* json;  // key in generation_config.json; "": there is no key
 };
 constexpr FileOption kFileOptions[] = {

@@ -177,7 +177,7 @@ Result<int> render(const std::string& model, const std::string& template_path) {
 void TemplateArguments::add(CLI::App& command) {
   CLI::Option* given = command.add_option("-m,--model,MODEL", model, "the model whose template is used");
   given->type_name("MODEL")->group(kCommonGroup);
-  command.add_option("--template", path, "a template's file instead of a model")
+  command.add_option("--template", path, "use this template file instead of a model's template")
       ->type_name("FILE")
       ->excludes(given)
       ->group(kCommonGroup);

@@ -19,7 +19,7 @@ Status for_each_json_line(const std::function<Result<Json>(const Json&)>& answer
 // The options of commands that use a chat template.
 struct TemplateArguments {
   std::string model, path;  // MODEL, or the file of --template; empty: not given
-  bool json_lines = true;   // has no effect: there is no other form
+  bool json_lines = true;   // no effect: JSON lines are the only form
 
   // Adds the options. `this` must outlive the command.
   void add(CLI::App& command);

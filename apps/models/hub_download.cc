@@ -172,7 +172,7 @@ class Download {
   // These members are guarded by mutex_:
   uint64_t done_ = 0;
   Status status_;                                                                // first error
-  std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // complete, to replace older files
+  std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // to replace older files
   ByteProgress* progress_ = nullptr;
 
   std::stop_source stop_;

@@ -51,8 +51,8 @@ struct RegexNode {
 inline constexpr size_t kMaxRegexBytes = 100'000;
 inline constexpr size_t kMaxRegexDepth = 100;          // nesting depth of groups and sets
 inline constexpr size_t kMaxRegexRanges = 2'000'000;   // ranges of all sets together
-inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // for ECMAScript: an automaton counts without copies
-inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // lower: at each position a matcher takes this number of steps
+inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // with ECMAScript: an automaton needs no copies to count
+inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // with Oniguruma: a matcher counts anew at every position
 
 // O(pattern). Errors: kInvalidArgument, kUnsupported, kLimitExceeded, as regex_error() words them.
 Result<RegexNode> parse_regex(std::string_view pattern, RegexDialect dialect);

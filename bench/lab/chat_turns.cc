@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal", "winter", "market",
                                   "garden", "engine",  "letter", "bridge", "silver",  "forest", "island", "thread"};
-constexpr size_t kMostTokensOfWord = 8;  // bytes of the longest word with its blank; a token has at least one
+constexpr size_t kMostTokensOfWord = 8;  // bytes of the longest word and its blank; every token has a byte or more
 
 }  // namespace
 

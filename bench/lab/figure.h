@@ -61,7 +61,7 @@ struct Figure {
   std::array<size_t, kMaxFigureKeys> at{};  // the values of kind->keys
   Spread value;
   Throughput throughput;
-  std::string note;               // for display, after the row
+  std::string note;               // shown after the row
   Json details = Json::object();  // more fields of the JSON line
 
   // For display: "44 tokens at depth 1024".

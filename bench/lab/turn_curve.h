@@ -38,7 +38,7 @@ struct TurnCurvePoint {
 struct TurnCurveFit {
   bool known = false;  // true if at least two points have a history
   double turn_us_per_1000 = 0;
-  double pass_us_per_1000 = 0;     // growth of the bare pass, in which only attention depends on the history
+  double pass_us_per_1000 = 0;     // growth of a pass without a session: only attention depends on the history
   double besides_us_per_1000 = 0;  // growth of the turn minus the pass, compared round by round
   // Share of the longest warm turn, in percent, that grows with the history and is not attention.
   double besides_percent = 0;

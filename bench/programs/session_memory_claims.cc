@@ -69,7 +69,7 @@ Status claim_of_counters(const LoadEngine& load, const ClaimSink& sink) {
   for (size_t turn = 1; turn <= kCountedTurns; ++turn) {
     const std::string message = text_of_tokens(engine->state().tokenizer(), "", kCountedMessageTokens, turn);
     TRY_ASSIGN(const Turn done, session.send(message, greedy_reply(kCountedReplyTokens)));
-    if (turn == 1) continue;  // searches the store, unlike later turns
+    if (turn == 1) continue;  // the first turn searches the store, later turns do not
     const size_t half = turn > kCountedTurns / 2 ? 1 : 0;
     const size_t n_turns = half == 1 ? kCountedTurns / 2 : kCountedTurns / 2 - 1;
     for (size_t i = 0; i < std::size(kWorkFields); ++i) {

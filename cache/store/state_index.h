@@ -43,7 +43,7 @@ class StateIndex {
     Tokens ids;               // the tokens before the state
     KvPage state;             // page of the state; empty at position 0
     std::vector<Tail> tails;  // in LRU order, oldest first
-    Kept* before = nullptr;   // longest other state whose tokens are a prefix of `ids`
+    Kept* before = nullptr;   // state with the longest proper prefix of `ids`; null: none
     double priority = 0;
     uint64_t serial = 0;  // of states with equal priority, the one with the lowest serial is evicted first
 

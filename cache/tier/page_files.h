@@ -85,9 +85,9 @@ class TierDirectory {
   Result<StateSnapshot> read_state(const StateFile& file, KvPagePool& pool, const KvPageIdentity& identity,
                                    TokenSpan ids);
 
+  using Pieces = std::span<const std::span<const std::byte>>;
   // Writes the pieces of a record to a new file and renames it to file_name. durable: the content is on the device
   // before the rename; the name is durable after sync(). After an error there is no such file, or the old file.
-  using Pieces = std::span<const std::span<const std::byte>>;
   Status write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable);
   Status remove(const std::string& file_name);
   bool has(const std::string& file_name) const;

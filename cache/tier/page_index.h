@@ -60,14 +60,14 @@ class PageIndex {
   void insert(StoredRecord page);
   void erase(const std::string& file_name);
 
-  // Returns the page after `before` with the most tokens in common with `ids`. n_rows is the number of common tokens; 0
-  // if no page matches.
   struct Match {
     std::string file_name;
     size_t first_position = 0;
     size_t n_page_ids = 0;  // tokens of the page
     size_t n_rows = 0;
   };
+  // Returns the page after `before` with the most tokens in common with `ids`. n_rows is the number of common tokens; 0
+  // if no page matches.
   Match best_match(const PageName& before, TokenSpan ids) const;
   // True if a page after `before` begins with all of `ids`, and either has these parts or has more tokens.
   bool has(const PageName& before, TokenSpan ids, KvPageParts parts = KvPageParts::kBoth) const;
@@ -83,14 +83,14 @@ class PageIndex {
   // Returns the least recently used state, or nullopt.
   std::optional<std::string> oldest_state() const;
 
-  // Returns the states after `before` whose tokens are a prefix of `ids`; for each position the state with the most
-  // rows in common.
   struct StateMatch {
     std::string file_name;
     size_t first_position = 0;
     size_t n_rows = 0;  // number of rows in the file
     size_t n_used = 0;  // number of rows in common with the tokens
   };
+  // Returns the states after `before` whose tokens are a prefix of `ids`; for each position the state with the most
+  // rows in common.
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
   // True if there is a state after `before` and the first n_front tokens of `ids`, with rows for the remaining tokens.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;

@@ -83,11 +83,11 @@ class WriteQueue {
   bool add(WaitingPage page);
   bool add(WaitingState state);
 
-  // Removes and returns the first record: a page if there is one, else a state. Returns neither if the queue is empty.
   struct Next {
     std::optional<WaitingPage> page;
     std::optional<WaitingState> state;
   };
+  // Removes and returns the first record: a page if there is one, else a state. Returns neither if the queue is empty.
   Next pop();
 
   void forget(const Sha256Digest& name_space);

@@ -45,7 +45,7 @@ struct EngineOptions {
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
   bool fingerprint = false;    // hash the weights (reads them once more), so that save() can include KV
-  size_t kv_budget_bytes = 0;  // for all KV, >= one page; 0: two contexts, within 256 MB .. half the available memory
+  size_t kv_budget_bytes = 0;  // for all KV, a page or more; 0: two contexts, 256 MB to half of the free memory
   // How to compute embeddings, whatever the model's file specifies. Unset: as the file specifies.
   std::optional<Pooling> pooling = {};
 };

@@ -10,8 +10,7 @@ namespace ibid {
 enum class Numerics : uint8_t {
   kReference,  // dequantised weights, float activations, double accumulators: slow, for comparison
   kExact,      // our kernels; int8 activations for quantised weights. The same bits on every machine
-  kFast,       // as kExact, but OpenBLAS multiplies float weights where it is faster (many rows, only with AVX2);
-               // results may differ between machines
+  kFast,       // as kExact, but OpenBLAS multiplies float weights if faster; results may differ between machines
 };
 
 // How keys and values are stored. Sensitive layers keep more bits (docs/numerics.md).

@@ -13,14 +13,12 @@ namespace ibid {
 enum class WhenFull {
   kError,             // the turn fails with kContextFull, before any computation
   kDropOldestTurns,   // drops whole turns, the oldest first; system messages, pinned turns and the newest turn stay
-  kCutNewestMessage,  // removes the middle of the newest message, then of long older ones, then whole turns, so that
-                      // later short messages fit; system and pinned messages stay whole
+  kCutNewestMessage,  // shortens the newest and older messages, then drops turns; system and pinned ones stay whole
 };
 
 struct SessionOptions {
   std::string system = {};                // empty: no system message
-  std::string variables = {};             // variables of the template, a JSON object: {"enable_thinking": false}; or
-                                          // empty
+  std::string variables = {};             // a JSON object of template variables: {"enable_thinking": false}
   std::string now = {};                   // fixed time of the template's clock (ISO 8601); empty: time of creation, UTC
   std::string cache_namespace = {};       // sessions share keys and values only within one namespace
   WhenFull when_full = WhenFull::kError;  // policy for a conversation that exceeds the context

@@ -61,7 +61,7 @@ struct TurnOptions {
   // `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
   bool parse_calls = true;                // if false, parse_reply treats tool calls as content
-  bool demands_call = false;              // the constraint demands a call; an incomplete call is no content
+  bool demands_call = false;              // the constraint demands a call; an incomplete call does not become content
   bool speculate = true;                  // verify drafts from earlier text: the same answer, faster
   Priority priority = Priority::kNormal;  // priority among the sessions of the engine
   std::stop_token stop = {};
@@ -102,7 +102,7 @@ struct IBID_EXPORT LostPrefix {
   size_t message = 0;                // index of the first message that renders differently
   size_t byte = 0;                   // the first differing byte of the rendered text
   size_t token = 0;                  // position of the first differing token, else of the first prefilled again
-  std::string was, now;              // up to 40 bytes of the old and of the new text from that byte on
+  std::string was, now;              // up to 40 bytes of the old and of the new text from `byte` on
   std::string was_token, now_token;  // texts of the old and of the new token at that position
   LostCause cause = LostCause::kTemplate;
   std::string to_string() const;  // returns one sentence
@@ -168,8 +168,7 @@ struct TurnEvent {
     kCallBegin,   // call, name, id: a call of an offered tool starts; streamed calls may get their id in kCallEnd
     kArguments,   // call, text: the next piece of the call's arguments, which are one JSON object
     kCallEnd,     // call, name, id: the call is complete and valid
-    kCallBroken,  // call: the call turned out to be invalid; its text follows as content, unless
-                  // a call was demanded. Only if calls are streamed
+    kCallBroken,  // call: invalid, its text follows as content unless a call was required; only for streamed calls
     kFinish,      // turn: the committed turn
   };
   Kind kind = Kind::kText;

@@ -12,7 +12,7 @@ size_t copy_bytes(const std::byte* from, std::byte* to, size_t offset, size_t by
   return bytes;
 }
 
-// Copies whole groups with one memcpy, and a partial last group cell by cell.
+// Copies whole groups of interleaved positions with one memcpy, and the last, partial group cell by cell (KvPartOrder).
 size_t copy_part(const KvPartOrder& order, const std::byte* from, std::byte* to, size_t n_rows) {
   const size_t n_groups = n_rows / order.group(), n_rest = n_rows % order.group();
   size_t copied = copy_bytes(from, to, order.offset, n_groups * order.group_bytes());

@@ -26,7 +26,7 @@ struct QuantizedRows {
   float* scale = nullptr;       // [row groups, blocks, G]
   float* scaled_sum = nullptr;  // [row groups, blocks, G]  scale * float(sum of q): the factor of a min of 32 columns
   int32_t* offset32 = nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns: corrects codes + 128
-  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  likewise, over 16 columns
+  int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  as offset32, over 16 columns
 
   [[gnu::always_inline]] size_t padded_cols() const { return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols; }
   [[gnu::always_inline]] size_t blocks() const { return padded_cols() / kQuantBlock; }

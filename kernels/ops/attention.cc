@@ -100,9 +100,9 @@ class AttentionThread {
     for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
   }
 
-  // Attends over the reads [begin, end) of a task. The results of a task are merged in the order of its reads. If begin
-  // is 0, this function merges each result at once (and finishes the task if the task ends at `end`); otherwise it
-  // leaves the results in the scratch for merge_tail().
+  // Attends over the blocks of reads [begin, end) of a task. The results of a task are merged in the order of its
+  // reads. If begin is 0, this function merges each result at once (and finishes the task if the task ends at `end`);
+  // otherwise it leaves the results in the scratch for merge_tail().
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
     if (begin == 0) clear(scratch_.total, task.n_rows());

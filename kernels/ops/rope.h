@@ -34,12 +34,12 @@ struct RopeRule {
   bool operator==(const RopeRule&) const = default;
 };
 
-// Returns Llama 3.1's rule in the form of frequency_factors, as in GGUF: low frequencies are divided by `factor`, high
-// ones are kept, and those between are interpolated linearly in their number of turns within the original context.
-// (transformers, modeling_rope_utils, "llama3")
 struct Llama3Rule {
   double factor, low_freq_factor, high_freq_factor, original_max_positions;
 };
+// Returns Llama 3.1's rule in the form of frequency_factors, as in GGUF: low frequencies are divided by `factor`, high
+// ones are kept, and those between are interpolated linearly in their number of turns within the original context.
+// (transformers, modeling_rope_utils, "llama3")
 std::vector<float> llama3_frequency_factors(const Llama3Rule& llama3, double theta, size_t rotary_dim);
 
 // Returns the table for sequences of at most `context` positions. Rules that depend on the length of the sequence use

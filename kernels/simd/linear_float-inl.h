@@ -56,9 +56,9 @@ constexpr size_t column_offset(size_t k) {
 
 // Operands of a tile.
 struct FloatTile {
-  const std::byte* w;  // the block's first column in the first panel
+  const std::byte* w;  // address of the block's first column in the first panel
   size_t panel_size;   // bytes to the next panel
-  const float* x;      // the block's first column in the first row
+  const float* x;      // address of the block's first column in the first row
   size_t x_stride;
   Range columns;
   float* y;  // outputs of the first panel in the first row

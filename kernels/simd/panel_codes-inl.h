@@ -144,8 +144,8 @@ IBID_INLINE V16 load_mins(const std::byte* chunk, size_t group) {
   return neg(load_factors<F>(chunk + F::kLayout.super_mins_at(), chunk + F::kLayout.min_codes_at(), group));
 }
 
-// Returns the factor of a min of 16 columns (kernels.h): scale * float(sum of q). Only the product is rounded.
 constexpr float kOfOffset = -1.0f / 128;
+// Returns the factor of a min of 16 columns (kernels.h): scale * float(sum of q). Only the product is rounded.
 IBID_INLINE float scaled_half_sum(float scale, int32_t offset16) {
   return scale * (static_cast<float>(offset16) * kOfOffset);
 }

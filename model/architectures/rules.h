@@ -53,7 +53,7 @@ Status read_layers(const Hyperparameters& file, const Architecture& row, ModelCo
 // one tensor per layer. Errors: kMissingKey, kMissingTensor, kBadShape, kNonFinite, kBadHyperparameter, kBadType.
 Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const ModelConfig& config, const Key& key);
 
-// --- rope_rules.cc: the rotation of queries and keys (RopeRule), in every form of both containers.
+// --- rope_rules.cc: the rotation of queries and keys (RopeRule), in every notation of GGUF and config.json.
 
 // Sets config.ropes, with numbers rounded to floats: one rule, or two for RopeLayers::kTwoRules, the first of which is
 // for layers without a window. REQUIRES: the layers' heads and config.trained_context are read.

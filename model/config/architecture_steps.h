@@ -90,7 +90,7 @@ struct CommonBlockWeights {                     // weights beside wq, wk, wv (wh
   PackedMatrix w_gate, w_up;                    // [F, D]
   PackedMatrix w_down;                          // [D, F]
   std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D]; empty: no bias
-  std::vector<AdapterWeights> adapters;         // [n_uses] empty at uses of other blocks
+  std::vector<AdapterWeights> adapters;         // [n_uses] adapters of the uses of this block; others are empty
   PackedMatrix out;                             // [D, D] of each layer that uses a block
 };
 

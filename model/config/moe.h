@@ -39,7 +39,7 @@ struct MoeRule {
   bool weighs_inputs = false;  // expert(weight h) instead of weight * expert(h)
   Activation activation;       // f in an expert, W_down (f(W_gate h) * W_up h)
   bool gated = true;           // false: an expert is W_down f(W_up h)
-  float swiglu_limit = 0;      // if not 0, Kernels::clamped_swiglu replaces f
+  float swiglu_limit = 0;      // if not 0, f is Kernels::clamped_swiglu with this limit
   float swiglu_alpha = 1.702f;
 };
 

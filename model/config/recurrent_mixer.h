@@ -55,7 +55,7 @@ struct RecurrentMixer {
   size_t low_rank = 0;     // kKeyedDelta: rank of the decays, and of the output gate
   OutputGate gate = OutputGate::kNoNorm;
   size_t norm_parts = 1;        // number of parts of a row of o that are normed separately
-  bool norm_is_shared = false;  // the norm_parts parts have one common weight; false: a weight each
+  bool norm_is_shared = false;  // the parts share one weight; false: each part has its own
   float norm_eps = 0;
   float rate_scale = 1;                                                    // factor of beta (the rate of delta rules)
   float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // range to which dt is limited

@@ -11,7 +11,7 @@ void project_latent(PassPart& p, size_t layer);
 // wo.
 void expand_values(const PassPart& p, size_t layer);
 
-// common_block.cc: h = norm(x + output of the shared block).
+// common_block.cc: runs the shared block, and prepares h = norm(x + its output) for the layer's mixer.
 void common_block(PassPart& p, size_t layer);
 
 // AltUp, several streams instead of one x: steps before the first layer, before and after each layer, and after the

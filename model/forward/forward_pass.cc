@@ -98,7 +98,7 @@ void attention_block(PassPart& p, size_t layer) {
   const LayerWeights& w = m.weights.layers[layer];
   const Activations& a = m.acts;
 
-  project(p, layer);  // q, and k and v in the cache
+  project(p, layer);  // computes q, and stores k and v in the cache
   if (m.config.laurel_rank != 0) project_laurel(p, layer);
   p.worker.barrier();
   attend(p, layer, w);

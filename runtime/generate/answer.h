@@ -105,7 +105,7 @@ class Answer final : public Task {
   void end_cancelled();
   void break_off() noexcept;
   void take_time(double& sum_ms);
-  // True if the stop token keeps the queued events from the owner.
+  // True if a stop was requested and the queued events must stay unread (Delivery::kUntilStop).
   bool withholds(bool first_despite_stop) const;
   Status cut_back();
 

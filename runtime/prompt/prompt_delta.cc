@@ -15,7 +15,7 @@ namespace {
 // middle.
 constexpr size_t kBytesPerMark = 4096;
 
-// A reply matches text of any origin: the template may write parts of it itself ("<think>").
+// Sampled text matches text of any origin, because the template may write parts of a reply itself ("<think>").
 bool same_origin(SpanOrigin there, TextOrigin here) {
   if (there == SpanOrigin::kSampled) return true;
   return (there == SpanOrigin::kInput) == (here == TextOrigin::kInput);

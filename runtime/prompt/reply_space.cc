@@ -19,7 +19,7 @@ bool is_shown_without_space(const Tokenizer& tokenizer, TokenId id) {
 
 ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const TemplateVariables& variables) {
-  // A tokenizer drops a space only if it adds one before texts.
+  // A tokenizer drops a space before a reply only if it also adds one before texts, which this encoding shows.
   const Tokens ids = tokenizer.encode("x", TextOrigin::kInput);
   if (ids.empty() || !is_shown_without_space(tokenizer, ids.front())) return ReplySpace::kNone;
   const Json question = make_message(Role::kUser, "x");

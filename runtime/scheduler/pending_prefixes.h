@@ -22,10 +22,10 @@ namespace ibid {
 class PendingPrefixes {
  public:
   enum class Earlier {
-    kNothing,    // no earlier reading has the prefix
-    kReads,      // an earlier reading will publish the prefix
+    kNothing,    // no earlier prefill has the prefix
+    kReads,      // an earlier prefill will publish the prefix
     kPublished,  // the prefix is published
-    kOver,       // the earlier reading ended and published a part; another reading may continue
+    kOver,       // the earlier prefill ended and published a part; another one may continue
   };
 
   // A prompt that is being prefilled, until destruction. Used by one thread at a time.

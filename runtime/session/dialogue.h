@@ -40,7 +40,7 @@ struct ContinuedAnswer {
 struct PendingEdit {
   size_t n_kept = 0;                            // leading messages that stay
   std::vector<Json> added = {};                 // messages that follow the remaining ones
-  std::optional<std::set<size_t>> pinned = {};  // unset: the pins of the messages that stay
+  std::optional<std::set<size_t>> pinned = {};  // unset: the remaining messages keep their pins
   std::optional<std::string> system = {};       // new text of the system message; unset: no change
   // The last message, to which the answer is added; it is not among the messages that stay.
   std::optional<ContinuedAnswer> continued = {};

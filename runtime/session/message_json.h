@@ -14,7 +14,7 @@ namespace ibid {
 // Returns the object {"role", "content", fields ...}. Errors: kInvalidArgument if fields are not a JSON object, too
 // deeply nested, or repeat role or content.
 Result<Json> json_of(const Message& message);
-// Returns an array of such objects. Errors: those of json_of(), with the number of the message.
+// Returns an array of the objects of json_of(). Errors: those of json_of(), with the number of the message.
 Result<Json> history_of(const std::vector<Message>& messages);
 
 // REQUIRES: an object with a string as role.

@@ -30,13 +30,13 @@ class PrefixPublisher {
   Engine& engine() const { return *engine_; }
   Foreign new_foreign() const { return std::make_shared<const PrivateNamespace>(engine_->state().store()); }
 
-  // Returns the longest stored prefix of the tokens, from memory or the tier; `stop` ends reads from the tier. own:
-  // imported KV that may be used. An empty entry: nothing was found.
   struct Found : PrefixHit {
     size_t n_in_memory = 0;  // length of the part that was in memory; the rest was read from disk
     Foreign foreign = {};
     size_t tokens_compared = 0;
   };
+  // Returns the longest stored prefix of the tokens, from memory or the tier; `stop` ends reads from the tier. own:
+  // imported KV that may be used. An empty entry: nothing was found.
   Found look_up(TokenSpan ids, const Foreign& own, std::stop_token stop = {}) const;
 
   // Announces a prompt, so that other requests can wait for its prefill and then find it. This object must outlive the

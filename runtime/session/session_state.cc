@@ -173,7 +173,7 @@ Status SessionState::set_variables(Json given) {
           branch.dialogue.set_variables(*parts.chat_template(), template_variables(parts, given, options.now));
         }
         variables = std::move(given);
-        alternatives.clear();  // these answers belong to the old variables
+        alternatives.clear();  // the answers were generated with the old variables
         return {};
       },
       IdleWork::kGoesOn);

@@ -233,7 +233,7 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     {{"n", Shape::kInteger, "number of answers", 1, ChatSession::kMaxAnswers},
      [](const Json& value, AnswerRequest& request) {
-       if (request.n > 0) store(value, request.n);  // else max_tokens is 0
+       if (request.n > 0) store(value, request.n);  // n stays 0 if max_tokens is 0
      }},
     {{"truncate", Shape::kAny,
       "if the context is full: none (an error), oldest (drops the oldest turns), middle (truncates the newest message)",

@@ -36,7 +36,7 @@ inline constexpr size_t kMaxStopBytes = 1024;
 // Reads stop strings: a text or a list of texts. Also for protocols that name the field differently ("stop_sequences").
 void read_stop(const Json& value, AnswerRequest& request);
 
-// Makes the request score its prompt for prompt_logprobs of this many tokens; nullopt: as it was. Fault: not streamed.
+// Makes the request score its prompt, with n_top likely tokens each; nullopt: no effect. Fault if it is streamed.
 void score_prompt(std::optional<size_t> n_top, bool stream, AnswerRequest& request);
 
 // Notes whether the fields name a maximum length or switch it off, under the name of any protocol.

@@ -25,8 +25,8 @@ namespace {
 struct MessagesCall {
   AnswerRequest request;
   bool stream = false;
-  bool marks_cache = false;  // it has a "cache_control"
-  Json system = Json();      // as one text
+  bool marks_cache = false;  // the request has a "cache_control"
+  Json system = Json();      // system messages as one text
   Json conversation = Json::array();
 };
 

@@ -23,7 +23,7 @@ namespace ibid::serve {
 // Faults: parse_body()'s; a model that is not a text.
 Json begin_request(const Site& site, const http::Request& source, std::span<const FieldRule> rules,
                    AnswerRequest& request);
-// The same with a parsed body.
+// As begin_request(), with a parsed body.
 void begin_parsed(const Site& site, const http::Request& source, const Json& body, std::span<const FieldRule> rules,
                   AnswerRequest& request);
 
@@ -38,7 +38,7 @@ void drop_client_lines(const Site& site, AnswerRequest& request);
 
 // Returns the namespace of a request. Faults: the user is not a short text; the request names several different users.
 std::string read_namespace(const Site& site, const http::Request& source, const Json& body);
-// The same for a request whose body may be empty. Further faults: those of parse_body().
+// As read_namespace() above, for a request whose body may be empty. Further faults: those of parse_body().
 std::string read_namespace(const Site& site, const http::Request& source);
 
 // Reads keep_alive: a number of seconds, or a duration in Go's notation ("5m", "1h30m"); negative: forever.

@@ -142,7 +142,7 @@ constexpr Field<Target> ignored_field(std::string_view name, std::string_view ab
   return {{name, Shape::kAny, about, 0, 0, Standing::kIgnored, "", false, neutral}};
 }
 
-// The row with these neutral values.
+// Returns the row with these neutral values.
 template <typename Target>
 constexpr Field<Target> with_neutral(Field<Target> field, std::string_view neutral) {
   field.rule.neutral = neutral;

@@ -21,7 +21,7 @@ struct ChatOutput {
   bool verbose = false;           // the rendered prompt
   bool logprobs = false;
   bool names_by_id = false;  // log-probabilities name tokens by their ids
-  bool token_ids = false;    // of the prompt and of each answer
+  bool token_ids = false;    // return the tokens of prompt and answers
 };
 
 struct ChatCall {

@@ -22,7 +22,7 @@ constexpr std::string_view kAddedSchema = R"({"type":"array","minItems":1,)" IBI
 void keep_items(const Json& value, ConversationCall& call) {
   Json messages = Json::array();
   call.items = value;
-  IgnoredParts ignored;  // items that no answer shows are stored as well
+  IgnoredParts ignored;  // not reported: items without effect are stored too
   read_input(value, messages, ignored);
 }
 void keep_metadata(const Json& value, ConversationCall& call) { call.metadata = value; }

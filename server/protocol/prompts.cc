@@ -85,7 +85,7 @@ void read_pieces(const Json& list, Prompt& prompt) {
     Tokens tokens;
     try {
       read_token_ids(ids, tokens);
-    } catch (Fault& fault) {  // its place counts from the first of them
+    } catch (Fault& fault) {  // the fault's index counts from `first`
       fault.param = place_in_list(first);
       throw;
     }

@@ -37,8 +37,8 @@ struct Heard {
   // For whole replies, if requested: log-probabilities of the first answer's content, without those of reasoning and
   // calls. The log-probabilities of markers, which have no text, are added to those of the next text.
   std::vector<TokenLogprobs> content_logprobs;
-  IgnoredParts ignored = {};            // of the request
-  std::vector<Tokens> prompt_ids = {};  // by answer, if requested
+  IgnoredParts ignored = {};            // ignored parts of the request
+  std::vector<Tokens> prompt_ids = {};  // tokens of each answer's prompt, if requested
 };
 
 // Runs `work` later, on another thread.
@@ -226,7 +226,7 @@ inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) =
 // Returns vLLM's "prompt_logprobs": null for the first token, then an object for each: {"ID": {"logprob", "rank",
 // "decoded_token"}, ...}, of the token and the n_top most likely ones. null: no scores.
 Json prompt_logprobs_json(const PromptScores* scores, size_t n_top, const Tokenizer* tokenizer);
-// Returns the row of that field: 0 to 20, the number of most likely tokens besides the prompt's.
+// Returns the row of prompt_logprobs: 0 to 20, the number of most likely tokens besides the prompt's.
 template <typename Call>
 constexpr Field<Call> prompt_logprobs_field() {
   return {
@@ -239,7 +239,7 @@ constexpr Field<Call> prompt_logprobs_field() {
 
 // The name of a token in log-probabilities with vLLM's return_tokens_as_token_ids: "token_id:5".
 std::string name_by_id(TokenId id);
-// Returns the row of that field.
+// Returns the row of return_tokens_as_token_ids.
 template <typename Call, auto... Members>
 constexpr Field<Call> names_by_id_field() {
   return {{"return_tokens_as_token_ids", Shape::kBoolean, "log-probabilities name tokens by their ids: \"token_id:5\""},

@@ -17,7 +17,7 @@ namespace {
 void read_bare_tools(const Json& list, ResponseCall& call) {
   Json wrapped = Json::array();
   for (const Json& bare : list) {
-    if (!type_of(bare).empty() && type_of(bare) != "function") {  // it is left out
+    if (!type_of(bare).empty() && type_of(bare) != "function") {  // not a function: add_tool() leaves it out
       wrapped.push_back(bare);
       continue;
     }

@@ -110,7 +110,7 @@ class ItemReader {
   }
 
   Json& messages_;
-  std::set<std::string> shown_calls_;  // their ids
+  std::set<std::string> shown_calls_;  // ids of calls that were shown
   std::string reasoning_;
   bool goes_on_ = false;  // the last message belongs to the answer that is being read
 };

@@ -33,7 +33,7 @@ class Program {
 
   static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have at most 20 KB
   static constexpr Symbol kLoopSymbol = 0;               // names_[0] is "loop"
-  static constexpr Symbol kCallerSymbol = 1;             // then "caller", "varargs", "kwargs"
+  static constexpr Symbol kCallerSymbol = 1;             // then names_ has "caller", "varargs", "kwargs"
   static constexpr Symbol kVarargsSymbol = 2;
   static constexpr Symbol kKwargsSymbol = 3;
 

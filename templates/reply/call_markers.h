@@ -18,7 +18,7 @@ class CallMarkers {
 
   const CallSteps& steps() const { return steps_; }
 
-  // Each returns whether the text begins so, and sets `length` to the length of the words that were found.
+  // Each function returns whether the text begins with the described words, and sets `length` to their length.
 
   // The first word of a call. is_first: nothing else is before it in the answer.
   WordMatch call(std::string_view text, bool is_first, size_t& length) const;
@@ -26,7 +26,7 @@ class CallMarkers {
   WordMatch separator(std::string_view text, size_t& length) const;
   // The first word of a call after another one.
   WordMatch next_call(std::string_view text, size_t& length) const;
-  // The end of a call once more: a tag, which models repeat by mistake.
+  // A second end of a call, if it is a tag: models repeat it by mistake.
   WordMatch end_of_call(std::string_view text, size_t& length) const;
   // The end of the section of calls. Some of its words may be missing.
   WordMatch section_end(std::string_view text, size_t& length) const;

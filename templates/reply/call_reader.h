@@ -72,7 +72,7 @@ class CallReader {
   size_t n_members_checked_ = 0;
   std::optional<JsonScanner> json_;
   size_t json_begin_ = 0;
-  bool in_envelope_ = false;  // the JSON has the name, too
+  bool in_envelope_ = false;  // the JSON object also has the name
   bool doubled_ = false;      // the envelope has a second pair of braces around it
   std::optional<LooseScanner> loose_;
   std::optional<ParameterReader> parameters_;

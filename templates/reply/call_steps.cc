@@ -55,7 +55,7 @@ void note_ids(CallSteps& out) {
   for (size_t i = 1; i + 2 < parts.size(); ++i) {
     if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
     const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
-    const bool is_sign = !before.empty() && before.back().size() == 1;  // the quote before an attribute
+    const bool is_sign = !before.empty() && before.back().size() == 1;  // the sign is the quote that opens an attribute
     if (before.empty() || is_tag(before.back()) || is_sign) continue;
     out.id_begin = before.back();
     out.id_middle = parts[i + 1].text;
@@ -71,7 +71,7 @@ void note_words_before_name(CallSteps& out) {
   while (first != out.steps.begin() && (first - 1)->kind == CallStep::Kind::kWord && !is_tag((first - 1)->word))
     --first;
   if (first == out.steps.begin() || (first - 1)->kind != CallStep::Kind::kWord) return;
-  const char end = (first - 1)->word.back();  // a tag that is still open has the words inside
+  const char end = (first - 1)->word.back();  // a tag that is not closed contains the words
   if (end != '>' && end != ']') return;
   for (; first != name; ++first) first->n_optional = 1;
 }

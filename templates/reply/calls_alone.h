@@ -45,9 +45,9 @@ class CallsAlone {
   const OfferedTools& tools_;
   Wants wants_ = Wants::kUnit;
   size_t at_ = 0;
-  size_t n_ticks_ = 0;  // of the fence that is being read
+  size_t n_ticks_ = 0;  // number of backticks of the current fence
   bool in_fence_ = false, in_list_ = false, is_doubled_ = false;
-  bool may_go_on_ = true;  // a list is the only part of its answer
+  bool may_go_on_ = true;  // false after a list, which is the whole answer
   size_t object_begin_ = 0;
   std::optional<JsonScanner> json_;
   std::vector<ParsedCall> calls_;

@@ -64,7 +64,7 @@ class ChannelParser {
   std::string spaces_;   // spaces between two messages; they become content if other text follows
   std::string opening_;  // the message's beginning as the model wrote it; becomes content if the message is not a call
   std::string header_;
-  std::string call_;  // text so far of a body that is a call
+  std::string call_;  // text so far of a body that may be a call
   std::string tool_;
   std::optional<JsonScanner> json_;
   bool said_ = false, thought_ = false;

@@ -12,7 +12,7 @@
 namespace ibid {
 namespace {
 
-// The header of a message: before RECIPIENT behind.
+// The header of a message: the text before the recipient, the recipient, and the text after it.
 struct Header {
   std::string before, recipient, behind;
 };
@@ -41,7 +41,7 @@ Json calling(bool as_text, bool twice) {
   return answer;
 }
 
-// Reads off the text between two messages: the end of one, and the beginning of the next, with which prompts end.
+// Determines the text between two messages: the end of one, and the beginning of the next, with which prompts end.
 bool read_separator(std::string_view prompt, std::string_view between, ChannelSyntax& syntax) {
   const auto words = marker_words(between);
   size_t n = 0;

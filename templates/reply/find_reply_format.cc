@@ -110,7 +110,7 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
     if (reasoning && text.find(reasoning->end) != text.npos) {
       text.erase(0, text.find(reasoning->end) + reasoning->end.size());
     }
-    // The content, which is empty, and its markers are no part of the calls.
+    // The content is empty in this render. Its markers do not belong to the calls.
     const ContentWords words = known_content_words(probe.source() + text);
     const size_t reply_end = words.end.empty() ? text.npos : text.find(words.end);
     if (reply_end < text.find(probe::kTool)) text.erase(0, reply_end + words.end.size());
@@ -181,7 +181,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
   }
 }
 
-// Returns the text of a render behind the answer's content and its marker.
+// Returns the text of a render after the answer's content and its marker.
 std::string_view behind_content(std::string_view text, std::string_view content_end) {
   const std::string_view trimmed = trim_marker_spaces(text);
   return !content_end.empty() && trimmed.starts_with(content_end) ? trimmed.substr(content_end.size()) : text;
@@ -230,13 +230,13 @@ ReplyFormat format_by(const TemplateProbe& probe) {
 
 ReplyFormat find_reply_format(const ChatTemplate& chat_template) {
   const TemplateProbe probe(chat_template, false);
-  // A template that fails for texts, or drops them, may require parts.
+  // If a template fails for content that is a string, or omits it, it may require a list of parts.
   const bool takes_texts = probe.render(answer_with(kReply), false).find(kReply) != std::string::npos;
   const TemplateProbe of_parts(chat_template, true);
   const bool takes_parts = of_parts.render(answer_with(kReply), false).find(kReply) != std::string::npos;
   ReplyFormat format = format_by(!takes_texts && takes_parts ? of_parts : probe);
   if (!has_probe_words(format)) return format;
-  // The template itself may have such a word.
+  // Not an error of the program: the template itself may contain a word of the probes.
   format = ReplyFormat();
   format.calls = usual_calls().syntax;
   format.origin = "assumed: the template's calls could not be read";

@@ -31,7 +31,7 @@ NamedCalls usual_calls();
 // Returns the known reasoning markers that occur in `text`.
 std::optional<ReasoningSyntax> known_reasoning(std::string_view text);
 
-// Returns the known reasoning markers that stand directly before and after a thought.
+// Returns the known reasoning markers directly before and after a thought.
 std::optional<ReasoningSyntax> known_reasoning_around(std::string_view before, std::string_view behind);
 
 // Returns the channel syntax whose markers occur in an answer rendered by the template.

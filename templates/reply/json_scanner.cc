@@ -269,7 +269,7 @@ class LooseReader {
 
   bool at_own_quote() const { return !notation_.quote.empty() && text_.substr(at_).starts_with(notation_.quote); }
 
-  // Where the notation has quotes of its own, models also write those of JSON.
+  // If the notation has its own quotes, models also write those of JSON.
   bool at_quote() const {
     if (at_ == text_.size()) return false;
     return at_own_quote() || text_[at_] == '"' || (notation_.quote.empty() && text_[at_] == '\'');
@@ -402,7 +402,7 @@ bool LooseScanner::skip_string(std::string_view text) {
 // --- values between markers
 
 std::string marked_value_json(std::string_view text, const AllowedTypes& types, std::optional<bool> is_string) {
-  // The schema counts more than the form.
+  // The schema has precedence over the notation.
   if (is_string.has_value() && *is_string) {
     if (types.string || !types.any()) return json_string(text);
     is_string.reset();

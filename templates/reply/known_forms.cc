@@ -86,7 +86,7 @@ constexpr ContentRow kContentRows[] = {
     {{"<|START_TEXT|>", "<|END_TEXT|>"}},
     {{"<|open|>response<|sep|>", "<|close|>response<|sep|>"}},
     {{"<answer>", "</answer>"}},
-    {{"<answer>", "</answer>"}, "<|extra_0|>"},  // Hunyuan A13B, whose template does not show them
+    {{"<answer>", "</answer>"}, "<|extra_0|>"},  // the template of Hunyuan A13B does not contain its markers
 };
 
 struct ChannelRow {

@@ -170,7 +170,7 @@ bool MarkerParser::in_content(ReplyOutput& out) {
       return true;
     case Marker::kDropped: drop(found.length); return true;
     case Marker::kReasoning: where_ = Where::kReasoning; break;
-    case Marker::kEndOfReasoning: break;  // of reasoning that the model did not write
+    case Marker::kEndOfReasoning: break;  // the model did not write the reasoning's beginning
     case Marker::kWrapper: in_wrapper_ = !in_wrapper_; break;
   }
   drop(found.length);

@@ -72,7 +72,7 @@ class MarkerParser {
   std::string held_;  // text from begin_ on is not decided yet
   size_t begin_ = 0;
   size_t looked_ = 0;           // number of first bytes of held() that cannot begin a marker
-  bool looked_solid_ = false;   // these bytes are not only spaces
+  bool looked_solid_ = false;   // the first looked_ bytes are not only spaces
   std::string spaces_;          // spaces before held(); they become content if content follows
   bool said_ = false;           // content other than spaces was emitted
   bool behind_marker_ = false;  // nothing was emitted since the last marker

@@ -22,7 +22,7 @@ std::string_view trailing_spaces(std::string_view text) {
   return text.substr(begin);
 }
 
-// A text between these words is a string as it is (XML).
+// Text between these two markers is a string without any conversion (XML).
 constexpr std::string_view kCdataBegin = "<![CDATA[", kCdataEnd = "]]>";
 
 }  // namespace
@@ -196,7 +196,7 @@ ParameterReader::Ending ParameterReader::ending_at(std::string_view text, size_t
 // The word that ends the call may also be part of the value: then the marker that ends the value follows, before
 // another call begins.
 WordMatch ParameterReader::closes_call(std::string_view behind, bool at_end) const {
-  constexpr size_t kMaxBytes = 4096;  // that may follow before the marker
+  constexpr size_t kMaxBytes = 4096;  // length of the text that is searched for the marker
   const bool is_whole = at_end || behind.size() >= kMaxBytes;
   behind = behind.substr(0, kMaxBytes);
   const size_t marker = behind.find(steps_.after_value.front());
@@ -246,7 +246,7 @@ ParameterReader::State ParameterReader::read_value(std::string_view text, bool a
       continue;
     }
     std::string_view value = text.substr(value_begin_, ending.at - value_begin_);
-    // Without the marker, spaces before the next one belong to that.
+    // If the value's closing marker is missing, spaces before the next marker belong to that marker.
     if (ending.next == ending.at && !is_cut) value.remove_suffix(trailing_spaces(value).size());
     end_value(value);
     at_ = is_cut ? text.size() : ending.next;

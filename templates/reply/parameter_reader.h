@@ -29,7 +29,7 @@ class ParameterReader {
 
  private:
   enum class Wants { kKeyMarker, kKey, kValueMarker, kEdge, kValue };
-  // A place where a value ends. `next`: where reading goes on. kMore: it is not known yet whether the value ends here.
+  // The end of a value. `next`: where reading continues. kMore: it is not known yet whether the value ends here.
   struct Ending {
     WordMatch match = WordMatch::kNo;
     size_t at = 0, next = 0;
@@ -67,7 +67,7 @@ class ParameterReader {
   size_t at_ = 0;
   size_t key_begin_ = 0, value_begin_ = 0;
   std::string key_;
-  bool is_other_ = false;  // the marker before the value says that it is not a string
+  bool is_other_ = false;  // the marker before the value is the one for other types than strings
   std::string json_;
 };
 

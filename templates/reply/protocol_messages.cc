@@ -85,7 +85,7 @@ Json message_for_template(Json message, const ReplyFormat& format) {
 
 Json messages_for_template(Json messages, const ReplyFormat& format) {
   if (!messages.is_array()) return messages;
-  const Json* calls = nullptr;  // calls of the last message that has some
+  const Json* calls = nullptr;  // calls of the last message with calls
   for (Json& message : messages) {
     message = message_for_template(std::move(message), format);
     if (const Json* here = calls_of(message)) calls = here;

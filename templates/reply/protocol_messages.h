@@ -60,7 +60,7 @@ class OfferedTools {
   bool may_have(std::string_view tool, std::string_view argument) const;
   // Returns the arguments, a JSON object, with texts converted where the schema allows no strings: "3" becomes 3.
   std::string typed(std::string_view tool, std::string arguments) const;
-  // Returns an argument written as tags (templates/reply/nested_values.h) as JSON; nullopt if it is not so written.
+  // Returns an argument written as tags (templates/reply/nested_values.h) as JSON; nullopt if it has another form.
   std::optional<std::string> nested(std::string_view tool, std::string_view argument, std::string_view text,
                                     const CallSyntax& syntax) const;
   // Returns the arguments; if there is only one, an object of arguments under a name that the tool does not have
@@ -71,7 +71,7 @@ class OfferedTools {
 
  private:
   struct Tool {
-    Json schema;  // of the arguments
+    Json schema;  // schema of the arguments
     std::map<std::string, AllowedTypes, std::less<>> types;
   };
   const Tool* find(std::string_view name) const;

@@ -270,7 +270,7 @@ std::optional<CallEnvelope> find_envelope(std::string_view text, const CallPlace
     if (envelope.name_key.empty() || envelope.arguments_key.empty()) continue;
     envelope.before = text.substr(0, at);
     envelope.after = text.substr(at + scanner.n_taken());
-    // An id outside the object is a part of its own.
+    // An id outside the object is a separate part of the call.
     const bool id_is_outside = places.id && envelope.id_key.empty();
     return id_is_outside ? std::nullopt : std::optional(std::move(envelope));
   }

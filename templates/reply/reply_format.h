@@ -102,7 +102,7 @@ struct ChannelSyntax {
   std::vector<std::string> reasoning_channels = {};  // names of the channels with reasoning: "analysis"
   std::string content_channel = {};                  // name of the channel with the answer: "final"
   std::string recipient = {};                        // precedes a tool's name: "to=functions."
-  std::optional<CallSyntax> body_calls = {};         // how a body has a call; nullopt: it is the arguments
+  std::optional<CallSyntax> body_calls = {};         // how a body writes a call; nullopt: the body is the arguments
   bool operator==(const ChannelSyntax&) const = default;
 };
 

@@ -44,7 +44,7 @@ bool is_of_type(const Json& value, std::string_view type) {
   if (type == "array") return value.is_array();
   if (type == "object") return value.is_object();
   if (type == "number") return value.is_number();
-  if (type != "integer") return true;  // an unknown type says nothing
+  if (type != "integer") return true;  // an unknown type allows every value
   if (!value.is_number()) return false;
   return !value.is_number_float() || std::trunc(value.get<double>()) == value.get<double>();
 }

@@ -19,7 +19,7 @@ inline constexpr const char* kThought = "Kestrelthought";
 Json probe_call(std::string_view tool, std::string_view id, bool as_text);
 Json answer_with(std::string text);
 Json thinking_answer(std::string text);
-// True if the format has words of the probes: they were taken for a part of it by mistake.
+// True if the format contains words of the probes, which were then mistaken for markers.
 bool has_probe_words(const ReplyFormat& format);
 
 class TemplateProbe {
@@ -35,7 +35,7 @@ class TemplateProbe {
   // are offered. The text is empty if the template fails.
   std::string render(const Json& answer, bool with_tools, Json values = Json::object()) const;
 
-  // All that the model's templates say.
+  // The sources of all templates of the model.
   const std::string& source() const { return source_; }
 
  private:

@@ -77,7 +77,7 @@ TEST(StoreRetention, DeclaredPrefixesAreEvictedLast) {
   EXPECT_EQ(world.stored(system), 0u) << "an unused one is evicted in the end";
 }
 
-TEST(StoreRetention, StoredPrefixCanBeDeclaredLater) {
+TEST(StoreRetention, LaterInsertionRaisesTheRetentionOfAStoredPrefix) {
   EvictingStore world;
   const Tokens system = random_tokens(6, 150);
   world.insert(system);

@@ -169,7 +169,7 @@ TEST_F(LruKvCacheStoreTest, SharingPartOfAPageDoesNotShareTheOtherTokens) {
   EXPECT_EQ(find(tokens, kAlice), 100u);
 }
 
-TEST_F(LruKvCacheStoreTest, SharingALeafPageReplacesItsShorterSharedPage) {
+TEST_F(LruKvCacheStoreTest, LongerSharedLeafReplacesTheShorterOne) {
   const Tokens tokens = random_tokens(52, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   const PrefixPin pin = store_.pin(kBob, TokenSpan(tokens).first(20)).value();

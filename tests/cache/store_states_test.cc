@@ -94,7 +94,7 @@ TEST_F(ReachedStatesTest, ClearingSharedPagesRemovesStatesOfTheirContinuations) 
 
 // A single sequence in a pool of KvLayout::work_bytes() always has enough memory, whatever it keeps, inserts, forks and
 // rolls back.
-TEST(StatesAtWorkTest, PoolOfWorkBytesSufficesForOneSequence) {
+TEST(StatesAtWorkTest, PlannedMemorySufficesForOneSequence) {
   constexpr size_t kMost = 600;
   // All pages together are smaller than one state, so that no state fits into pages that are not needed yet.
   const StateShape states[] = {{160, 3}, {330, 1}};

@@ -41,7 +41,7 @@ TEST(KvWindows, PartsOfAPageAreSeparateInMemoryAndConsecutiveInFiles) {
   EXPECT_EQ(layout.first_window_page(kWindow + 256), 4u);
 }
 
-TEST(KvWindows, LongSequencesNeedWindowPartsOnlyWithinTheWindow) {
+TEST(KvWindows, LongSequencesKeepWindowLayersOnlyWithinTheWindow) {
   // As in a model with a window of 1,024 positions in five of six layers, at 32k.
   const KvLayout layout = windowed_layout(5, 1024);
   constexpr size_t kPositions = 32768;

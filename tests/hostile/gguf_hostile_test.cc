@@ -288,7 +288,7 @@ TEST(HostileGguf, Case041HoleBetweenTensorsIsRefused) {
   expect_refused(tensors_at({32}, 64), ErrorCode::kBadOffset, "leaving a hole; expected 0");
 }
 
-TEST(HostileGguf, Case042TenGigabytesAfterTheLastTensor) {
+TEST(HostileGguf, Case042TenGigabytesAfterTheLastTensorAreAWarning) {
   const TempDir dir;
   const std::string path = dir.write("m.gguf", tensors_at({0}, 32));
   std::filesystem::resize_file(path, 10'000'000'000);  // sparse

@@ -228,7 +228,7 @@ TEST(CallersTest, TurnCancelledByCallbackEndsAfterReceivedText) {
   EXPECT_GT(n_ran_ahead, 0u) << "the answer never ran ahead";
 }
 
-TEST(CallersTest, DiscardedTurnLeavesSessionUnchangedThoughAnswerWasComputedAhead) {
+TEST(CallersTest, DiscardedTurnWithUnreadTokensLeavesSessionUnchanged) {
   Reciting f;
   ChatSession chat = f.session();
   must(chat.send("before", reciting(true)));
@@ -251,7 +251,7 @@ TEST(CallersTest, DiscardedTurnLeavesSessionUnchangedThoughAnswerWasComputedAhea
   expect_replays(chat);
 }
 
-TEST(CallersTest, TurnCancelledInPrefillEmitsNoTextThoughAnswerWasComputedAhead) {
+TEST(CallersTest, TurnCancelledInPrefillEmitsNoTextOfTheComputedAnswer) {
   Reciting f;
   ChatSession chat = f.session();
   std::stop_source source;

@@ -66,7 +66,7 @@ TEST_F(ChatResumeTest, FileWithoutKeysAndValuesIsPrefilledAgainExactly) {
   expect_replays(*chat);
 }
 
-TEST_F(ChatResumeTest, LoadRestoresRewrittenHistory) {
+TEST_F(ChatResumeTest, LoadRestoresHistoryThatTheTemplateRewrites) {
   Process before(files, false, "one", kStripsThinking);
   before.say({before.tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}), before.tokenizer->sampled({"ab"}),
               before.tokenizer->sampled({"the"})});

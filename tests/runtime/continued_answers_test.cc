@@ -112,7 +112,7 @@ TEST(ContinuedAnswerTest, GivenBeginningOfAnAnswerIsContinued) {
   }
 }
 
-TEST(ContinuedAnswerTest, ChangedPromptBeforeTheAnswerIsReadAgain) {
+TEST(ContinuedAnswerTest, ChangedPromptBeforeTheAnswerIsPrefilledAgain) {
   ChatFixture f;
   f.model->script = [](TokenSpan) -> std::optional<TokenId> { return '!'; };
   ChatSession session = f.session();

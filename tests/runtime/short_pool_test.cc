@@ -121,7 +121,7 @@ bool stop_far_behind(ShortPool& f, size_t n_first, const Call& call, StopMode mo
   return next->usage.n_read_again > 0;
 }
 
-TEST(ShortPoolTest, StoppingAnAnswerComputedAheadKeepsTheConversation) {
+TEST(ShortPoolTest, StoppingAnAnswerWithUnreadTokensKeepsTheConversation) {
   struct Shape {
     bool recurrent;
     size_t window;

@@ -203,7 +203,7 @@ class VocabularyWriter {
   Status write_unigram() {
     TRY_ASSIGN(const bool prefix, write_unigram_pipeline());
     TRY_ASSIGN(const std::vector<float> scores, unigram_scores());
-    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has checked that it is a number
+    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has checked that unk_id is a number
     const auto id = unknown->get<size_t>();
     const bool has_bytes = json_flag(json_.model, "byte_fallback", false);
     set_tokens(has_bytes);

@@ -254,7 +254,7 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   return source.unsupported("the decoder " + in_quotes(json_type(*decoders[0])));
 }
 
-// --- Normalizers of tokenizer.json, and the components of tokenizers whose tokens are written as text.
+// --- Normalizers of tokenizer.json, and the components of tokenizers that are not byte-level.
 
 namespace {
 

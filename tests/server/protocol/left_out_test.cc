@@ -285,7 +285,7 @@ TEST(LeftOutTest, PartsWithoutATypeAreRead) {
   EXPECT_EQ(door.post(kChat, std::string(R"({"messages": [{"role": "user", "content": [{"x": 1}]}]})"))->status, 400);
 }
 
-TEST(LeftOutTest, ResultsWithoutAnOutputAreRead) {
+TEST(LeftOutTest, ToolResultsWithoutAnOutputAreAccepted) {
   FakeDoor door;
   const auto exchange = door.post("/v1/responses", std::string(R"({"input": [{"role": "user", "content": "a"},
       {"type": "tool_search_call", "call_id": "t", "arguments": {}},

@@ -62,7 +62,7 @@ TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedFromTheHistory) {
 }
 
 // A call in the form of the template, and calls that are the whole answer: the history keeps what was sampled.
-TEST(AnswerReplyTest, UnchangedCallIsNotPrefilledAgain) {
+TEST(AnswerReplyTest, UnchangedToolCallIsNotPrefilledAgain) {
   const std::string object = "{\"name\": \"weather\", \"arguments\": {\"place\":   \"here\"}}";
   for (const std::string& call :
        {"<tool_call>\n" + object + "\n</tool_call>", "```json\n" + object + "\n```", object}) {

@@ -229,7 +229,7 @@ TEST(AnswerFormTest, KeywordsWithoutEffectAreReported) {
   }
 }
 
-TEST(AnswerFormTest, SchemaIsReadByTheLetterIfAsked) {
+TEST(AnswerFormTest, SchemaFollowsTheStandardStrictlyOnRequest) {
   FormFixture f;
   f.begins_with(R"({"place":"here","more":1})", kPrompt, true);
   AnswerRequest request = f.request();

@@ -188,7 +188,7 @@ std::vector<Json> sent_back(const Answer& answer) {
   return {same, rewritten, absent};
 }
 
-TEST_P(FamilyTest, UnchangedCallIsNotPrefilledAgain) {
+TEST_P(FamilyTest, UnchangedToolCallIsNotPrefilledAgain) {
   IBID_NEED_TEMPLATE(source, GetParam());
   size_t n_checked = 0;
   for (const bool special : {false, true}) {
