@@ -11,11 +11,9 @@
 namespace ibid::serve {
 namespace {
 
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
 constexpr const char* kChat = "/v1/chat/completions";
 

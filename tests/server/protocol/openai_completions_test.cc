@@ -118,7 +118,7 @@ void say_with_scores(const AnswerRequest& request, AnswerListener& listener) {
   if (request.n_prompt_logprobs) {
     PromptScores scores;
     for (size_t i = 0; i < prompt.size(); ++i) {
-      const auto id = static_cast<TokenId>(prompt[i]);
+      const auto id = static_cast<TokenId>(static_cast<unsigned char>(prompt[i]));
       scores.ids.push_back(id);
       if (i == 0) continue;
       TokenLogprobs token{id, -static_cast<double>(i), {{'z', -0.25}, {id, -static_cast<double>(i)}}};
