@@ -306,7 +306,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRule
   if (!bounds.excluded.empty()) {  // joins the ranges between the excluded numbers
     std::vector<Decimal> excluded = bounds.excluded;
     std::ranges::sort(excluded, [](const Decimal& a, const Decimal& b) { return a < b; });
-    NumberBounds rest = bounds;  // the numbers above the excluded numbers so far
+    NumberBounds rest = bounds;  // before round i: the numbers above excluded[i - 1]
     rest.excluded.clear();
     std::vector<ExprId> parts;
     for (size_t i = 0; i <= excluded.size() && !rest.clearly_empty(); ++i) {

@@ -182,7 +182,7 @@ class ObjectCompiler {
   JsonWriter& writer_;
   std::vector<NameConstraints> asked_of_names_;
   std::vector<std::string_view> names_;    // declared names, then names that are required but not declared
-  std::vector<Property> properties_;       // the properties of names_ that are allowed
+  std::vector<Property> properties_;       // those of names_ that an object may have
   std::vector<RegularLanguage> patterns_;  // names that match each pattern of patternProperties
   bool patterns_overlap_ = false;          // some name matches two patterns
   std::optional<RegularLanguage> any_name_, declared_;

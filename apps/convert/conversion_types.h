@@ -14,7 +14,7 @@ namespace ibid {
 
 struct FileType {
   const char* name;      // "Q4_K_M"
-  uint32_t gguf_number;  // the value for general.file_type
+  uint32_t gguf_number;  // the value of the GGUF key general.file_type
   DType matrices;
   DType larger;  // type of the head, and in mixtures (_M) of the most sensitive matrices
   bool mixture;  // in half of the layers, attn_v and ffn_down have the larger type

@@ -14,7 +14,7 @@
 
 namespace ibid {
 
-// The sizes of the parts of a benchmark. For bench/lab/rates.h:
+// Sizes of the parts of bench/lab/rates.h.
 inline constexpr size_t kRateDecodeTokens = 48;
 inline constexpr size_t kRateTurnTokens = 44;
 // Short prefills are repeated for this long in total, which averages out the noise of the clock and of other processes.
@@ -34,7 +34,7 @@ inline constexpr size_t kConversationStep = kConversationMessage + kConversation
 // The first exchange, which is not measured: two messages, one of them the template's system message.
 inline constexpr size_t kConversationStart = 2 * kConversationMessage + kConversationAnswer;
 
-// For bench/lab/turn_curve_bench.h:
+// Size of the answers of bench/lab/turn_curve_bench.h.
 inline constexpr size_t kCurveAnswer = 16;
 
 struct ModelWork {

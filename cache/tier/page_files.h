@@ -74,14 +74,12 @@ class TierDirectory {
   Result<KvPageParts> read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
                            size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
 
-  // As read(), for a state and those of its rows whose tokens are in `ids`.
-  //   position, n_rows: position and number of rows of the file, from the index.
-  // Further error: kOutOfMemory.
   struct StateFile {
     std::string file_name;
-    size_t position = 0;
+    size_t position = 0;  // both as in the index
     size_t n_rows = 0;
   };
+  // As read(), for a state and those of its rows whose tokens are in `ids`. Further error: kOutOfMemory.
   Result<StateSnapshot> read_state(const StateFile& file, KvPagePool& pool, const KvPageIdentity& identity,
                                    TokenSpan ids);
 

@@ -16,7 +16,7 @@ inline constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_h
 inline constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads|num_kv_heads|n_head_kv"};
 inline constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
 inline constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
-// In GGUF the head_dim of layers with a window, in config.json that of layers without one.
+// The other layers are in GGUF those with a window, in config.json those without one.
 inline constexpr Key kOtherHeadDim{"head_dim of the other layers", "attention.key_length_swa", "global_head_dim"};
 inline constexpr Key kOtherValueDim{"value head_dim of the other layers", "attention.value_length_swa", ""};
 inline constexpr Key kSharedKvLayers{"layers with shared KV", "attention.shared_kv_layers", "num_kv_shared_layers"};

@@ -144,7 +144,7 @@ class SessionState {
   void stop_idle_work() noexcept;
 
   const std::shared_ptr<Engine> engine;
-  SessionOptions options;  // .system is the dialogue's, .variables is `variables`
+  SessionOptions options;  // .system and .variables only hold the values of the start: see `branch` and `variables`
   Json variables;          // variables of the template
   bool plain = false;
   SessionBranch branch;

@@ -257,7 +257,7 @@ ChatCall read_chat_body(const Site& site, const http::Request& source, const Jso
   if (call.top_logprobs && !output.logprobs) {
     throw Fault{.message = "needs logprobs to be true", .param = "top_logprobs"};
   }
-  // Log-probabilities come with the ids of their tokens.
+  // The ids of the tokens come only with log-probabilities.
   const bool counts = output.continuous_usage || (output.timings && call.stream);
   const bool needs_ids = output.logprobs || output.token_ids || counts;
   if (needs_ids) call.request.options.n_logprobs = call.top_logprobs.value_or(0);

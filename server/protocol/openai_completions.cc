@@ -335,7 +335,7 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
                         .prompt_logprobs = call.prompt_logprobs,
                         .token_ids = call.token_ids,
                         .names_by_id = call.names_by_id};
-  // Log-probabilities come with the ids of their tokens.
+  // The ids of the tokens come only with log-probabilities.
   if ((call.token_ids || call.continuous_usage) && !request.options.n_logprobs) request.options.n_logprobs = 0;
   request.returns_prompt_ids = call.token_ids;
   if (call.echo) completion.echoed = call.prompts;

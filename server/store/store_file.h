@@ -21,7 +21,7 @@ inline constexpr const char* kDamagedEnding = ".damaged";
 // not changed; kUnsafePath, kNotRegularFile.
 Result<std::unique_ptr<Database>> open_store_file(const std::string& directory, const char* vfs,
                                                   const std::function<void(const std::string&)>& remark);
-// Opens a second connection to that database, which only reads, and waits for no transaction of other connections.
+// Opens a second connection to the database of open_store_file(). It only reads and waits for no transaction.
 Result<std::unique_ptr<Database>> open_store_reader(const std::string& directory, const char* vfs);
 // Opens a database with the same tables in memory.
 Result<std::unique_ptr<Database>> open_store_in_memory();
