@@ -120,7 +120,7 @@ struct MemoryFiles {
 void take_memory(const std::vector<std::string>& directories, const MemoryFiles& names, ControlGroupLimits& limits) {
   for (const std::string& directory : directories) {
     const std::optional<uint64_t> limit = number_in(words_of(directory + "/" + names.limit), 0);
-    if (!limit || *limit >= uint64_t{1} << 62) continue;  // version 1 writes a number near 2^63 for no limit
+    if (!limit || *limit >= uint64_t{1} << 62) continue;  // cgroups of version 1 write "no limit" as a number near 2^63
     const uint64_t all = number_in(words_of(directory + "/" + names.used), 0).value_or(0);
     const uint64_t used = saturating_sub(all, stat_number(directory + "/memory.stat", names.droppable));
     const uint64_t available = saturating_sub(*limit, used);

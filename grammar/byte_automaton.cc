@@ -305,7 +305,7 @@ void AutomatonBuilder::find_productive() {
   for (uint32_t i = 0; i < edges_.size(); ++i) edges_to[node_of(edges_[i].second.target)].push_back(i);
   std::vector<std::vector<size_t>> blocks_before(n_nodes);
   for (size_t i = 0; i < out_.blocks_.size(); ++i) blocks_before[node_of(out_.blocks_[i].after)].push_back(i);
-  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // by rule: the nodes that wait for its result
+  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // for each rule: the nodes that need its result
   std::vector<std::vector<RuleId>> starts(n_nodes);
   productive_.assign(n_nodes, false);
   std::vector<size_t> work;

@@ -163,7 +163,7 @@ constexpr std::array kOptions = {
                    set_switch<&TurnOptions::speculate>, get_switch<&TurnOptions::speculate>},
 };
 
-// Calls `use` with each name of "--a,-b", without dashes, until it returns true.
+// Calls `use` with each name in `flags` ("--a,-b"), without dashes, until `use` returns true.
 template <typename Use>
 bool any_name(std::string_view flags, const Use& use) {
   while (!flags.empty()) {

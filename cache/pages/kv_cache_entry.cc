@@ -251,7 +251,7 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   state_.commit(tokens.size(), length());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
-  // Keep the leases that a slice within this pass, or within a short pass before it, would need.
+  // Keep the leases that slice() needs to remove rows of this pass, or of a short pass before it.
   pages_.return_before(layout().first_window_page(saturating_sub(length(), tokens.size() + kPagePositions)));
 }
 

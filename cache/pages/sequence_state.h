@@ -136,7 +136,7 @@ class SequenceState {
   float* replayed(size_t layer) { return at(staged_[1], layer); }
   // [floats] Where to write the state after the last row.
   float* after(size_t layer) { return at(staged_[0], layer); }
-  // [row_floats] Where to write what row i adds; null if the pass is too long to keep rows.
+  // [row_floats] Where to write what row i adds to the state; null if the pass is too long to keep rows.
   float* logged_row(size_t layer, size_t i) {
     return new_rows_ == nullptr ? nullptr : new_rows_->row(i) + layout().row_offset(layer);
   }

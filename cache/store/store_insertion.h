@@ -75,8 +75,8 @@ class StoreInsertion {
   std::vector<KvPage>& replaced_;
   PrefixNode* parent_ = nullptr;           // parent of the first new node; all pages up to it are stored already
   PrefixNode* covering_ = nullptr;         // stored node whose tokens begin with those of the partial last page
-  size_t own_depth_ = 0;                   // number of full pages that are stored and are the entry's own pages
-  size_t depth_ = 0;                       // number of full pages that are stored
+  size_t own_depth_ = 0;                   // number of the entry's full pages that are in the store
+  size_t depth_ = 0;                       // the same, or more with stored pages of other entries
   size_t n_pages_ = 0;                     // number of pages to store
   std::vector<PrefixNode*> private_path_;  // path of stored private nodes to make shared, starting at the root
   PrefixNode* grown_leaf_ = nullptr;       // stored leaf that the first new page extends and replaces

@@ -17,7 +17,7 @@ IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const u
                                const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {
   const size_t k_dim = block.k_dim;
   const bool latent = block.is_latent();
-  constexpr size_t kCellBytes = 64;  // eight dimensions of 16 positions
+  constexpr size_t kCellBytes = 64;  // a cell has eight dimensions of 16 positions
   const size_t n_cells = k_dim / 8;
   const std::byte* keys = stream.at + first_group * n_cells * kCellBytes;
   for (size_t nibbles = 0; nibbles < k_dim / kNibbleGroup; ++nibbles) {

@@ -48,7 +48,7 @@ inline constexpr float kLatentNormEps = 1e-6f;
 
 // W_kvb in the two forms that attention over latent rows needs.
 struct LatentExpansion {
-  PackedMatrix keys;    // [H row_value_dim, nope_dim] W_k transposed: for each head one row per number of c
+  PackedMatrix keys;    // [H row_value_dim, nope_dim] W_k transposed: each head has a row for each number of c
   PackedMatrix values;  // [H value_dim, kv_rank]
 };
 

@@ -182,7 +182,7 @@ struct Q4K {
 struct Q5K {
   static constexpr size_t kBlockBytes = 176, kGroups = 8;
   static constexpr bool kMins = true;
-  Word words[44];  // d and dmin | scales and mins [3] | fifth bits [8] | nibbles [32]
+  Word words[44];  // words: d and dmin [1], scales and mins [3], fifth bits [8], nibbles [32]
   Word scales[2], mins[2];
 
   const Word& d() const { return words[0]; }

@@ -45,7 +45,7 @@ class TextEmbedding final : public Task {
   TokenSpan rest_;
   const Pooling pooling_;
   const size_t n_ids_, dim_;
-  std::vector<float> hidden_;  // [rows of a pass, dim]; for the last position: one row
+  std::vector<float> hidden_;  // [rows of a pass, dim]; one row if only the last position counts
   std::vector<double> sum_;    // [n_dims]
   std::vector<float> vector_;  // [n_dims]
   Status status_;

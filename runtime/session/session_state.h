@@ -102,7 +102,7 @@ class SessionState {
   // Approximate memory of text, tokens and messages, without keys and values. O(spans of the text).
   size_t n_bytes() const { return sizeof(SessionState) + branch.dialogue.n_bytes(); }
 
-  // --- parts of these calls, for a caller that holds the session
+  // --- parts of the calls above, for a caller that holds the session
 
   // Returns the change of messages that `start` describes. Errors: kInvalidArgument.
   Result<PendingEdit> proposal_of(const TurnStart& start) const;
@@ -161,7 +161,7 @@ class SessionState {
   bool rewrites_history();
 
   std::stop_source idle_stop_{std::nostopstate};
-  std::unique_ptr<PrefillAhead> idle_;  // last: destroyed before anything that it uses
+  std::unique_ptr<PrefillAhead> idle_;  // the last member, so that what it uses is destroyed later
 };
 
 // Saves and loads a session (session_resume.cc). Errors of files as in ChatSession::save() and load().

@@ -26,7 +26,7 @@ struct Endpoint {
 
 std::span<const Endpoint> endpoints();
 
-// Adds a route for each of them; OpenAI's paths work without "/v1" as well, as in llama.cpp's server. Copies the site,
+// Adds a route for each endpoint; OpenAI's paths work without "/v1" as well, as in llama.cpp's server. Copies the site,
 // which shares its backend.
 void add_endpoints(http::Router& router, const Site& site);
 

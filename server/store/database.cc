@@ -36,7 +36,7 @@ Status Database::execute(const char* statements) {
 Status Database::transact(const std::function<Status()>& change) {
   struct Rollback {
     Database* db;
-    // SQLite has already rolled back after some errors. This has no effect then.
+    // After some errors SQLite has already rolled back; then this statement has no effect.
     ~Rollback() {
       if (db != nullptr) (void)db->run("rollback");
     }

@@ -38,7 +38,7 @@ class KeptRows {
     std::string talk = {};  // response: id of its conversation
     int64_t n_output = 0;   // response: number of output items, which are the last of its items
     std::string items = {}, body = {};
-    size_t n_places = 0;  // history: number of prefixes by which it is found
+    size_t n_places = 0;  // history: number of its prefixes by which it is found
   };
 
   // budget_bytes: limit for the sizes of all rows, as put() counts them.

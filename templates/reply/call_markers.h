@@ -24,7 +24,7 @@ class CallMarkers {
   WordMatch call(std::string_view text, bool is_first, size_t& length) const;
   // The text between two calls: as the template writes it, or a comma or semicolon. It may be empty.
   WordMatch separator(std::string_view text, size_t& length) const;
-  // The first word of a call after another one.
+  // The first word of a call that follows another call.
   WordMatch next_call(std::string_view text, size_t& length) const;
   // A second end of a call, if it is a tag: models repeat it by mistake.
   WordMatch end_of_call(std::string_view text, size_t& length) const;

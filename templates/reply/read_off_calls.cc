@@ -82,7 +82,7 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
     if (!key) return std::nullopt;
     std::optional<Stretch> value = find_stretch(text, kValues[i], key->end);
     if (!value) return std::nullopt;
-    if (kValues[i] == "rue") --value->begin;  // the value is true or True; the search text "rue" has no first letter
+    if (kValues[i] == "rue") --value->begin;  // include the t or T of true
     arguments.push_back({*key, *value});
     from = value->end;
   }
@@ -324,7 +324,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   syntax.parameter = places->parameter;
   syntax.quote = places->quote;
   std::string_view before = one.substr(0, places->begin());
-  // Layout of the answer, not part of the call.
+  // These spaces belong to the layout of the answer, not to the call.
   while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
   const std::string_view behind = one.substr(places->end());
 

@@ -32,7 +32,7 @@ TEST(PageName, NameDependsOnIdentityAndAllTokens) {
   EXPECT_EQ(PageNamer(first_half).next(a, ids), namer.next(a, ids));
 }
 
-TEST(PageName, NamesAreMadeByTheGivenRule) {
+TEST(PageName, NamerUsesTheGivenHashFunction) {
   PageNamer namer([](const Sha256Digest&) { return PageName(); });
   EXPECT_EQ(namer.first(identity("a", "")), PageName());
   EXPECT_EQ(namer.next(PageName(), Tokens{1}), PageName());
