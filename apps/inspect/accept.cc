@@ -47,7 +47,7 @@ std::shared_ptr<const TokenTexts> byte_vocabulary() {
 // place.
 Json explained(const Status& status) {
   const std::string& text = status.message();
-  const size_t begin = text.find("#"), end = text.find(": ", begin == text.npos ? 0 : begin);
+  const size_t begin = text.find('#'), end = text.find(": ", begin == text.npos ? 0 : begin);
   if (!text.starts_with("schema: #") || end == text.npos) return {{"keyword", ""}, {"path", ""}, {"message", text}};
   const std::string path = text.substr(begin, end - begin);
   const size_t slash = path.rfind('/');

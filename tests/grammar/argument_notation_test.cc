@@ -112,7 +112,7 @@ TEST(ArgumentNotationTest, UnsupportedSchemaIsReported) {
     EXPECT_FALSE(grammar.ok());
     return grammar.status().to_string();
   };
-  EXPECT_NE(error(R"({"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]})", kXml).find("#"),
+  EXPECT_NE(error(R"({"anyOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]})", kXml).find('#'),
             std::string::npos);
   EXPECT_NE(error(R"({"properties": {"a": {"type": "string", "minLength": 1, "pattern": "a"}}})", kXml)
                 .find("#/properties/a: only one of"),
