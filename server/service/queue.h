@@ -144,14 +144,14 @@ class Queue {
   // State of the requests for answers, or of the tasks.
   struct Lane {
     QueueLimits limits;
-    Turns turns = {};  // requests that are kForTurn
+    Turns turns = {};  // requests in state kForTurn
     size_t n_running = 0, n_waiting = 0, waiting_bytes = 0;
     bool has_room() const { return n_running < limits.max_running; }
   };
   // Reservations of memory of an engine.
   struct Memory {
     size_t n_holders = 0, n_bytes = 0;  // number and sum of all reservations
-    Turns turns = {};                   // requests that are kForMemory
+    Turns turns = {};                   // requests in state kForMemory
   };
 
   Lane& lane_of(const Scheduled& request) { return request.job->computes() ? answers_ : tasks_; }

@@ -26,7 +26,7 @@ namespace ibid::jinja {
 class SymbolTable {
  public:
   SymbolTable() {
-    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);  // Program::kLoopSymbol and so on
+    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);  // in the order of kLoopSymbol ...
   }
   Symbol intern(const std::string& name) {
     const auto [it, is_new] = symbols_.emplace(name, static_cast<Symbol>(names_.size()));

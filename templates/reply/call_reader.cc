@@ -150,7 +150,7 @@ bool CallReader::set_name(std::string_view name) {
   return true;
 }
 
-// Models also write an object with name and arguments in place of both.
+// Models also write an object with name and arguments where the syntax has the two separately.
 CallReader::Step CallReader::read_object(std::string_view text) {
   const Step result = read_envelope(text);
   if (result != Step::kDone) return result;

@@ -71,7 +71,7 @@ void note_words_before_name(CallSteps& out) {
   while (first != out.steps.begin() && (first - 1)->kind == CallStep::Kind::kWord && !is_tag((first - 1)->word))
     --first;
   if (first == out.steps.begin() || (first - 1)->kind != CallStep::Kind::kWord) return;
-  const char end = (first - 1)->word.back();  // a tag that is not closed contains the words
+  const char end = (first - 1)->word.back();  // not '>' or ']': the words are inside a tag
   if (end != '>' && end != ']') return;
   for (; first != name; ++first) first->n_optional = 1;
 }

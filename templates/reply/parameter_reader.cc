@@ -55,7 +55,7 @@ WordMatch ParameterReader::match_key_marker(std::string_view text, size_t& at) c
   size_t behind = at;
   const WordMatch marker = match_words(text, steps_.before_key, behind);
   if (marker != WordMatch::kYes) return marker;
-  // In a form with closing tags, the marker of a key may also be the beginning of one: "<" of "</".
+  // If keys have closing tags, the marker of a key ("<") may also be the beginning of a closing tag ("</").
   if (!steps_.after_closing_key.empty()) {
     if (behind == text.size()) return WordMatch::kMore;
     if (text[behind] == '/') return WordMatch::kNo;
