@@ -64,15 +64,15 @@ bool TokenMasks::add_item(const TokenTrie& trie, uint32_t trie_number, StackItem
   LocalKey key = {trie_number, 0, shortened(item.state, trie.max_length)};
   for (StackId stack = item.stack;;) {
     key[1] = stack == kTextStack;
-    Local& known = local(trie, key);
-    if (configs_.trouble() != Configurations::Trouble::kNone) return true;
+    Local* known = local(trie, key);
+    if (known == nullptr) return true;
     const std::span<const StackItem> returns = configs_.returns(stack);
     const bool goes_deeper = returns.size() == 1 && key.size() < 2 + kMostFrames;
-    if (!known.too_many_exits && (!known.has_costly_exits || !goes_deeper)) {
-      add(known.tokens, mask);
+    if (!known->too_many_exits && (!known->has_costly_exits || !goes_deeper)) {
+      add(known->tokens, mask);
       const size_t n_before = n_nodes_walked_;
-      add_exits(trie, known.exits, stack, mask);
-      known.has_costly_exits = n_nodes_walked_ - n_before > kMostExitNodes;
+      add_exits(trie, known->exits, stack, mask);
+      known->has_costly_exits = n_nodes_walked_ - n_before > kMostExitNodes;
       return true;
     }
     if (!goes_deeper) return false;
@@ -102,23 +102,22 @@ void TokenMasks::add_config(const TokenTrie& trie, uint32_t trie_number, ConfigI
   add(list, mask);
 }
 
-TokenMasks::Local& TokenMasks::local(const TokenTrie& trie, const LocalKey& key) {
-  static Local kNone;
+TokenMasks::Local* TokenMasks::local(const TokenTrie& trie, const LocalKey& key) {
   const auto found = locals_.find(key);
-  if (found != locals_.end()) return found->second;
+  if (found != locals_.end()) return &found->second;
   StackId stack = key[1] != 0 ? kTextStack : kOpenStack;
   for (size_t i = key.size(); i-- > 3;) stack = configs_.push({key[i], stack});
   Walk out;
   Local known;
   known.too_many_exits = !walk(trie, 0, configs_.at({key[2], stack}), out);
-  if (configs_.trouble() != Configurations::Trouble::kNone) return kNone;
+  if (configs_.trouble() != Configurations::Trouble::kNone) return nullptr;
   if (!known.too_many_exits) {
     known.tokens = as_list(trie, out);
     known.exits = std::move(out.exits);
     known.exits.shrink_to_fit();
   }
   n_bytes_ += kMapBytes + bytes_of(known.tokens) + known.exits.size() * sizeof(uint32_t);
-  return locals_[key] = std::move(known);
+  return &(locals_[key] = std::move(known));
 }
 
 bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out) {

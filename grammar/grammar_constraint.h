@@ -81,7 +81,8 @@ class TokenMasks {
   // Adds the tokens that reach the end of a rule at the nodes `exits` and continue after it, in the states of `stack`.
   void add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
-  Local& local(const TokenTrie& trie, const LocalKey& key);
+  // nullptr: configs_.trouble() is set.
+  Local* local(const TokenTrie& trie, const LocalKey& key);
   // Walks the nodes below `node`, at which the configuration is `config`. Returns false if there are too many exits.
   bool walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out);
   bool loops_over(const TokenTrie& trie, uint32_t node, ConfigId config);

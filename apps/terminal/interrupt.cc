@@ -74,7 +74,7 @@ void InterruptScope::watch(int wake) {
     if (reason == 'i') {
       if (input != nullptr) input->discard();
       stop_.request_stop();
-    } else if (reason == 0 && sources[1].revents != 0 && !input->collect()) {
+    } else if (reason == 0 && typing && sources[1].revents != 0 && !input->collect()) {
       input = nullptr;  // the terminal was closed
     }
   }
