@@ -210,11 +210,11 @@ StateId TokenMasks::shortened(StateId state, size_t horizon) const {
 
 TokenMasks::TokenList TokenMasks::as_list(const TokenTrie& trie, const Walk& walk) const {
   const size_t n_words = (vocabulary_.size() + 63) / 64;
-  size_t n_ids = 0;
-  for (const auto& [begin, end] : walk.ranges) n_ids += end - begin;
+  size_t n_tokens = 0;
+  for (const auto& [begin, end] : walk.ranges) n_tokens += end - begin;
   TokenList list;
-  const bool is_short = n_ids * sizeof(TokenId) <= n_words * sizeof(uint64_t);
-  is_short ? list.ids.reserve(n_ids) : list.words.resize(n_words);
+  const bool is_short = n_tokens * sizeof(TokenId) <= n_words * sizeof(uint64_t);
+  is_short ? list.ids.reserve(n_tokens) : list.words.resize(n_words);
   for (const auto& [begin, end] : walk.ranges) {
     for (const TokenId id : std::span(trie.tokens).subspan(begin, end - begin)) {
       const auto i = static_cast<size_t>(id);

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "runtime/generate/answer_guard.h"
+#include "runtime/generate/generate.h"
 #include "sampling/sampler.h"
 
 namespace ibid {

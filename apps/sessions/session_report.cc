@@ -67,7 +67,7 @@ SessionSummary summary_of(const SessionFiles& files, const std::string& name) {
     return summary;
   }
   summary.n_turns = n_turns(saved->messages);
-  summary.n_tokens = saved->n_ids;
+  summary.n_tokens = saved->n_tokens;
   summary.model = std::filesystem::path(saved->model_name).filename().string();
   for (const Json& message : saved->messages) {
     if (!is_from(message, Role::kUser)) continue;

@@ -34,16 +34,16 @@ Status claim_of_append_only(const LoadEngine& load, const ClaimSink& sink) {
   TRY_ASSIGN(ChatSession session, quiet_session(engine));
   size_t n_committed = 0, n_reused = 0, most_again = 0, most_unreused = 0;
   for (size_t turn = 1; turn <= kLongTurns; ++turn) {
-    const size_t n_ids = session.ids().size(), n_held = session.state().kv().length();
+    const size_t n_tokens = session.ids().size(), n_held = session.state().kv().length();
     const std::string message = text_of_tokens(engine->state().tokenizer(), "", kLongMessageTokens, turn);
-    const size_t n_asked = n_ids + kLongMessageTokens + kTemplateTokens;
+    const size_t n_asked = n_tokens + kLongMessageTokens + kTemplateTokens;
     const size_t n_reply = turn * kLongTurnTokens - std::min(n_asked, turn * kLongTurnTokens);
     TRY_ASSIGN(const Turn done, session.send(message, greedy_reply(std::clamp<size_t>(n_reply, 8, 64))));
     if (turn == 1) continue;
-    n_committed += n_ids;
+    n_committed += n_tokens;
     n_reused += done.usage.n_cached;
     most_again = std::max(most_again, saturating_sub(n_held, done.usage.n_cached));
-    most_unreused = std::max(most_unreused, saturating_sub(n_ids, done.usage.n_cached));
+    most_unreused = std::max(most_unreused, saturating_sub(n_tokens, done.usage.n_cached));
   }
   const size_t history = session.ids().size();
   Claim claim;

@@ -8,9 +8,9 @@
 
 namespace ibid {
 
-CachedLogits* CachedLogitsIndex::find(const PrefixNode& node, size_t n_ids) {
+CachedLogits* CachedLogitsIndex::find(const PrefixNode& node, size_t n_tokens) {
   for (const std::unique_ptr<CachedLogits>& ending : node.endings.endings_) {
-    if (ending != nullptr && ending->n_ids == n_ids) return ending.get();
+    if (ending != nullptr && ending->n_tokens == n_tokens) return ending.get();
   }
   return nullptr;
 }
@@ -28,8 +28,8 @@ void CachedLogitsIndex::unlink(CachedLogits& ending) {
 }
 
 void CachedLogitsIndex::add(PrefixNode& node, std::unique_ptr<CachedLogits> ending) {
-  CHECK(ending->n_ids >= 1 && ending->n_ids <= node.n_ids);
-  if (CachedLogits* same = find(node, ending->n_ids)) drop(*same);
+  CHECK(ending->n_tokens >= 1 && ending->n_tokens <= node.n_tokens);
+  if (CachedLogits* same = find(node, ending->n_tokens)) drop(*same);
   auto& slots = node.endings.endings_;
   auto slot = std::find(slots.begin(), slots.end(), nullptr);
   if (slot == slots.end()) {
@@ -70,9 +70,9 @@ void CachedLogitsIndex::drop_all(PrefixNode& node) {
   }
 }
 
-void CachedLogitsIndex::move(PrefixNode& from, PrefixNode& to, size_t n_ids) {
+void CachedLogitsIndex::move(PrefixNode& from, PrefixNode& to, size_t n_tokens) {
   for (const std::unique_ptr<CachedLogits>& ending : from.endings.endings_) {
-    if (ending != nullptr && ending->n_ids <= n_ids) move(*ending, to);
+    if (ending != nullptr && ending->n_tokens <= n_tokens) move(*ending, to);
   }
 }
 

@@ -1,6 +1,6 @@
 // CachedLogitsIndex: logits after stored tokens, so that an exact repeat of a prompt needs no forward pass.
 //
-// A CachedLogits ("ending") belongs to the first n_ids tokens of a node, and so to one token sequence. A node has at
+// A CachedLogits ("ending") belongs to the first n_tokens tokens of a node, and so to one token sequence. A node has at
 // most kMaxCachedLogits; when there are more, the least recently used one is dropped. Their bytes are charged to the
 // node's namespace. If several siblings begin with the same tokens, PrefixTree keeps the logits at the first sibling,
 // which a lookup of exactly these tokens returns. Not thread-safe: called under the store's lock.
@@ -21,9 +21,9 @@ struct PrefixNode;
 
 using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
 
-// The caller sets n_ids and logits; CachedLogitsIndex sets the other members.
+// The caller sets n_tokens and logits; CachedLogitsIndex sets the other members.
 struct CachedLogits {
-  size_t n_ids = 0;  // these are the logits after the first n_ids tokens of the node
+  size_t n_tokens = 0;  // these are the logits after the first n_tokens tokens of the node
   LogitsRow logits;
 
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(CachedLogits); }
@@ -54,8 +54,8 @@ class CachedLogitsIndex {
  public:
   explicit CachedLogitsIndex(StoreSpaces& spaces) : spaces_(spaces) {}
 
-  // Returns the logits after the node's first n_ids tokens, or null.
-  static CachedLogits* find(const PrefixNode& node, size_t n_ids);
+  // Returns the logits after the node's first n_tokens tokens, or null.
+  static CachedLogits* find(const PrefixNode& node, size_t n_tokens);
 
   // Adds logits to the node, as most recently used; replaces logits after the same number of tokens.
   void add(PrefixNode& node, std::unique_ptr<CachedLogits> ending);
@@ -63,9 +63,9 @@ class CachedLogitsIndex {
   void drop(CachedLogits& ending);
   void drop_all(PrefixNode& node);
 
-  // The first function moves all CachedLogits after at most n_ids tokens, the second moves one, to another node that
+  // The first function moves all CachedLogits after at most n_tokens tokens, the second moves one, to another node that
   // begins with the same tokens.
-  void move(PrefixNode& from, PrefixNode& to, size_t n_ids);
+  void move(PrefixNode& from, PrefixNode& to, size_t n_tokens);
   void move(CachedLogits& ending, PrefixNode& to);
   // Moves the charge for the node's logits to another namespace. Call it before node.space changes.
   void recharge(const PrefixNode& node, SpaceId space);

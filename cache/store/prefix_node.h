@@ -32,7 +32,7 @@ struct PrefixNode {
   uint64_t serial = 0;           // order of creation; 0 for the root
   PrefixNode* parent = nullptr;  // null for the root only
   SpaceId space = kSharedSpace;
-  size_t n_ids = 0;
+  size_t n_tokens = 0;
   std::array<TokenId, kPagePositions> ids{};
   KvPage page;  // empty for the root
   std::vector<PrefixNode*> children;
@@ -42,8 +42,8 @@ struct PrefixNode {
   NodeEndings endings;  // logits after the node's tokens, written by CachedLogitsIndex
   NodeLink link;        // next node of the NodeList that the node is in
 
-  TokenSpan tokens() const { return {ids.data(), n_ids}; }
-  bool is_full() const { return n_ids == kPagePositions; }
+  TokenSpan tokens() const { return {ids.data(), n_tokens}; }
+  bool is_full() const { return n_tokens == kPagePositions; }
   // True if an idle sequence ends at this node. Live nodes are evicted after all others.
   bool is_live() const { return holds.has_marks(); }
   // True if only the tree holds the page, so that removing the node frees it.

@@ -20,7 +20,7 @@ void reserve_geometric(Container& items, size_t n, size_t capacity) {
 
 PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
     : spaces_(spaces), queue_(eviction), holds_(queue_, pool), endings_(spaces) {
-  root_.n_ids = kPagePositions;
+  root_.n_tokens = kPagePositions;
 }
 
 // A binary search that remembers how many tokens each bound has in common with `ids`. All nodes between the bounds have
@@ -41,7 +41,7 @@ PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space
       const size_t length = known + common_prefix_length(child->tokens().subspan(known), ids.subspan(known));
       work_.tokens_compared += length - known + 1;
       shared = 1 + length;
-      child_is_less = length < ids.size() && (length == child->n_ids || child->ids[length] < ids[length]);
+      child_is_less = length < ids.size() && (length == child->n_tokens || child->ids[length] < ids[length]);
       if (length > place.best.length) place.best = {child, length};
     }
     if (child_is_less) {
@@ -107,7 +107,8 @@ PrefixNode* PrefixTree::holder(const KvPage& page) {
 void PrefixTree::link(PrefixNode& node) {
   PrefixNode& parent = *node.parent;
   const Place place = find_place(parent, node.space, node.tokens());
-  CHECK(place.best.node == nullptr || (place.best.length < node.n_ids && place.best.length < place.best.node->n_ids))
+  CHECK(place.best.node == nullptr ||
+        (place.best.length < node.n_tokens && place.best.length < place.best.node->n_tokens))
       << "siblings must not be prefixes of each other";
   queue_.erase(parent);
   CHECK(parent.children.size() < parent.children.capacity());
@@ -156,7 +157,7 @@ PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, Kv
   node.serial = ++last_serial_;
   node.parent = &parent;
   node.space = space;
-  node.n_ids = ids.size();
+  node.n_tokens = ids.size();
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.page = std::move(page);
   spaces_.page_added(space);
@@ -176,12 +177,12 @@ KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
 }
 
 KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
-  CHECK(node.children.empty() && ids.size() > node.n_ids && ids.size() <= kPagePositions);
+  CHECK(node.children.empty() && ids.size() > node.n_tokens && ids.size() <= kPagePositions);
   if (!(page == node.page)) page = replace_page(node, std::move(page));
   // The order of the siblings does not change, because a sibling between the old and the new tokens would begin with
   // the old tokens.
   std::copy(ids.begin(), ids.end(), node.ids.begin());
-  node.n_ids = ids.size();
+  node.n_tokens = ids.size();
   touch(node, true);
   return page;
 }
@@ -194,12 +195,12 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   spaces_.page_removed(std::exchange(node.space, kSharedSpace));
   spaces_.page_added(kSharedSpace);
   const Match match = best_child(*node.parent, kSharedSpace, node.tokens());
-  if (match.node != nullptr && match.length == match.node->n_ids) {
+  if (match.node != nullptr && match.length == match.node->n_tokens) {
     PrefixNode& gone = *match.node;
     CHECK(gone.children.empty());
     holds_.replace(gone, node);
     EvictionQueue::replace(gone, node);
-    endings_.move(gone, node, gone.n_ids);
+    endings_.move(gone, node, gone.n_tokens);
     unlink(gone);
     discard(gone, removed);
   }
@@ -207,7 +208,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   // If another node is now the first to begin with the tokens of some logits, move these logits there.
   for (const std::unique_ptr<CachedLogits>& ending : node.endings.all()) {
     if (ending == nullptr) continue;
-    const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_ids));
+    const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_tokens));
     if (first.node != &node) endings_.move(*ending, *first.node);
   }
 }
@@ -272,11 +273,11 @@ const PrefixNode& PrefixTree::evict_first(RemovedNodes& removed) {
 
 Tokens PrefixTree::ids_to(const PrefixNode& node) {
   size_t n = 0;
-  for (const PrefixNode* at = &node; at->parent != nullptr; at = at->parent) n += at->n_ids;
+  for (const PrefixNode* at = &node; at->parent != nullptr; at = at->parent) n += at->n_tokens;
   Tokens ids(n);
   for (const PrefixNode* at = &node; at->parent != nullptr; at = at->parent) {
-    n -= at->n_ids;
-    std::copy_n(at->ids.begin(), at->n_ids, ids.begin() + static_cast<ptrdiff_t>(n));
+    n -= at->n_tokens;
+    std::copy_n(at->ids.begin(), at->n_tokens, ids.begin() + static_cast<ptrdiff_t>(n));
   }
   return ids;
 }

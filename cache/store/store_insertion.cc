@@ -81,7 +81,7 @@ void StoreInsertion::find_first_page() {
   const PrefixTree::Match shared = tree_.best_child(*parent_, kSharedSpace, ids);
   const PrefixTree::Match own = tree_.best_child(*parent_, own_space_, ids);
   const auto begins_ids = [](const PrefixTree::Match& match) {
-    return match.node != nullptr && match.length == match.node->n_ids;
+    return match.node != nullptr && match.length == match.node->n_tokens;
   };
   if (shared.length == ids.size() || (space_ == own_space_ && own.length == ids.size())) {
     n_pages_ = depth_;  // only a partial last page can be covered, and no page follows it
@@ -113,7 +113,7 @@ Status StoreInsertion::check_pages() {
 void StoreInsertion::share_known_pages() {
   PrefixNode* node = parent_;
   for (size_t i = depth_; i > own_depth_; --i, node = node->parent) share_page(*node, i - 1);
-  if (covering_ != nullptr && covering_->n_ids == page_ids(depth_).size()) regain_window(*covering_, depth_);
+  if (covering_ != nullptr && covering_->n_tokens == page_ids(depth_).size()) regain_window(*covering_, depth_);
 }
 
 // So that pages of the same tokens are stored once, the node's page replaces the entry's page.
@@ -150,7 +150,7 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
     const TokenSpan ids = page_ids(i);
     if (i == depth_ && grown_leaf_ != nullptr) {
       node = grown_leaf_;
-      if (ids.size() > node->n_ids) replaced_.push_back(tree_.extend(*node, ids, entry_.pages()[i]));
+      if (ids.size() > node->n_tokens) replaced_.push_back(tree_.extend(*node, ids, entry_.pages()[i]));
       // Share the leaf only after it has grown. share() does not allow another shared page that begins with all tokens
       // of the leaf; such a page may exist before the leaf grows, but no page begins with the leaf's new tokens.
       if (space_ == kSharedSpace) tree_.share(*node, removed);
@@ -214,7 +214,7 @@ const PrefixNode& StoreBudget::evict_first(Removed& removed) noexcept {
   const PrefixNode& gone = tree_.evict_first(removed.nodes);
   if (states_.size() == 0) return gone;
   try {
-    states_.remove_unreached(gone.space, PrefixTree::ids_to(gone), gone.n_ids, is_reached(), removed.states);
+    states_.remove_unreached(gone.space, PrefixTree::ids_to(gone), gone.n_tokens, is_reached(), removed.states);
   } catch (const std::bad_alloc&) {
     // If there is no memory to find the unreachable states, they stay until they are evicted.
   }

@@ -13,7 +13,7 @@ namespace ibid {
 
 struct StoreSnapshot {
   struct Ending {
-    size_t n_ids = 0;
+    size_t n_tokens = 0;
     size_t bytes = 0;
   };
   struct Node {

@@ -88,12 +88,12 @@ size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry
   return n_added;
 }
 
-void FileTier::Reading::cut(size_t n_ids) {
+void FileTier::Reading::cut(size_t n_tokens) {
   const size_t first_page = length / kPagePositions;
-  const size_t n = KvLayout::pages_for(n_ids) - first_page;
+  const size_t n = KvLayout::pages_for(n_tokens) - first_page;
   found.resize(n);
   pages.resize(n);
-  if (n > 0) found.back().n_used = std::min(found.back().n_used, n_ids);
+  if (n > 0) found.back().n_used = std::min(found.back().n_used, n_tokens);
 }
 
 size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry,

@@ -32,12 +32,12 @@ uint64_t block_bytes_of(const KvLayout& layout, KvPageParts parts) {
 
 }  // namespace
 
-size_t kv_page_header_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts) {
-  return kv_record_header_bytes(n_ids, n_blocks_of(layout, parts));
+size_t kv_page_header_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts) {
+  return kv_record_header_bytes(n_tokens, n_blocks_of(layout, parts));
 }
 
-size_t kv_page_record_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts) {
-  return kv_page_header_bytes(layout, n_ids, parts) + blocks_bytes(layout, parts);
+size_t kv_page_record_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts) {
+  return kv_page_header_bytes(layout, n_tokens, parts) + blocks_bytes(layout, parts);
 }
 
 size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer) {

@@ -20,8 +20,8 @@ namespace ibid {
 // Parts of a page that a record has.
 enum class KvPageParts : uint8_t { kBoth, kFirst };
 
-size_t kv_page_header_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts = KvPageParts::kBoth);
-size_t kv_page_record_bytes(const KvLayout& layout, size_t n_ids, KvPageParts parts = KvPageParts::kBoth);
+size_t kv_page_header_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts = KvPageParts::kBoth);
+size_t kv_page_record_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts = KvPageParts::kBoth);
 
 // Offset of a layer's block from the end of the header.
 size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer);

@@ -74,8 +74,8 @@ static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) 
 Status bad_header(const std::string& what) { return {ErrorCode::kBadHeader, "KV record: " + what}; }
 
 // The tokens are padded to 8 bytes, so that the table of block checksums is aligned within the record.
-std::optional<uint64_t> header_bytes_of(uint64_t n_ids, uint64_t n_blocks) {
-  const auto ids = checked_mul<uint64_t>(n_ids, sizeof(TokenId));
+std::optional<uint64_t> header_bytes_of(uint64_t n_tokens, uint64_t n_blocks) {
+  const auto ids = checked_mul<uint64_t>(n_tokens, sizeof(TokenId));
   const auto padded = ids ? checked_align<uint64_t>(*ids, 8) : std::nullopt;
   const auto table = checked_mul<uint64_t>(n_blocks, sizeof(uint64_t));
   if (!padded || !table) return std::nullopt;
@@ -123,8 +123,8 @@ Status check_positions(KvRecordKind kind, const Fixed& fixed) {
 
 Status check_counts(KvRecordKind kind, const Fixed& fixed) {
   TRY(check_positions(kind, fixed));
-  const auto n_ids = checked_add<uint64_t>(fixed.first_position, fixed.n_rows);
-  const auto header = n_ids ? header_bytes_of(*n_ids, fixed.n_blocks) : std::nullopt;
+  const auto n_tokens = checked_add<uint64_t>(fixed.first_position, fixed.n_rows);
+  const auto header = n_tokens ? header_bytes_of(*n_tokens, fixed.n_blocks) : std::nullopt;
   // If blocks have different sizes, the record has only their total, which the reader compares with its layout.
   const bool alike = fixed.block_bytes != 0;
   const uint64_t together = saturating_sub(fixed.record_bytes, fixed.header_bytes);
@@ -192,13 +192,13 @@ Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes) 
                         .checksum = fixed.checksum};
 }
 
-size_t kv_record_header_bytes(size_t n_ids, size_t n_blocks) {
-  return static_cast<size_t>(header_bytes_of(n_ids, n_blocks).value());
+size_t kv_record_header_bytes(size_t n_tokens, size_t n_blocks) {
+  return static_cast<size_t>(header_bytes_of(n_tokens, n_blocks).value());
 }
 
 std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, TokenSpan ids,
                                                std::span<const std::span<const std::byte>> blocks) {
-  CHECK_EQ(ids.size(), what.n_ids());
+  CHECK_EQ(ids.size(), what.n_tokens());
   const auto index = static_cast<size_t>(what.kind);
   std::vector<std::byte> header(kv_record_header_bytes(ids.size(), blocks.size()));
   Fixed fixed{.magic = kMagics[index],
@@ -250,7 +250,7 @@ Result<KvRecordCheck> KvRecordCheck::open(std::span<const std::byte> header, KvR
   if (version != own) return kv_record_of_other_numerics(version, own);
   if (found.identity.fingerprint != identity.fingerprint) return kv_record_mismatch("computation");
   if (found.identity.name_space != identity.name_space) return kv_record_mismatch("namespace");
-  if (ids.size() > found.n_ids() ||
+  if (ids.size() > found.n_tokens() ||
       (!ids.empty() && std::memcmp(header.data() + sizeof(Fixed), ids.data(), ids.size_bytes()) != 0)) {
     return kv_record_mismatch("text");
   }

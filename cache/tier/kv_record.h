@@ -76,7 +76,7 @@ struct KvRecordHeader {
   uint64_t record_bytes = 0;  // bytes of header and blocks
   uint64_t checksum = 0;      // checksum of the header
 
-  size_t n_ids() const { return first_position + n_rows; }
+  size_t n_tokens() const { return first_position + n_rows; }
   // First position of the page that contains first_position.
   size_t page_begin() const { return first_position / kPagePositions * kPagePositions; }
   uint64_t ids_offset() const;  // offset of the token at position 0
@@ -88,10 +88,10 @@ inline constexpr size_t kKvRecordFixedBytes = 136;
 // kBadHeader, kOverflow.
 Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes);
 
-size_t kv_record_header_bytes(size_t n_ids, size_t n_blocks);
+size_t kv_record_header_bytes(size_t n_tokens, size_t n_blocks);
 
 // Returns the header of a record; the blocks follow it. Uses kind, identity, first_position, n_rows and block_bytes of
-// `what`. ids: all n_ids() tokens.
+// `what`. ids: all n_tokens() tokens.
 std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, TokenSpan ids,
                                                std::span<const std::span<const std::byte>> blocks);
 

@@ -115,7 +115,7 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
   }
   if (header->identity.fingerprint != fingerprint) return record;
 
-  Tokens ids(header->n_ids() - header->page_begin());  // tokens from the page's start: two pages at most
+  Tokens ids(header->n_tokens() - header->page_begin());  // tokens from the page's start: two pages at most
   TRY(read_exactly(*file, header->ids_offset() + header->page_begin() * sizeof(TokenId),
                    std::as_writable_bytes(std::span(ids))));
   const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)
@@ -127,18 +127,18 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
 }
 
 Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLayout& layout,
-                                        const KvPageIdentity& identity, size_t n_ids, TokenSpan ids,
+                                        const KvPageIdentity& identity, size_t n_tokens, TokenSpan ids,
                                         std::vector<std::byte>& scratch, const PageMemory& page) {
   TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
   TRY_ASSIGN(const uint64_t size, file->size());
-  const bool is_first_part = layout.window() > 0 && size == kv_page_record_bytes(layout, n_ids, KvPageParts::kFirst);
+  const bool is_first_part = layout.window() > 0 && size == kv_page_record_bytes(layout, n_tokens, KvPageParts::kFirst);
   const KvPageParts parts = is_first_part ? KvPageParts::kFirst : KvPageParts::kBoth;
-  TRY(expect_size(*file, kv_page_record_bytes(layout, n_ids, parts)));
-  scratch.resize(kv_page_header_bytes(layout, n_ids, parts));
+  TRY(expect_size(*file, kv_page_record_bytes(layout, n_tokens, parts)));
+  scratch.resize(kv_page_header_bytes(layout, n_tokens, parts));
   TRY(read_exactly(*file, 0, scratch));
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
   TRY(expect_size(*file, check.header().record_bytes));  // a file of a page with other parts may have the expected size
-  if (check.header().n_ids() != n_ids) {
+  if (check.header().n_tokens() != n_tokens) {
     return Status(ErrorCode::kMismatch, file_name + ": holds other tokens than before");
   }
   // Read one layer at a time, so that the layer is still in the processor's cache when its checksum is computed.
@@ -296,9 +296,10 @@ Status PageFiles::take_over() {
 // Returns the parts of a page whose file existed when the directory was opened.
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
-  const size_t n_ids = record.first_position + record.ids.size();
-  return is_of_window && record.bytes == kv_page_record_bytes(layout_, n_ids, KvPageParts::kFirst) ? KvPageParts::kFirst
-                                                                                                   : KvPageParts::kBoth;
+  const size_t n_tokens = record.first_position + record.ids.size();
+  return is_of_window && record.bytes == kv_page_record_bytes(layout_, n_tokens, KvPageParts::kFirst)
+             ? KvPageParts::kFirst
+             : KvPageParts::kBoth;
 }
 
 // --- Reading
@@ -347,7 +348,7 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
 
 Result<KvPageParts> PageFiles::read(const Found& found, const KvPageIdentity& identity, TokenSpan ids,
                                     std::vector<std::byte>& scratch, const PageMemory& page) {
-  return directory_->read(found.file_name, layout_, identity, found.n_ids, ids.first(found.n_used), scratch, page);
+  return directory_->read(found.file_name, layout_, identity, found.n_tokens, ids.first(found.n_used), scratch, page);
 }
 
 Result<StateSnapshot> PageFiles::read_state(const FoundState& found, KvPagePool& pool, const KvPageIdentity& identity,

@@ -68,11 +68,11 @@ class TierDirectory {
 
   // Reads a page's file into `page` (with both parts, not shared yet) and verifies it meanwhile; after an error the
   // content of `page` is unusable. Returns the parts that the file has.
-  //   n_ids: number of tokens of the file, from the index; ids: the tokens that the file must begin with. `scratch` is
-  //   for the header.
+  //   n_tokens: number of tokens of the file, from the index; ids: the tokens that the file must begin with. `scratch`
+  //   is for the header.
   // Errors: kNotFound, kIo, kUnsafePath; those of KvPageCheck; kBadHeader if the file has another size.
   Result<KvPageParts> read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
-                           size_t n_ids, TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
+                           size_t n_tokens, TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
 
   struct StateFile {
     std::string file_name;
@@ -130,8 +130,8 @@ class PageFiles : public PageSink {
   // A page to read.
   struct Found {
     std::string file_name;
-    size_t n_ids = 0;   // number of tokens in the file, from position 0
-    size_t n_used = 0;  // number of wanted tokens up to the last token that the page supplies
+    size_t n_tokens = 0;  // number of tokens in the file, from position 0
+    size_t n_used = 0;    // number of wanted tokens up to the last token that the page supplies
   };
   // A state to read.
   struct FoundState {

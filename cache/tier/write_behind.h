@@ -45,12 +45,12 @@ struct WaitingPage {
   KvPageIdentity identity;
   PageName before_that, before, name;    // names of the texts up to the previous page, to this page, and to its end
   std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
-  size_t n_ids = 0;                      // number of tokens up to the end of the page
+  size_t n_tokens = 0;                   // number of tokens up to the end of the page
   KvPage page;                           // empty once the page is copied
 
-  size_t first_position() const { return (n_ids - 1) / kPagePositions * kPagePositions; }
-  size_t n_rows() const { return n_ids - first_position(); }
-  TokenSpan ids() const { return TokenSpan(*tokens).first(n_ids); }
+  size_t first_position() const { return (n_tokens - 1) / kPagePositions * kPagePositions; }
+  size_t n_rows() const { return n_tokens - first_position(); }
+  TokenSpan ids() const { return TokenSpan(*tokens).first(n_tokens); }
   TokenSpan page_ids() const { return ids().subspan(first_position()); }
 };
 

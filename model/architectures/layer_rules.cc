@@ -196,8 +196,8 @@ Result<Activation::Kind> read_activation(const Hyperparameters& file, const Arch
   using enum Activation::Kind;
   constexpr Key kKey{"activation", "", "hidden_activation|hidden_act|mlp_hidden_act|activation_function|activation"};
   // transformers reads hidden_activation of Gemma files only; their hidden_act was never applied.
-  constexpr Key kYoungKey{"activation", "", "hidden_activation"};
-  const Key& key = row.activation == kGeluTanh && row.embed_scale_is_sqrt_dim ? kYoungKey : kKey;
+  constexpr Key kGemmaKey{"activation", "", "hidden_activation"};
+  const Key& key = row.activation == kGeluTanh && row.embed_scale_is_sqrt_dim ? kGemmaKey : kKey;
   TRY_ASSIGN(const std::optional<std::string> name, file.text(key));
   if (!name) return row.activation;
   struct Name {

@@ -278,7 +278,7 @@ constexpr std::array kTable = {
 };
 
 // Returns the offset of a part among parts that are stored in this order.
-RowOrder behind(std::initializer_list<TensorRole> order, TensorRole part, const Config& c) {
+RowOrder offset_in(std::initializer_list<TensorRole> order, TensorRole part, const Config& c) {
   size_t first = 0;
   for (const TensorRole role : order) {
     if (role == part) break;
@@ -302,10 +302,10 @@ RowOrder input_order(const Config& c, TensorRole part) {
   const RecurrentMixer& m = c.recurrent;
   const size_t n = m.key_dim, values = m.n_heads / m.n_key_heads * m.value_dim;
   switch (m.fused) {
-    case FusedInputs::kQkv: return behind({kMixQ, kMixK, kMixV}, part, c);
-    case FusedInputs::kKqv: return behind({kMixK, kMixQ, kMixV}, part, c);
-    case FusedInputs::kVz: return behind({kMixV, kMixZ}, part, c);
-    case FusedInputs::kZvkq: return behind({kMixZ, kMixV, kMixK, kMixQ, kMixStepIn}, part, c);
+    case FusedInputs::kQkv: return offset_in({kMixQ, kMixK, kMixV}, part, c);
+    case FusedInputs::kKqv: return offset_in({kMixK, kMixQ, kMixV}, part, c);
+    case FusedInputs::kVz: return offset_in({kMixV, kMixZ}, part, c);
+    case FusedInputs::kZvkq: return offset_in({kMixZ, kMixV, kMixK, kMixQ, kMixStepIn}, part, c);
     case FusedInputs::kHeads:
     case FusedInputs::kGroups: break;
   }
@@ -325,8 +325,8 @@ RowOrder channel_order(const Config& c, TensorRole part) {
                               : part == kMixConvK || part == kMixConvKBias ? kMixK
                                                                            : kMixV;
   if (!c.recurrent.has_heads()) return {};
-  return c.recurrent.fused == FusedInputs::kZvkq ? behind({kMixV, kMixK, kMixQ}, as_input, c)
-                                                 : behind({kMixQ, kMixK, kMixV}, as_input, c);
+  return c.recurrent.fused == FusedInputs::kZvkq ? offset_in({kMixV, kMixK, kMixQ}, as_input, c)
+                                                 : offset_in({kMixQ, kMixK, kMixV}, as_input, c);
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ Status Embeddings::check() const {
 
 bool Embeddings::advance() noexcept {
   try {
-    hear();
+    take_results();
     while (status_.ok() && !waiting_.empty()) {
       const size_t n_bytes = engine_.pool().layout().work_bytes(texts_[waiting_.front()].size());
       if (!under_way_.empty() && n_bytes_ + n_bytes > most_bytes_) break;
@@ -143,7 +143,7 @@ Status Embeddings::submit_next() {
 }
 
 // Takes the results of tasks that are over. A text that found no memory is retried while fewer other texts run.
-void Embeddings::hear() {
+void Embeddings::take_results() {
   for (size_t i = 0; i < under_way_.size();) {
     UnderWay& one = under_way_[i];
     if (!one.task->is_over()) {

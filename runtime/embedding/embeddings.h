@@ -59,7 +59,7 @@ class Embeddings {
   Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options, std::shared_ptr<Waker> bell);
   Status check() const;
   Status submit_next();
-  void hear();
+  void take_results();
   void fail(Status status);
 
   struct UnderWay {

@@ -7,10 +7,20 @@
 #include "base/check.h"
 #include "base/result.h"
 #include "kernels/kernels.h"
-#include "runtime/generate/publish.h"
 #include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
+
+std::string_view finish_reason_name(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop: return "stop";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kStopString: return "stop_string";
+    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kRepetition: return "repetition";
+  }
+  return "unknown";
+}
 
 namespace {
 
@@ -136,6 +146,27 @@ void Answer::begin_reading() {
 
 // --- compute thread: results of a pass
 
+// Other prompts resume from full pages or, with recurrent layers, only from states, some of which may lie after the
+// full pages. All rows are published if a waiting prompt needs such a state, and at the prompt's end if the state
+// before the first user message is such a state, because other conversations with the same beginning resume there.
+void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
+             const CheckpointPositions& checkpoints, size_t n_unread) {
+  const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
+  if (entry.layout().n_states() == 0) {
+    shared.publish(entry, false);
+    return reading.published(n_pages);
+  }
+  const bool is_end = n_unread == 0;
+  const size_t border = is_end ? n : checkpoints.last(n);
+  const size_t next = is_end ? n + 1 : checkpoints.next(n, n + n_unread);
+  const size_t hidden = checkpoints.next(n_pages, border);  // the first state after the full pages
+  const bool is_wanted = is_end && checkpoints.first_turn_boundary() > n_pages;
+  const bool whole = n_pages < border && border == n && (is_wanted || reading.is_awaited(hidden, next));
+  const size_t n_found = shared.publish(entry, whole) ? n : n_pages;
+  // A longer prefix becomes available only at the next border, so waiters need not wake before.
+  if (border > 0) reading.published(border <= n_found ? next - 1 : hidden - 1);
+}
+
 void Answer::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept try {
   if (stage_ == Stage::kReading) {
     take_time(now_.timings.prefill_ms);
@@ -160,7 +191,7 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   now_.length = entry_.length();
   request_.checkpoints.keep(entry_, unread().empty());
   if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.checkpoints, unread().size());
-  tell({.kind = TurnEvent::Kind::kPrefill, .n_done = entry_.length(), .n_total = n_prompt_, .n_cached = n_cached_});
+  emit({.kind = TurnEvent::Kind::kPrefill, .n_done = entry_.length(), .n_total = n_prompt_, .n_cached = n_cached_});
   if (!unread().empty()) return;
   const std::span<const float> row = rows.row(0);
   request_.prompt_logits = std::make_shared<const std::vector<float>>(row.begin(), row.end());
@@ -213,7 +244,7 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
   const bool repeats = !ends_turn && request_.stop_repetition && repetition_.push(id);
   const bool ends = ends_turn || reply_.push(id) || repeats;
   take_time(now_.timings.sample_ms);
-  tell_text(reply_.text());
+  emit_text(reply_.text());
   if (ends) end(repeats ? FinishReason::kRepetition : FinishReason::kStop);
   return !ends;
 }
@@ -246,14 +277,14 @@ void Answer::pass_failed(Status status) {
 
 // --- compute thread: events, and the end
 
-void Answer::tell_text(std::string_view text) {
+void Answer::emit_text(std::string_view text) {
   const std::string_view fresh = text.substr(now_.n_text);
   now_.n_text = text.size();
   if (fresh.empty()) return;
-  tell({.kind = TurnEvent::Kind::kText, .text = std::string(fresh), .logprobs = logprobs_.tell(reply_)});
+  emit({.kind = TurnEvent::Kind::kText, .text = std::string(fresh), .logprobs = logprobs_.take_certain(reply_)});
 }
 
-void Answer::tell(TurnEvent event) {
+void Answer::emit(TurnEvent event) {
   if (request_.delivery == Delivery::kNone) return;
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
@@ -268,7 +299,7 @@ void Answer::tell(TurnEvent event) {
 void Answer::end(FinishReason reason) {
   out_.finish_reason = reason;
   reply_.finish(out_);
-  tell_text(out_.text);
+  emit_text(out_.text);
   end(Status());
 }
 

@@ -30,7 +30,6 @@
 #include "cache/pages/kv_cache_entry.h"
 #include "ibid/token.h"
 #include "runtime/generate/generate.h"
-#include "runtime/generate/logprobs_told.h"
 #include "runtime/generate/reply_text.h"
 #include "runtime/scheduler/task.h"
 #include "sampling/repetition.h"
@@ -98,8 +97,8 @@ class Answer final : public Task {
   void draft_after(TokenId id);
   size_t n_drafts_at_most() const;
   void pass_failed(Status status);
-  void tell_text(std::string_view text);
-  void tell(TurnEvent event);
+  void emit_text(std::string_view text);
+  void emit(TurnEvent event);
   void end(FinishReason reason);
   void end(Status status) noexcept;
   void end_cancelled();
@@ -145,5 +144,10 @@ class Answer final : public Task {
 
   AnswerProgress taken_;  // progress at the last event that was taken; for the owner's thread only
 };
+
+// Publishes the computed part of a prompt while it is being prefilled. Call after a pass, with n_unread tokens of the
+// prompt left.
+void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
+             const CheckpointPositions& checkpoints, size_t n_unread);
 
 }  // namespace ibid

@@ -1,6 +1,7 @@
-// The request for an answer, in tokens, and its result. Plain data; runtime/generate/answer.h computes the result.
+// The request for an answer, in tokens, and its result; runtime/generate/answer.h computes the result. Plain data.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -22,6 +23,14 @@
 #include "sampling/speculation.h"
 
 namespace ibid {
+
+// The guard of answers without a chosen length, for chat, ask and the server; the library's default is no guard. It
+// ends answers that repeat themselves, and limits answers to a quarter of the context, so that no single answer fills
+// it. Small models often find no end by themselves.
+inline void guard_answer(TurnOptions& options, size_t max_seq_len) {
+  options.max_tokens = std::max<size_t>(1, max_seq_len / 4);
+  options.stop_repetition = true;
+}
 
 // Logits after the last token of a prompt: [vocab_size]. With them an answer needs no pass before its first token.
 using PromptLogits = std::shared_ptr<const std::vector<float>>;

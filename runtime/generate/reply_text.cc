@@ -16,7 +16,7 @@ bool ReplyText::push(TokenId id) {
   return show(piece);
 }
 
-size_t ReplyText::n_certain_ids(size_t n_known) const {
+size_t ReplyText::n_certain_tokens(size_t n_known) const {
   for (size_t i = n_known; i < ids_.size() && text_ends_[i] <= text_.size(); ++i) {
     if (!leaves_open_[i]) n_known = i + 1;
   }
@@ -34,7 +34,7 @@ void ReplyText::finish(Generation& out) {
   if (!out.stop_string.empty()) {
     out.finish_reason = FinishReason::kStopString;
     out.end_of_turn.reset();  // the token came after the dropped part
-    drop_ids_behind(text_.size());
+    drop_tokens_after(text_.size());
   }
   out.ids = std::move(ids_);
   out.text_ends = std::move(text_ends_);
@@ -49,7 +49,7 @@ bool ReplyText::show(std::string_view piece) {
 
 // Keeps only the tokens whose whole text stays. A token that leaves a character open is dropped too, because the rest
 // of that character is dropped.
-void ReplyText::drop_ids_behind(size_t n_bytes) {
+void ReplyText::drop_tokens_after(size_t n_bytes) {
   while (!ids_.empty() && (text_ends_.back() > n_bytes || leaves_open_.back())) {
     ids_.pop_back();
     text_ends_.pop_back();

@@ -1,14 +1,20 @@
 // ReplyText: decodes the sampled tokens of one answer to text, and determines how much may be shown: whole characters,
-// and nothing that may belong to a stop string. Owned by one answer. Not thread-safe.
+// and nothing that may belong to a stop string.
+// LogprobQueue: emits the log-probabilities of tokens whose text is shown.
+//
+// Owned by one answer. Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ibid/token.h"
 #include "runtime/generate/generate.h"
+#include "sampling/sampler.h"
 #include "sampling/stop_detector.h"
 #include "tokenizer/tokenizer.h"
 
@@ -26,7 +32,7 @@ class ReplyText {
   const std::string& text() const { return text_; }
 
   // Number of leading tokens that are final: all of their text may be shown. n_known: an earlier result.
-  size_t n_certain_ids(size_t n_known) const;
+  size_t n_certain_tokens(size_t n_known) const;
 
   // Ends the text. Incomplete characters and held-back bytes become text, and may complete a stop string. Moves tokens,
   // text and the reason of the end to `out`.
@@ -34,7 +40,7 @@ class ReplyText {
 
  private:
   bool show(std::string_view piece);
-  void drop_ids_behind(size_t n_bytes);
+  void drop_tokens_after(size_t n_bytes);
 
   StreamDecoder decoder_;
   StopDetector stops_;
@@ -43,6 +49,29 @@ class ReplyText {
   std::vector<bool> leaves_open_;
   size_t n_decoded_ = 0;  // bytes from the decoder, held back or not
   std::string text_;
+};
+
+// Log-probabilities of an answer's tokens, and how many of them were emitted.
+class LogprobQueue {
+ public:
+  void add(TokenLogprobs one) { all_.push_back(std::move(one)); }
+
+  // Returns the log-probabilities that are final and not yet emitted, and marks them as emitted.
+  std::vector<TokenLogprobs> take_certain(const ReplyText& reply) {
+    if (all_.empty()) return {};
+    const size_t first =
+        std::exchange(n_emitted_, std::clamp(reply.n_certain_tokens(n_emitted_), n_emitted_, all_.size()));
+    return {all_.begin() + static_cast<std::ptrdiff_t>(first), all_.begin() + static_cast<std::ptrdiff_t>(n_emitted_)};
+  }
+  // Returns the log-probabilities of the first n tokens (or of all, if fewer), emitted or not.
+  std::vector<TokenLogprobs> take(size_t n) {
+    all_.resize(std::min(n, all_.size()));
+    return std::move(all_);
+  }
+
+ private:
+  std::vector<TokenLogprobs> all_;
+  size_t n_emitted_ = 0;
 };
 
 }  // namespace ibid

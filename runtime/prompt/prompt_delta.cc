@@ -77,21 +77,21 @@ struct Restart {
   bool needs_special = false;  // valid only if a special token comes next
 };
 
-// An encoder after the first n_ids tokens. After a special token the encoder begins a text, with the prefix that the
+// An encoder after the first n_tokens tokens. After a special token the encoder begins a text, with the prefix that the
 // tokenizer adds to texts; after other tokens it continues a text.
-EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript, size_t n_ids) {
-  const bool after_text = n_ids > 0 && !tokenizer.is_special(transcript.ids()[n_ids - 1]);
-  return {IncrementalEncoder(tokenizer, {.at_start = n_ids == 0, .after_text = after_text}), n_ids, n_ids, {}};
+EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript, size_t n_tokens) {
+  const bool after_text = n_tokens > 0 && !tokenizer.is_special(transcript.ids()[n_tokens - 1]);
+  return {IncrementalEncoder(tokenizer, {.at_start = n_tokens == 0, .after_text = after_text}), n_tokens, n_tokens, {}};
 }
 
 // The mark before spans[i], which follows a reply.
-EncoderMark mark_behind_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t i) {
+EncoderMark mark_after_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t i) {
   CHECK(i > 0) << "a conversation begins with text";
   const TranscriptSpan& before = transcript.spans()[i - 1];
   // An empty reply has no tokens, so the text before it continues after it.
   if (before.token_ends.empty() && before.mark) return *before.mark;
-  const size_t n_ids = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
-  return fresh_mark(tokenizer, transcript, n_ids);
+  const size_t n_tokens = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
+  return fresh_mark(tokenizer, transcript, n_tokens);
 }
 
 // Returns the first of the textless replies that end at the byte, or nullptr. Such a reply has only special tokens, so
@@ -119,9 +119,9 @@ Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, siz
     return {byte, *reply->mark};
   }
   const size_t i = transcript.span_at(byte);
-  if (i == transcript.spans().size()) return {byte, mark_behind_reply(tokenizer, transcript, i)};
+  if (i == transcript.spans().size()) return {byte, mark_after_reply(tokenizer, transcript, i)};
   const TranscriptSpan& span = transcript.spans()[i];
-  if (span.origin == SpanOrigin::kEndOfTurn) return {byte, mark_behind_reply(tokenizer, transcript, i)};
+  if (span.origin == SpanOrigin::kEndOfTurn) return {byte, mark_after_reply(tokenizer, transcript, i)};
   if (span.origin == SpanOrigin::kSampled && byte > span.byte_begin) {
     const auto end = std::lower_bound(span.token_ends.begin(), span.token_ends.end(), byte);
     const size_t n_tokens = static_cast<size_t>(end - span.token_ends.begin()) + 1;
@@ -163,7 +163,7 @@ class PatchEncoder {
       span.origin = run.origin == TextOrigin::kTemplate ? SpanOrigin::kTemplate : SpanOrigin::kInput;
       span.byte_begin = patch_.keep_bytes + patch_.bytes.size();
       span.byte_end = span.byte_begin + piece.size();
-      span.id_begin = n_ids();
+      span.id_begin = n_tokens();
       span.first_message = first_message;
       span.last_message = last_message;
       span.mark = mark();
@@ -174,8 +174,8 @@ class PatchEncoder {
     }
   }
 
-  size_t n_ids() const { return patch_.keep_ids + patch_.ids.size(); }
-  EncoderMark mark() const { return {encoder_, base_, n_ids(), {}}; }
+  size_t n_tokens() const { return patch_.keep_ids + patch_.ids.size(); }
+  EncoderMark mark() const { return {encoder_, base_, n_tokens(), {}}; }
   size_t bytes_encoded() const { return encoder_.bytes_encoded(); }
   TranscriptPatch patch() && { return std::move(patch_); }
 
@@ -238,9 +238,9 @@ class Planning {
     for (const MarkedText::Run run : relabelled.runs()) encoder.append(run, 0, 0);
     work_.bytes_tokenized += encoder.bytes_encoded() - span.mark->encoder.bytes_encoded();
     const TranscriptPatch patch = std::move(encoder).patch();
-    const size_t n_ids = transcript_.spans()[reply].id_begin;
+    const size_t n_tokens = transcript_.spans()[reply].id_begin;
     work_.tokens_compared += patch.ids.size();
-    return patch.keep_ids + patch.ids.size() == n_ids &&
+    return patch.keep_ids + patch.ids.size() == n_tokens &&
            std::equal(patch.ids.begin(), patch.ids.end(),
                       transcript_.ids().begin() + static_cast<std::ptrdiff_t>(patch.keep_ids));
   }

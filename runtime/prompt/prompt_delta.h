@@ -9,7 +9,7 @@
 // - a reply that the template cut off (trimmed) keeps the whole tokens before the cut if a special token follows, or if
 //   only white space was cut off and the template continues; any other changed reply is encoded as text;
 // - a space that the template puts before a reply counts as the one that the reply's first token is written with
-//   (reply_space.h);
+//   (ReplySpace);
 // - the sampled token that ended a reply stays if the template writes the same token there;
 // - a reply without text, of special tokens only, stays if more of the prompt follows it. A prompt that ends where the
 //   reply begins asks for another reply.

@@ -15,12 +15,21 @@
 #include "base/result.h"
 #include "runtime/prompt/message_list.h"
 #include "runtime/prompt/prompt_delta.h"
-#include "runtime/prompt/reply_space.h"
 #include "runtime/prompt/transcript.h"
 #include "templates/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
+
+// Some templates write a space before an answer ("[/INST] Sure") that the model has sampled itself. SentencePiece
+// tokenizers show the first token of a text without its space: the token " Sure" gives the answer "Sure", and the
+// template writes " Sure" again. Such a space belongs to the sampled tokens; as text of the template it would change
+// the whole answer.
+enum class ReplySpace {
+  kNone,     // the template or tokenizer adds no such space
+  kInPlace,  // the template replaces white space at the beginning of an answer by the space
+  kInFront,  // the template adds the space before any answer
+};
 
 class PromptPlanner {
  public:

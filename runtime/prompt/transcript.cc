@@ -18,11 +18,11 @@ TextOrigin rendered_origin(SpanOrigin origin) {
 
 }  // namespace
 
-void EncoderMark::forget_from(size_t n_ids, const Tokens& ids, size_t ids_begin) {
-  if (n_stable <= n_ids) return;
+void EncoderMark::forget_from(size_t n_tokens, const Tokens& ids, size_t ids_begin) {
+  if (n_stable <= n_tokens) return;
   const auto at = [&](size_t i) { return ids.begin() + static_cast<std::ptrdiff_t>(i - ids_begin); };
-  tail.insert(tail.begin(), at(n_ids), at(n_stable));
-  n_stable = n_ids;
+  tail.insert(tail.begin(), at(n_tokens), at(n_stable));
+  n_stable = n_tokens;
 }
 
 size_t Transcript::n_heap_bytes() const {
@@ -161,32 +161,32 @@ void Transcript::append(TranscriptPatch patch) {
   spans_.insert(spans_.end(), std::make_move_iterator(first), std::make_move_iterator(patch.spans.end()));
 }
 
-size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_ids) const {
+size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_tokens) const {
   // A reply without text (only special tokens) at the border stays if its tokens stay.
   const auto stays = [&](const TranscriptSpan& span) {
     return span.byte_begin < n_bytes ||
-           (span.byte_end == n_bytes && !span.token_ends.empty() && span.id_begin + span.token_ends.size() <= n_ids);
+           (span.byte_end == n_bytes && !span.token_ends.empty() && span.id_begin + span.token_ends.size() <= n_tokens);
   };
   size_t n = spans_.size();
   while (n > 0 && !stays(spans_[n - 1])) --n;
   return n;
 }
 
-void Transcript::truncate(size_t n_bytes, size_t n_ids) {
-  for (size_t n = n_spans_kept(n_bytes, n_ids); spans_.size() > n;) spans_.pop_back();
+void Transcript::truncate(size_t n_bytes, size_t n_tokens) {
+  for (size_t n = n_spans_kept(n_bytes, n_tokens); spans_.size() > n;) spans_.pop_back();
   if (!spans_.empty() && spans_.back().byte_end > n_bytes) {
     TranscriptSpan& cut = spans_.back();
     CHECK(cut.origin == SpanOrigin::kSampled) << "encoded spans are replaced as a whole";
     cut.byte_end = n_bytes;
-    cut.token_ends.resize(n_ids - cut.id_begin);
+    cut.token_ends.resize(n_tokens - cut.id_begin);
   }
   for (size_t i = spans_.size(); i-- > 0;) {
     if (!spans_[i].mark) continue;
-    if (spans_[i].mark->n_stable <= n_ids) break;
-    spans_[i].mark->forget_from(n_ids, ids_, 0);
+    if (spans_[i].mark->n_stable <= n_tokens) break;
+    spans_[i].mark->forget_from(n_tokens, ids_, 0);
   }
   bytes_.resize(n_bytes);
-  ids_.resize(n_ids);
+  ids_.resize(n_tokens);
 }
 
 }  // namespace ibid

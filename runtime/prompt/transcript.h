@@ -37,9 +37,9 @@ struct EncoderMark {
   size_t n_stable = 0;
   Tokens tail;
 
-  // Call before the tokens from position n_ids on change: copies the mark's tokens from there on to `tail`. ids[i] is
-  // at position ids_begin + i. REQUIRES: ids_begin <= n_ids.
-  void forget_from(size_t n_ids, const Tokens& ids, size_t ids_begin);
+  // Call before the tokens from position n_tokens on change: copies the mark's tokens from there on to `tail`. ids[i]
+  // is at position ids_begin + i. REQUIRES: ids_begin <= n_tokens.
+  void forget_from(size_t n_tokens, const Tokens& ids, size_t ids_begin);
 };
 
 struct TranscriptSpan {
@@ -112,8 +112,8 @@ class Transcript {
 
  private:
   // Number of leading spans that stay if the text is cut.
-  size_t n_spans_kept(size_t n_bytes, size_t n_ids) const;
-  void truncate(size_t n_bytes, size_t n_ids);
+  size_t n_spans_kept(size_t n_bytes, size_t n_tokens) const;
+  void truncate(size_t n_bytes, size_t n_tokens);
   void append(TranscriptPatch patch);
   // True if the patch begins with the rest of the reply that ends the first n_spans spans.
   bool continues_reply(const TranscriptPatch& patch, size_t n_spans) const;

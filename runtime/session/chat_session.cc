@@ -5,7 +5,6 @@
 #include "base/check.h"
 #include "base/json_limits.h"
 #include "base/result.h"
-#include "runtime/session/message_checks.h"
 #include "runtime/session/message_json.h"
 #include "runtime/session/session_state.h"
 #include "templates/message.h"
@@ -45,7 +44,18 @@ Result<Turn> ChatSession::run(const TurnStart& start, const TurnOptions& options
   return guarded([&]() -> Result<Turn> {
     TurnCall call(*state_, options, std::make_shared<Waker>());
     TRY(call.begin(start, on_event ? Delivery::kUntilStop : Delivery::kNone));
-    return call.run(on_event);
+    if (!on_event) return call.finish();
+    const Turn& beginning = call.turn().beginning();
+    if (beginning.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &beginning});
+    while (!call.turn().is_over()) {
+      if (const std::optional<TurnEvent> event = call.turn().take_event()) {
+        on_event(*event);
+      } else {
+        TRY(call.check_process());
+        call.wait();
+      }
+    }
+    return call.finish(on_event);
   });
 }
 
@@ -56,12 +66,12 @@ Result<Usage> ChatSession::prefill(std::stop_token stop, Priority priority) {
 Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                                         const AnswersCallback& on_event) {
   return state_->exclusively([&]() -> Result<std::vector<Turn>> {
-    TRY_ASSIGN(PendingEdit proposal, state_->proposal_of(TurnStart::send(message)));
+    TRY_ASSIGN(PendingEdit edit, state_->branch.dialogue.edit_for(TurnStart::send(message)));
     if (n < 1 || n > kMaxAnswers) {
       return {ErrorCode::kInvalidArgument,
               "answers: " + std::to_string(n) + ", allowed: 1 to " + std::to_string(kMaxAnswers)};
     }
-    return state_->run_turns(std::move(proposal), n, options, on_event);
+    return state_->run_turns(std::move(edit), n, options, on_event);
   });
 }
 
@@ -138,9 +148,9 @@ Status ChatSession::pin(size_t message) {
     if (message >= dialogue.messages().size()) {
       return {ErrorCode::kInvalidArgument, "there is no message " + std::to_string(message)};
     }
-    PendingEdit proposal{.n_kept = dialogue.messages().size(), .pinned = dialogue.pinned()};
-    proposal.pinned->insert(message);
-    dialogue.propose(std::move(proposal)).commit();
+    PendingEdit edit{.n_kept = dialogue.messages().size(), .pinned = dialogue.pinned()};
+    edit.pinned->insert(message);
+    dialogue.apply(std::move(edit)).commit();
     return {};
   });
 }

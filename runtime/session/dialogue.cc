@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/token_prefix.h"
-#include "runtime/session/message_checks.h"
 #include "templates/message.h"
 
 namespace ibid {
@@ -132,27 +131,61 @@ size_t Dialogue::n_bytes() const {
          transcript_.n_heap_bytes();
 }
 
-// --- proposals
+// --- edits
 
-DialogueChange Dialogue::propose(PendingEdit proposal) {
-  const size_t n_kept = proposal.n_kept;
+Result<PendingEdit> Dialogue::edit_for(const TurnStart& start) const {
+  const size_t n = messages_.size();
+  const bool ends_in_answer = n > 0 && is_from(messages_.back(), Role::kAssistant);
+  switch (start.kind) {
+    case TurnStart::Kind::kSend: {
+      TRY(check_text("the message", start.text));
+      return PendingEdit::of(n, make_message(Role::kUser, std::string(start.text)));
+    }
+    case TurnStart::Kind::kAnswer: {
+      if (!may_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
+      return PendingEdit{.n_kept = n};
+    }
+    case TurnStart::Kind::kRegenerate: {
+      if (!ends_in_answer) return {ErrorCode::kInvalidArgument, "there is no answer to generate again"};
+      return PendingEdit{.n_kept = n - 1, .goes_back = true};
+    }
+    case TurnStart::Kind::kContinue: {
+      if (!ends_in_answer) return {ErrorCode::kInvalidArgument, "there is no answer to continue"};
+      if (messages_.back().contains("tool_calls")) {
+        return {ErrorCode::kInvalidArgument, "an answer with tool calls cannot be continued: it awaits their results"};
+      }
+      return PendingEdit{.n_kept = n - 1, .continued = ContinuedAnswer{messages_.back(), n_numbered_ >= n}};
+    }
+    case TurnStart::Kind::kEdit: break;
+  }
+  TRY(check_text("the message", start.text));
+  if (start.message >= n || !is_from(messages_[start.message], Role::kUser)) {
+    return {ErrorCode::kInvalidArgument, "message " + std::to_string(start.message) + " is not a user message"};
+  }
+  PendingEdit edit = PendingEdit::of(start.message, make_message(Role::kUser, std::string(start.text)));
+  edit.goes_back = true;
+  return edit;
+}
+
+DialogueChange Dialogue::apply(PendingEdit edit) {
+  const size_t n_kept = edit.n_kept;
   CHECK_LE(n_kept, messages_.size());
-  if (n_kept < messages_.size() || !proposal.added.empty() || proposal.pinned || proposal.system) planned_.reset();
+  if (n_kept < messages_.size() || !edit.added.empty() || edit.pinned || edit.system) planned_.reset();
   DialogueChange::Before before;
   before.n_kept = n_kept;
   before.n_numbered = n_numbered_;
   before.goes_back = goes_back_;
   before.pinned = pinned_;
-  before.tail = messages_.replace_from(n_kept, std::move(proposal.added));
+  before.tail = messages_.replace_from(n_kept, std::move(edit.added));
   // Nothing below allocates.
-  if (proposal.pinned) {
-    pinned_.swap(*proposal.pinned);
+  if (edit.pinned) {
+    pinned_.swap(*edit.pinned);
   } else {
     pinned_.erase(pinned_.lower_bound(n_kept), pinned_.end());
   }
-  if (proposal.system) before.system = std::exchange(system_, *std::move(proposal.system));
+  if (edit.system) before.system = std::exchange(system_, *std::move(edit.system));
   n_numbered_ = std::min(n_numbered_, n_kept);
-  goes_back_ |= proposal.goes_back;
+  goes_back_ |= edit.goes_back;
   return {*this, std::move(before)};
 }
 
@@ -196,7 +229,7 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
     return PendingEdit{.n_kept = first_changed, .added = std::vector<Json>(changed, fewer.end())};
   };
   const auto count_tokens = [&](const Json& fewer, size_t first_changed) -> Result<size_t> {
-    const DialogueChange trial = propose(with(fewer, first_changed));
+    const DialogueChange trial = apply(with(fewer, first_changed));
     TRY_ASSIGN(const PromptDelta delta, plan());
     cost += delta.cost;
     return delta.n_prompt;
@@ -208,29 +241,18 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
   TurnPlan out;
   if (is_shorter) {
     out.left_out = fitted->left_out;
-    PendingEdit proposal = with(fitted->messages, fitted->first_changed);
-    proposal.pinned = std::move(fitted->pinned);
-    out.fitted.emplace(propose(std::move(proposal)));
+    PendingEdit edit = with(fitted->messages, fitted->first_changed);
+    edit.pinned = std::move(fitted->pinned);
+    out.fitted.emplace(apply(std::move(edit)));
   }
   TRY_ASSIGN(out.delta, plan());
   out.delta.cost += cost;
   return out;
 }
 
-Result<PendingEdit> Dialogue::continue_last() const {
-  if (messages_.empty() || !is_from(messages_.back(), Role::kAssistant)) {
-    return {ErrorCode::kInvalidArgument, "there is no answer to continue"};
-  }
-  if (messages_.back().contains("tool_calls")) {
-    return {ErrorCode::kInvalidArgument, "an answer with tool calls cannot be continued: it awaits their results"};
-  }
-  const bool was_sampled = n_numbered_ >= messages_.size();
-  return PendingEdit{.n_kept = messages_.size() - 1, .continued = ContinuedAnswer{messages_.back(), was_sampled}};
-}
-
-Result<Tokens> Dialogue::prompt_ids(PendingEdit proposal) {
-  const std::optional<ContinuedAnswer> continued = std::move(proposal.continued);
-  const DialogueChange trial = propose(std::move(proposal));
+Result<Tokens> Dialogue::prompt_ids(PendingEdit edit) {
+  const std::optional<ContinuedAnswer> continued = std::move(edit.continued);
+  const DialogueChange trial = apply(std::move(edit));
   if (continued) {
     TRY_ASSIGN(const TurnPlan planned, plan_continuing(*continued, {}));
     return PromptIds(planned.delta, transcript_).from(0);
@@ -254,7 +276,7 @@ Result<TurnPlan> Dialogue::plan_continuing(const ContinuedAnswer& answer, const 
       return {ErrorCode::kInvalidArgument, "the answer has no text to continue"};
     }
     set_content(tagged, *content + std::string(ChatTemplate::kContinueTag));
-    const DialogueChange trial = propose(PendingEdit::of(messages_.size(), std::move(tagged)));
+    const DialogueChange trial = apply(PendingEdit::of(messages_.size(), std::move(tagged)));
     TRY_ASSIGN(out.delta, planner_.plan_continuing(messages_, transcript_));
   }
   if (room.max_tokens > 0 && out.delta.n_prompt > room.max_tokens)
@@ -269,7 +291,7 @@ Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
   }
   std::optional<AheadPrompt> certain;
   for (const char* text : kProbes) {
-    const DialogueChange probe = propose(PendingEdit::of(messages_.size(), user_message(text)));
+    const DialogueChange probe = apply(PendingEdit::of(messages_.size(), user_message(text)));
     TRY_ASSIGN(const PromptDelta delta, plan());
     Tokens ids = PromptIds(delta, transcript_).from(0);
     if (certain) {
@@ -282,8 +304,8 @@ Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
   return *std::move(certain);
 }
 
-std::optional<size_t> Dialogue::n_ids_that_stay() {
-  const DialogueChange probe = propose(PendingEdit::of(messages_.size(), user_message(kProbes[0])));
+std::optional<size_t> Dialogue::n_tokens_that_stay() {
+  const DialogueChange probe = apply(PendingEdit::of(messages_.size(), user_message(kProbes[0])));
   const Result<PromptDelta> delta = plan();
   if (!delta.ok()) return std::nullopt;
   return delta->n_keep;
@@ -306,7 +328,7 @@ std::optional<std::string> Dialogue::shown_answer(const PromptDelta& delta, cons
     }
     answered.added.push_back(std::move(result));
   }
-  const DialogueChange probe = propose(std::move(answered));
+  const DialogueChange probe = apply(std::move(answered));
   return planner_.shown_answer(messages_, delta, transcript_, reply.end_of_turn_text);
 }
 

@@ -47,9 +47,9 @@ struct PendingEdit {
   bool goes_back = false;  // the user reverts messages: losing their tokens needs no explanation
 
   static PendingEdit of(size_t n_kept, Json message) {
-    PendingEdit proposal{.n_kept = n_kept};
-    proposal.added.push_back(std::move(message));
-    return proposal;
+    PendingEdit edit{.n_kept = n_kept};
+    edit.added.push_back(std::move(message));
+    return edit;
   }
 };
 
@@ -92,8 +92,10 @@ class Dialogue {
   const Usage& usage() const { return usage_; }
   const Timings& timings() const { return timings_; }
 
-  // Applies the proposal. std::bad_alloc: nothing has changed. REQUIRES: n_kept <= messages().size().
-  [[nodiscard]] DialogueChange propose(PendingEdit proposal);
+  // Returns the edit with which a turn starts. Errors: kInvalidArgument.
+  Result<PendingEdit> edit_for(const TurnStart& start) const;
+  // Applies the edit. std::bad_alloc: nothing has changed. REQUIRES: n_kept <= messages().size().
+  [[nodiscard]] DialogueChange apply(PendingEdit edit);
 
   // Sets the template's variables from the next plan on. std::bad_alloc: nothing has changed.
   void set_variables(const ChatTemplate& chat_template, TemplateVariables variables) {
@@ -105,11 +107,8 @@ class Dialogue {
   Result<PromptDelta> plan();
   // As plan(), for a turn; applies the policy if the context is full. Further error: kContextFull.
   Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
-  // Returns the change of a turn that continues the last message. kInvalidArgument: the message is no answer, or has
-  // tool calls.
-  Result<PendingEdit> continue_last() const;
   // Returns the tokens of the prompt of the proposed messages. Errors: those of plan() and plan_continuing().
-  Result<Tokens> prompt_ids(PendingEdit proposal);
+  Result<Tokens> prompt_ids(PendingEdit edit);
   // Plans a turn that continues `answer`, which followed the messages. Sampled tokens of the transcript stay. Policies
   // do not apply; room.max_tokens 0: no limit. Errors: those of PromptPlanner::plan_continuing(); kContextFull.
   Result<TurnPlan> plan_continuing(const ContinuedAnswer& answer, const ContextRoom& room);
@@ -120,7 +119,7 @@ class Dialogue {
   // Changes nothing. Errors: those of plan().
   Result<AheadPrompt> plan_ahead(size_t n_read);
   // Number of tokens of the transcript that stay when a user message is added; nullopt: the template rejects that.
-  std::optional<size_t> n_ids_that_stay();
+  std::optional<size_t> n_tokens_that_stay();
 
   // Appends the answer: the plan's text and tokens, the reply, and the message. std::bad_alloc: nothing has changed.
   // REQUIRES: the plan is the last one.

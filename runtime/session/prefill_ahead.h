@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "cache/pages/kv_cache_entry.h"
-#include "cache/store/store_handles.h"
+#include "cache/store/lru_kv_cache_store.h"
 #include "ibid/token.h"
 #include "ibid/usage.h"
 #include "ibid/waker.h"

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "cache/store/lru_kv_cache_store.h"
-#include "cache/store/store_handles.h"
 #include "runtime/engine/engine_state.h"
 #include "runtime/generate/generate.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/checked.h"
 #include "base/result.h"
-#include "runtime/generate/turn_sampler.h"
 #include "runtime/prompt/lost_prefix.h"
 #include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
@@ -56,6 +55,35 @@ bool has_late_ids(const ReplyFormat& format) {
 
 }  // namespace
 
+Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& tokenizer) {
+  if (options.n_logprobs && *options.n_logprobs > kMaxTopLogprobs) {
+    return {ErrorCode::kInvalidArgument, "n_logprobs: " + std::to_string(*options.n_logprobs) + ", allowed: 0 to " +
+                                             std::to_string(kMaxTopLogprobs)};
+  }
+  if (options.priority < Priority::kHigh || options.priority > Priority::kLow) {
+    return {ErrorCode::kInvalidArgument, "priority: " + std::to_string(static_cast<int>(options.priority)) +
+                                             ", allowed: one of the values of Priority"};
+  }
+  if (options.stop_mode != StopMode::kKeepPartial && options.stop_mode != StopMode::kDiscard) {
+    return {ErrorCode::kInvalidArgument, "stop_mode: " + std::to_string(static_cast<int>(options.stop_mode)) +
+                                             ", allowed: one of the values of StopMode"};
+  }
+  const std::vector<std::string>& breakers = options.dry_sequence_breakers;
+  if (std::find(breakers.begin(), breakers.end(), "") != breakers.end()) {
+    return {ErrorCode::kInvalidArgument, "dry_sequence_breakers: a string is empty, allowed are non-empty strings"};
+  }
+  SamplerOptions sampler = options.sampler;
+  const size_t vocab_size = tokenizer.vocab_size();
+  for (size_t i = 0; i < vocab_size && sampler.dry_multiplier != 0; ++i) {
+    const std::string_view bytes = tokenizer.token_bytes(static_cast<TokenId>(i));
+    const auto holds = [&](const std::string& text) { return bytes.find(text) != bytes.npos; };
+    if (std::any_of(breakers.begin(), breakers.end(), holds)) {
+      sampler.dry_breakers.push_back(static_cast<TokenId>(i));
+    }
+  }
+  return Sampler::create(std::move(sampler), vocab_size);
+}
+
 RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options,
                          std::shared_ptr<Waker> bell)
     : branch_(branch),
@@ -102,19 +130,19 @@ auto RunningTurn::guarded_indexes(Body&& body) -> decltype(body()) {
   }
 }
 
-Status RunningTurn::begin(PendingEdit proposal, Delivery delivery) {
-  Status status = guarded_indexes([&] { return try_begin(std::move(proposal), delivery); });
+Status RunningTurn::begin(PendingEdit edit, Delivery delivery) {
+  Status status = guarded_indexes([&] { return try_begin(std::move(edit), delivery); });
   if (!status.ok()) drop();
   return status;
 }
 
-Status RunningTurn::try_begin(PendingEdit proposal, Delivery delivery) {
+Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
   Dialogue& dialogue = branch_.dialogue;
   TRY_ASSIGN(Sampler sampler, make_turn_sampler(options_, engine_.tokenizer()));
   TRY_ASSIGN(StopDetector stops, StopDetector::create(options_.stop_strings));
   const size_t n_answer = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
-  continued_ = std::exchange(proposal.continued, std::nullopt);
-  asked_.emplace(dialogue.propose(std::move(proposal)));
+  continued_ = std::exchange(edit.continued, std::nullopt);
+  asked_.emplace(dialogue.apply(std::move(edit)));
   TRY_ASSIGN(TurnPlan planned, plan({engine_.max_seq_len(), n_answer}));
   plan_.emplace(std::move(planned));
   const PromptDelta& delta = plan_->delta;

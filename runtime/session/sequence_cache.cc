@@ -43,7 +43,7 @@ SequenceCache::SequenceCache(std::shared_ptr<Engine> engine, std::string name_sp
 
 SequenceCache::SequenceCache(const SequenceCache& other)
     : rows_(other.rows_),
-      at_rest_(rows_.engine().state().store().copy(other.at_rest_)),
+      idle_(rows_.engine().state().store().copy(other.idle_)),
       foreign_(other.foreign_),
       n_read_(other.n_read_),
       prompt_end_(other.prompt_end_),
@@ -57,7 +57,7 @@ SequenceCache::SequenceCache(const SequenceCache& other)
 
 Result<KvCacheEntry> SequenceCache::held() const {
   if (const auto* entry = std::get_if<KvCacheEntry>(&place_)) return entry->fork();
-  return rows_.engine().state().store().look_at(at_rest_);
+  return rows_.engine().state().store().look_at(idle_);
 }
 
 Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
@@ -71,7 +71,7 @@ Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
 void SequenceCache::drop_imported_kv() noexcept {
   if (foreign_ == nullptr) return;
   place_ = InStore();
-  at_rest_ = IdleSequence();
+  idle_ = IdleSequence();
   foreign_.reset();
   if (ahead_ && ahead_->foreign != nullptr) ahead_.reset();
 }
@@ -86,13 +86,13 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
     found.entry = *std::move(entry);
   }
   n_read_ = std::max(found.length(), ids.size() - 1);
-  rows_.leave(found.entry, foreign_, Extent::kAll, &at_rest_);
+  rows_.leave(found.entry, foreign_, Extent::kAll, &idle_);
   put_back(std::move(found.entry));
   return n_same;
 }
 
 void SequenceCache::put_back(KvCacheEntry entry) noexcept {
-  rows_.make_idle(entry, at_rest_, foreign_);
+  rows_.make_idle(entry, idle_, foreign_);
   if (entry.length() > 0) {
     place_ = std::move(entry);
   } else {
@@ -159,10 +159,10 @@ Result<Usage> SequenceCache::end_reading(PrefillAhead& reading) {
 Result<std::unique_ptr<SequenceCache::Lease>> SequenceCache::checkout(const PromptIds& prompt, Priority priority,
                                                                       std::stop_token stop) {
   CHECK(!is_leased());
-  std::unique_ptr<Lease> loan(new Lease(*this));
-  if (loan->entry_.length() == 0) TRY(rows_.engine().state().store().wake(at_rest_, loan->entry_));
-  TRY(loan->arrange(prompt, priority, std::move(stop)));
-  return loan;
+  std::unique_ptr<Lease> lease(new Lease(*this));
+  if (lease->entry_.length() == 0) TRY(rows_.engine().state().store().wake(idle_, lease->entry_));
+  TRY(lease->arrange(prompt, priority, std::move(stop)));
+  return lease;
 }
 
 SequenceCache::Lease::Lease(SequenceCache& cache)
@@ -189,7 +189,7 @@ SequenceCache::Lease::~Lease() {
 
 bool SequenceCache::Lease::is_same_prompt(const PromptIds& prompt) const {
   const PromptEnd& end = cache_.prompt_end_;
-  return end.logits != nullptr && end.n_ids == prompt.size() && prompt.n_keep() >= prompt.size();
+  return end.logits != nullptr && end.n_tokens == prompt.size() && prompt.n_keep() >= prompt.size();
 }
 
 Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority, std::stop_token stop) {
@@ -299,7 +299,7 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   cache.prompt_end_ = {kept.n_prompt, std::move(kept.logits)};
   cache.ahead_.reset();
   cache.may_be_elsewhere_ = false;
-  cache.rows_.leave(entry_, cache.foreign_, Extent::kAll, &cache.at_rest_);
+  cache.rows_.leave(entry_, cache.foreign_, Extent::kAll, &cache.idle_);
   if (searched_ && cache.foreign_ == nullptr) {
     cache.rows_.leave_for_others(entry_, kept.n_prompt, cache.prompt_end_.logits, kept.first_turn_boundary);
   }

@@ -9,10 +9,10 @@
 
 namespace ibid {
 
-Result<std::vector<Turn>> SessionState::run_turns(PendingEdit proposal, size_t n, const TurnOptions& turn_options,
+Result<std::vector<Turn>> SessionState::run_turns(PendingEdit edit, size_t n, const TurnOptions& turn_options,
                                                   const ChatSession::AnswersCallback& on_event) {
   TRY_ASSIGN(const Sampler sampler, Sampler::create(turn_options.sampler));
-  DialogueChange asked = branch.dialogue.propose(std::move(proposal));
+  DialogueChange asked = branch.dialogue.apply(std::move(edit));
   Usage read;
   if (Result<Usage> ahead_of_all = read_ahead(turn_options.priority, turn_options.stop); ahead_of_all.ok()) {
     read = *ahead_of_all;

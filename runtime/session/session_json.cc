@@ -223,7 +223,7 @@ Json session_to_json(const SavedSession& session) {
   for (const auto& [name, field] : kUsageFields) usage[name] = session.usage.*field;
   json["usage"] = std::move(usage);
   json["numerics_version"] = kNumericsVersion;
-  json["n_ids"] = session.n_ids;
+  json["n_ids"] = session.n_tokens;
   if (!session.notes.is_null()) json["notes"] = session.notes;
   return json;
 }
@@ -241,7 +241,7 @@ Result<SavedSession> session_from_json(const Json& json) {
   take(pins_from(json, session.messages.size()), "pinned", session.pinned, load_warnings);
   take(usage_from(json), "usage", session.usage, load_warnings);
   take(numerics_from(json), "numerics_version", session.numerics_version, load_warnings);
-  take(length_from(json), "n_ids", session.n_ids, load_warnings);
+  take(length_from(json), "n_ids", session.n_tokens, load_warnings);
   if (const auto notes = json.find("notes"); notes != json.end()) session.notes = *notes;
   read_replies(json, session);
   return session;

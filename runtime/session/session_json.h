@@ -37,7 +37,7 @@ struct SavedSession {
   std::vector<SavedReply> replies;  // in the order of their messages
   Usage usage;
   uint32_t numerics_version = 0;  // version of the saving program; 0: an older file. Writing sets the present version
-  size_t n_ids = 0;               // tokens of the whole conversation when saved, shown to people; 0: an older file
+  size_t n_tokens = 0;            // tokens of the whole conversation when saved, shown to people; 0: an older file
   Json notes = Json();            // notes of the program that keeps the file; sessions ignore them. Null: no notes
   LoadWarnings load_warnings;     // warnings of session_from_json(), which does not check the rows
 };

@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/file_ops.h"
-#include "runtime/session/message_checks.h"
 #include "runtime/session/session_rows.h"
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
+#include "templates/message.h"
 #include "tokenizer/tokenizer.h"
 
 namespace ibid {
@@ -70,8 +70,8 @@ std::vector<SavedReply> replies_of(const Transcript& transcript, const MessageLi
 }
 
 // Positions at which a loaded conversation is likely to resume: its end; the end of the last prompt less one token, to
-// regenerate; and the start of the last user message, to edit it. At most n_ids.
-std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
+// regenerate; and the start of the last user message, to edit it. At most n_tokens.
+std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_tokens) {
   size_t turn_begin = 0, prompt_end = 0, reply_end = 0;  // positions of the last answer so far
   for (const TranscriptSpan& span : dialogue.transcript().spans()) {
     if (span.origin != SpanOrigin::kSampled) continue;
@@ -80,7 +80,7 @@ std::array<size_t, 3> next_places(const Dialogue& dialogue, size_t n_ids) {
     reply_end = span.id_begin + span.token_ends.size();
   }
   if (turn_begin == 0) turn_begin = dialogue.first_turn_boundary();
-  return {n_ids, std::min(n_ids, std::max<size_t>(prompt_end, 1) - 1), std::min(n_ids, turn_begin)};
+  return {n_tokens, std::min(n_tokens, std::max<size_t>(prompt_end, 1) - 1), std::min(n_tokens, turn_begin)};
 }
 
 // Restores messages and transcript. If the model lacks tokens of a reply, or the template rejects its prompt, this
@@ -91,9 +91,9 @@ Status replay(const SavedSession& saved, SessionState& session) {
   // Adds the saved messages before number `end`.
   const auto add_up_to = [&](size_t end) {
     const size_t n = dialogue.messages().size();
-    if (n < end) dialogue.propose({.n_kept = n, .added = std::vector<Json>(message(n), message(end))}).commit();
+    if (n < end) dialogue.apply({.n_kept = n, .added = std::vector<Json>(message(n), message(end))}).commit();
   };
-  dialogue.propose({.n_kept = 0}).commit();
+  dialogue.apply({.n_kept = 0}).commit();
   session.load_warnings = saved.load_warnings;
   for (size_t i = 0; i < saved.replies.size(); ++i) {
     add_up_to(saved.replies[i].message);
@@ -141,7 +141,7 @@ SavedSession to_saved(const SessionState& session) {
   saved.pinned = dialogue.pinned();
   saved.replies = replies_of(dialogue.transcript(), dialogue.messages(), dialogue.n_numbered());
   saved.usage = dialogue.usage();
-  saved.n_ids = dialogue.transcript().ids().size();
+  saved.n_tokens = dialogue.transcript().ids().size();
   return saved;
 }
 

@@ -78,7 +78,7 @@ class RowsReader {
     const KvLayout& layout = pool_.layout();
     const bool is_page = header.kind == KvRecordKind::kPage;
     if (!is_page && layout.n_states() == 0) return kv_record_mismatch("model: it has no recurrent layers");
-    const uint64_t most = is_page ? kv_page_record_bytes(layout, header.n_ids())
+    const uint64_t most = is_page ? kv_page_record_bytes(layout, header.n_tokens())
                                   : kv_state_record_bytes(layout, header.first_position, header.n_rows);
     return header.record_bytes > most ? kv_record_mismatch("layout") : Status();
   }
@@ -114,7 +114,7 @@ class RowsReader {
     if (header.first_position != ids_.size()) {
       return {ErrorCode::kMismatch, path_ + ": its pages are not consecutive"};
     }
-    Tokens ids(header.n_ids());
+    Tokens ids(header.n_tokens());
     std::memcpy(ids.data(), record.data() + header.ids_offset(), ids.size() * sizeof(TokenId));
     if (!std::equal(ids_.begin(), ids_.end(), ids.begin())) {
       return {ErrorCode::kMismatch, path_ + ": its pages belong to different token sequences"};
@@ -146,7 +146,7 @@ class RowsReader {
       return {ErrorCode::kMismatch,
               path_ + ": a state at position " + std::to_string(header.first_position) + " has no pages before it"};
     }
-    const TokenSpan ids = TokenSpan(ids_).first(std::min(header.n_ids(), ids_.size()));
+    const TokenSpan ids = TokenSpan(ids_).first(std::min(header.n_tokens(), ids_.size()));
     TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(record, pool_.layout(), identity_, ids));
     TRY_ASSIGN(StateSnapshot state, check.read_snapshot(pool_, ids.size() - header.first_position,
                                                         [&](uint64_t offset, std::span<std::byte> bytes) {

@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "base/result.h"
 #include "runtime/session/context_policy.h"
-#include "runtime/session/message_checks.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/reply/protocol_messages.h"
@@ -55,7 +54,7 @@ Status check_engine(const EngineState& engine, bool plain) {
                                        "instruction-tuned model, or put its chat_template.jinja next to the weights"};
 }
 
-// Returns the proposal that replaces the messages of a dialogue from number n_kept on.
+// Returns the edit that replaces the messages of a dialogue from number n_kept on.
 Result<PendingEdit> replacement(const Dialogue& dialogue, size_t n_kept, Json added) {
   if (!added.is_array()) return {ErrorCode::kInvalidArgument, "a history must be an array of messages"};
   for (const Json& message : added) TRY(check_message(message));
@@ -64,11 +63,11 @@ Result<PendingEdit> replacement(const Dialogue& dialogue, size_t n_kept, Json ad
     return {ErrorCode::kInvalidArgument,
             "cannot keep " + std::to_string(n_kept) + " messages, there are " + std::to_string(n_messages)};
   }
-  PendingEdit proposal{.n_kept = n_kept, .goes_back = n_kept < n_messages};
-  if (n_kept == 0) proposal.system = leading_system_text(added);
+  PendingEdit edit{.n_kept = n_kept, .goes_back = n_kept < n_messages};
+  if (n_kept == 0) edit.system = leading_system_text(added);
   auto& others = added.get_ref<Json::array_t&>();
-  proposal.added.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
-  return proposal;
+  edit.added.assign(std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
+  return edit;
 }
 
 }  // namespace
@@ -140,23 +139,23 @@ Status SessionState::set_history(Json history) {
     if (!history.is_array()) return {ErrorCode::kInvalidArgument, "a history must be an array of messages"};
     for (const Json& message : history) TRY(check_message(message));
     const MessageList& own = branch.dialogue.messages();
-    PendingEdit proposal;
-    proposal.system = leading_system_text(history);
+    PendingEdit edit;
+    edit.system = leading_system_text(history);
     auto& others = history.get_ref<Json::array_t&>();
     others = for_template(0, std::move(others));
-    size_t& n_same = proposal.n_kept;
+    size_t& n_same = edit.n_kept;
     while (n_same < std::min(own.size(), history.size()) && is_same_json(own[n_same], history[n_same])) ++n_same;
-    proposal.added.assign(std::make_move_iterator(others.begin() + static_cast<std::ptrdiff_t>(n_same)),
-                          std::make_move_iterator(others.end()));
-    change(std::move(proposal));
+    edit.added.assign(std::make_move_iterator(others.begin() + static_cast<std::ptrdiff_t>(n_same)),
+                      std::make_move_iterator(others.end()));
+    change(std::move(edit));
     return {};
   });
 }
 
 Status SessionState::replace_from(size_t n_kept, Json added) {
   return exclusively([&]() -> Status {
-    TRY_ASSIGN(PendingEdit proposal, replacement(branch.dialogue, n_kept, std::move(added)));
-    change(std::move(proposal));
+    TRY_ASSIGN(PendingEdit edit, replacement(branch.dialogue, n_kept, std::move(added)));
+    change(std::move(edit));
     return {};
   });
 }
@@ -194,8 +193,8 @@ Result<PromptSize> SessionState::prompt_size(size_t max_tokens) {
 
 Result<Tokens> SessionState::prompt_ids(const TurnStart& start) {
   return exclusively([&]() -> Result<Tokens> {
-    TRY_ASSIGN(PendingEdit proposal, proposal_of(start));
-    return branch.dialogue.prompt_ids(std::move(proposal));
+    TRY_ASSIGN(PendingEdit edit, branch.dialogue.edit_for(start));
+    return branch.dialogue.prompt_ids(std::move(edit));
   });
 }
 
@@ -203,37 +202,6 @@ KvCacheEntry SessionState::kv() const {
   Result<KvCacheEntry> held = branch.cache.held();
   if (!held.ok()) throw std::bad_alloc();
   return *std::move(held);
-}
-
-Result<PendingEdit> SessionState::proposal_of(const TurnStart& start) const {
-  const Dialogue& dialogue = branch.dialogue;
-  const MessageList& own = dialogue.messages();
-  const auto user_message = [&] { return make_message(Role::kUser, std::string(start.text)); };
-  switch (start.kind) {
-    case TurnStart::Kind::kSend: {
-      TRY(check_text("the message", start.text));
-      return PendingEdit::of(own.size(), user_message());
-    }
-    case TurnStart::Kind::kAnswer: {
-      if (!dialogue.may_answer()) return {ErrorCode::kInvalidArgument, "no message awaits an answer"};
-      return PendingEdit{.n_kept = own.size()};
-    }
-    case TurnStart::Kind::kRegenerate: {
-      if (own.empty() || !is_from(own.back(), Role::kAssistant)) {
-        return {ErrorCode::kInvalidArgument, "there is no answer to generate again"};
-      }
-      return PendingEdit{.n_kept = own.size() - 1, .goes_back = true};
-    }
-    case TurnStart::Kind::kContinue: return dialogue.continue_last();
-    case TurnStart::Kind::kEdit: break;
-  }
-  TRY(check_text("the message", start.text));
-  if (start.message >= own.size() || !is_from(own[start.message], Role::kUser)) {
-    return {ErrorCode::kInvalidArgument, "message " + std::to_string(start.message) + " is not a user message"};
-  }
-  PendingEdit proposal = PendingEdit::of(start.message, user_message());
-  proposal.goes_back = true;
-  return proposal;
 }
 
 std::unique_ptr<SessionState> SessionState::fork() {
@@ -266,9 +234,9 @@ std::vector<Json> SessionState::for_template(size_t n_kept, std::vector<Json> ad
   return added;
 }
 
-void SessionState::change(PendingEdit proposal) {
-  proposal.added = for_template(proposal.n_kept, std::move(proposal.added));
-  branch.dialogue.propose(std::move(proposal)).commit();
+void SessionState::change(PendingEdit edit) {
+  edit.added = for_template(edit.n_kept, std::move(edit.added));
+  branch.dialogue.apply(std::move(edit)).commit();
   alternatives.clear();
 }
 
@@ -293,7 +261,7 @@ Result<Usage> SessionState::read_ahead(Priority priority, std::stop_token stop) 
 }
 
 bool SessionState::rewrites_history() {
-  const std::optional<size_t> n = branch.dialogue.n_ids_that_stay();
+  const std::optional<size_t> n = branch.dialogue.n_tokens_that_stay();
   return n && *n < branch.cache.n_read();
 }
 
@@ -325,38 +293,20 @@ Status TurnCall::begin(const TurnStart& start, Delivery delivery) {
     return {ErrorCode::kInvalidArgument,
             "an answer cannot be continued under a constraint, which is for whole answers"};
   }
-  TRY_ASSIGN(PendingEdit proposal, session_.proposal_of(start));
+  TRY_ASSIGN(PendingEdit edit, session_.branch.dialogue.edit_for(start));
   turn_.emplace(session_.branch, session_.setting(), options_, bell_);
-  Status status = turn_->begin(std::move(proposal), delivery);
+  Status status = turn_->begin(std::move(edit), delivery);
   if (!status.ok()) turn_.reset();
   return status;
 }
 
-Result<Turn> TurnCall::finish() {
-  TRY(check_process());
-  Result<Turn> turn = turn_->finish();
-  turn_.reset();
-  if (turn.ok()) session_.begin_after_turn();
-  return turn;
-}
-
-Result<Turn> TurnCall::run(const TurnCallback& on_event) {
-  if (!on_event) return finish();
-  if (turn_->beginning().left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &turn_->beginning()});
-  while (!turn_->is_over()) {
-    if (const std::optional<TurnEvent> event = turn_->take_event()) {
-      on_event(*event);
-    } else {
-      TRY(check_process());
-      wait();
-    }
-  }
+Result<Turn> TurnCall::finish(const TurnCallback& on_event) {
   TRY(check_process());
   Result<Turn> turn = turn_->finish();
   turn_.reset();
   if (!turn.ok()) return turn;
   // The turn is committed, so nothing may fail any more. Idle work begins after the turn's last event.
-  [&]() noexcept { on_event({.kind = TurnEvent::Kind::kFinish, .turn = &*turn}); }();
+  if (on_event) [&]() noexcept { on_event({.kind = TurnEvent::Kind::kFinish, .turn = &*turn}); }();
   session_.begin_after_turn();
   return turn;
 }

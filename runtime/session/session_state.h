@@ -78,7 +78,7 @@ class SessionState {
 
   // --- the calls of ChatSession, with Json
 
-  // kInvalidArgument if `message` is not an object with a role and valid UTF-8 (runtime/session/message_checks.h).
+  // kInvalidArgument if `message` is not an object with a role and valid UTF-8 (templates/message.h).
   Status append(Json message);
   // `messages`: a JSON array of messages as for append().
   Status set_history(Json messages);
@@ -104,9 +104,6 @@ class SessionState {
 
   // --- parts of the calls above, for a caller that holds the session
 
-  // Returns the change of messages that `start` describes. Errors: kInvalidArgument.
-  Result<PendingEdit> proposal_of(const TurnStart& start) const;
-
   // Returns an independent copy of the conversation. May throw std::bad_alloc.
   std::unique_ptr<SessionState> fork();
   // Starts over with only a system message (empty: none). std::bad_alloc: nothing has changed.
@@ -115,7 +112,7 @@ class SessionState {
   // (templates/reply/protocol_messages.h). Every message that a session receives is converted here.
   std::vector<Json> for_template(size_t n_kept, std::vector<Json> added) const;
   // Changes the messages, converted by for_template(), without a turn. std::bad_alloc: nothing has changed.
-  void change(PendingEdit proposal);
+  void change(PendingEdit edit);
 
   RunningTurn::Setting setting() const { return {engine->state(), options.when_full, &variables}; }
   // Call after a turn was committed: drops the alternatives and starts the work in idle time.
@@ -123,7 +120,7 @@ class SessionState {
 
   // session_answers.cc: decodes n answers to the proposed messages, each in its own branch with seed + 0, 1, ...; the
   // session continues with the first.
-  Result<std::vector<Turn>> run_turns(PendingEdit proposal, size_t n, const TurnOptions& options,
+  Result<std::vector<Turn>> run_turns(PendingEdit edit, size_t n, const TurnOptions& options,
                                       const ChatSession::AnswersCallback& on_event);
   Status choose(size_t answer);
 
@@ -194,10 +191,9 @@ class TurnCall {
   const RunningTurn& turn() const { return *turn_; }
   Status check_process() const { return session_.engine->state().check_process(); }
   void wait() const { bell_->wait(); }
-  // As RunningTurn::finish(). Further error: kUnsupported in a child of fork(), which has no thread that computes.
-  Result<Turn> finish();
-  // Passes all events to on_event, and finishes the turn.
-  Result<Turn> run(const TurnCallback& on_event);
+  // As RunningTurn::finish(), and passes the last event, kFinish, to on_event. Further error: kUnsupported in a child
+  // of fork(), which has no thread that computes.
+  Result<Turn> finish(const TurnCallback& on_event = {});
 
  private:
   SessionState& session_;

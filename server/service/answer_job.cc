@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "ibid/turn_stream.h"
-#include "runtime/generate/answer_guard.h"
+#include "runtime/generate/generate.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "runtime/prompt/turn_meter.h"
 #include "runtime/scoring/score_pass.h"

@@ -101,7 +101,7 @@ struct AnswerRequest {
   // Biases of all tokens of a text; those of SamplerOptions::logit_bias replace them.
   std::vector<std::pair<std::string, double>> text_biases = {};
   bool returns_prompt_ids = false;
-  // The guard of answers (runtime/generate/answer_guard.h). Unset: the server's option applies, unless the request
+  // The guard of answers (guard_answer()). Unset: the server's option applies, unless the request
   // chose a length. Unless it is false, answers in JSON are guarded against repetition.
   std::optional<bool> guard = {};
   bool chooses_length = false;      // the request sets a maximum length or says that there is no limit

@@ -82,7 +82,7 @@ bool ChannelParser::in_header(ReplyOutput& out) {
   return true;
 }
 
-std::string_view ChannelParser::word_behind(std::string_view marker) const {
+std::string_view ChannelParser::word_after(std::string_view marker) const {
   const size_t at = header_.rfind(marker, marker.empty() ? 0 : std::string::npos);
   if (at == std::string::npos) return {};
   const std::string_view rest = std::string_view(header_).substr(at + marker.size());
@@ -92,12 +92,12 @@ std::string_view ChannelParser::word_behind(std::string_view marker) const {
 void ChannelParser::begin_body(ReplyOutput& out) {
   where_ = Where::kBody;
   body_ = Body::kContent;
-  tool_ = word_behind(syntax_.recipient);
-  const std::string_view channel = word_behind(syntax_.channel);
+  tool_ = word_after(syntax_.recipient);
+  const std::string_view channel = word_after(syntax_.channel);
   const bool only_recipients = syntax_.channel == syntax_.recipient;
   if (!only_recipients && tool_.empty()) {
     // The kind of recipient ("functions.") may be missing or another one: then the whole word after "to=" is the name.
-    tool_ = word_behind(syntax_.recipient.substr(0, syntax_.recipient.find('=') + 1));
+    tool_ = word_after(syntax_.recipient.substr(0, syntax_.recipient.find('=') + 1));
   }
   const std::vector<std::string>& reasoning = syntax_.reasoning_channels;
   if (!tool_.empty() && tools_.has(tool_)) {

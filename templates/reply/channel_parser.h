@@ -46,7 +46,7 @@ class ChannelParser {
   };
   Ending find_ending() const;
   // Returns the word after the last such marker in the header.
-  std::string_view word_behind(std::string_view marker) const;
+  std::string_view word_after(std::string_view marker) const;
   bool read_calls_of_body(ReplyOutput& out);
   void say(std::string_view text, ReplyOutput& out);
   void drop(size_t n) { begin_ += n; }

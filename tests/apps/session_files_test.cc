@@ -21,7 +21,7 @@ class SessionFilesTest : public testing::Test {
     SavedSession session;
     session.model_name = "/models/m.gguf";
     session.messages = {{{"role", "user"}, {"content", question}}, {{"role", "assistant"}, {"content", "Hi."}}};
-    session.n_ids = 12;
+    session.n_tokens = 12;
     ASSERT_TRUE(memory_.make_directory("/s").ok());
     ASSERT_TRUE(write_session_file(memory_, path, session, nullptr, {}).ok());
   }

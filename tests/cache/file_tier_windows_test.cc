@@ -37,7 +37,7 @@ class FileTierWindows : public TierTest {
     for (const std::string& name : page_files()) {
       const std::string bytes = read_whole_file(directory_ + "/" + name);
       const KvRecordHeader header = *parse_kv_record_header(std::as_bytes(std::span(bytes)));
-      if (header.record_bytes == kv_page_record_bytes(layout_, header.n_ids(), KvPageParts::kFirst)) return name;
+      if (header.record_bytes == kv_page_record_bytes(layout_, header.n_tokens(), KvPageParts::kFirst)) return name;
     }
     ADD_FAILURE() << "every file has both parts";
     return {};

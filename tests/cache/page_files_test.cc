@@ -57,7 +57,7 @@ TEST_F(PageFilesTest, WrittenPagesAreFoundAfterReopening) {
   EXPECT_EQ(stats(*files).pages, 3u);
   const std::vector<PageFiles::Found> found = files->find(identity_, ids, 0);
   ASSERT_EQ(found.size(), 3u);
-  EXPECT_EQ(found[2].n_ids, 150u);
+  EXPECT_EQ(found[2].n_tokens, 150u);
   EXPECT_EQ(found[2].n_used, 150u);
   std::vector<std::byte> scratch, page(layout_.page_bytes());
   for (const PageFiles::Found& file : found) {

@@ -90,13 +90,13 @@ TEST(StoreInvariants, EveryViolatedRuleIsReported) {
        [](StoreSnapshot& s) {
          s.nodes[1].endings = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}};
        }},
-      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_ids = 3; }},
-      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_ids = 0; }},
+      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_tokens = 3; }},
+      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_tokens = 0; }},
       {"same logits twice",
        [](StoreSnapshot& s) {
          s.nodes[2].endings.push_back({2, 0});
        }},
-      {"its sibling should have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_ids = 1; }},
+      {"its sibling should have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_tokens = 1; }},
       {"bytes of logits do not add up", [](StoreSnapshot& s) { ++s.endings_bytes; }},
       {"exceed their share", [](StoreSnapshot& s) { s.endings_budget_bytes = 2; }},
       {"pins do not add up", [](StoreSnapshot& s) { s.n_pins = 0; }},

@@ -26,12 +26,12 @@ class FakeSink : public PageSink {
   }
   Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts) override {
     EXPECT_FALSE(static_cast<bool>(page.page)) << "a page is held while it is written";
-    EXPECT_EQ(page.ids().size(), page.n_ids);
+    EXPECT_EQ(page.ids().size(), page.n_tokens);
     EXPECT_FALSE(rows.empty());
     if (!next_error.ok()) return std::exchange(next_error, Status());
     const std::lock_guard lock(mutex);
     stored.insert({page.before, Tokens(page.page_ids().begin(), page.page_ids().end())});
-    ends.push_back(page.n_ids);
+    ends.push_back(page.n_tokens);
     writers.insert(std::this_thread::get_id());
     return {};
   }

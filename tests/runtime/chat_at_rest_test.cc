@@ -79,14 +79,14 @@ TEST(ChatAtRestTest, PagesOfDestroyedSessionsAreEvictedFirst) {
   SmallPool f(20);
   ChatSession chat = f.session({.cache_namespace = "alice"});
   must(chat.send(question(1, 150), greedy(8)));
-  const size_t n_ids = chat.ids().size();
+  const size_t n_tokens = chat.ids().size();
   // Fills all other pages, by a session that is destroyed.
   must(f.session({.cache_namespace = "bob"}).send(question(2, 900), greedy(8)));
   must(f.session({.cache_namespace = "carol"}).send(question(3, 600), greedy(8)));
   EXPECT_GT(f.engine->state().store().stats().evicted_pages, 0u);
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_read_again, 0u);
-  EXPECT_GE(turn.usage.n_cached + 1, n_ids);
+  EXPECT_GE(turn.usage.n_cached + 1, n_tokens);
 }
 
 TEST(ChatAtRestTest, OnlyEvictedTailIsPrefilledAgain) {

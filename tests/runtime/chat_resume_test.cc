@@ -140,7 +140,7 @@ TEST_F(ChatResumeTest, SavedSessionIsReadWithoutModel) {
   const Result<SavedSession> saved = read_saved_session(files, kPath);
   ASSERT_TRUE(saved.ok()) << saved.status().to_string();
   EXPECT_EQ(json_to_string(saved->messages), json_to_string(messages));
-  EXPECT_EQ(saved->n_ids, ids.size());
+  EXPECT_EQ(saved->n_tokens, ids.size());
   EXPECT_EQ(saved->pinned, std::set<size_t>{1});
   EXPECT_EQ(read_saved_session(files, "/s/none").status().code(), ErrorCode::kNotFound);
 }

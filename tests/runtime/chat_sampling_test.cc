@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "runtime/generate/turn_sampler.h"
+#include "runtime/session/running_turn.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/runtime/generating.h"
 

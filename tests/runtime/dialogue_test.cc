@@ -1,4 +1,4 @@
-// Messages, proposals and their rollback, without an engine.
+// Messages, edits and their rollback, without an engine.
 #include "runtime/session/dialogue.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/session/look_back.h"
+#include "runtime/session/session_branch.h"
 #include "templates/message.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/failing_new.h"
@@ -36,8 +36,8 @@ struct ChatBackend {
     return sampled;
   }
   // Runs a whole turn; returns the cost of its plan. Throws std::bad_alloc if memory ran out.
-  TurnCost turn(PendingEdit proposal, const std::vector<std::string>& pieces) {
-    DialogueChange asked = dialogue.propose(std::move(proposal));
+  TurnCost turn(PendingEdit edit, const std::vector<std::string>& pieces) {
+    DialogueChange asked = dialogue.apply(std::move(edit));
     Result<TurnPlan> planned = dialogue.plan_within({.max_tokens = 10000}, WhenFull::kError);
     if (planned.status().code() == ErrorCode::kOutOfMemory) throw std::bad_alloc();
     TurnPlan& plan = planned.value();
@@ -83,10 +83,10 @@ void talk(ChatBackend& t) {
   t.turn(t.question("Hello"), {"ab"});
   t.turn(t.question("and"), {"abc", "lo"});
   PendingEdit pin{.n_kept = t.dialogue.messages().size(), .pinned = std::set<size_t>{0, 3}};
-  t.dialogue.propose(std::move(pin)).commit();
+  t.dialogue.apply(std::move(pin)).commit();
 }
 
-std::vector<PendingEdit> proposals(const ChatBackend& t) {
+std::vector<PendingEdit> edits(const ChatBackend& t) {
   std::vector<PendingEdit> out;
   out.push_back(t.question("more"));
   out.push_back({.n_kept = t.dialogue.messages().size() - 1, .goes_back = true});
@@ -103,7 +103,7 @@ TEST(DialogueTest, FirstTurnBoundaryIsAtTheUserMessageDespiteEqualTexts) {
   const std::string shown = "<|im_start|>system\nHello<|im_end|>\n<|im_start|>user\n";
   ChatBackend equal(kChatMl, "Hello");
   {
-    const DialogueChange asked = equal.dialogue.propose(equal.question("Hello"));
+    const DialogueChange asked = equal.dialogue.apply(equal.question("Hello"));
     const Result<PromptDelta> plan = equal.dialogue.plan();
     ASSERT_TRUE(plan.ok());
     EXPECT_EQ(equal.dialogue.first_turn_boundary(*plan), equal.tokenizer.template_ids(shown).size());
@@ -146,9 +146,9 @@ TEST(DialogueTest, UncommittedEditIsRolledBack) {
   ChatBackend t;
   talk(t);
   const Seen before(t.dialogue);
-  for (PendingEdit& proposal : proposals(t)) {
+  for (PendingEdit& edit : edits(t)) {
     {
-      const DialogueChange change = t.dialogue.propose(std::move(proposal));
+      const DialogueChange change = t.dialogue.apply(std::move(edit));
       EXPECT_FALSE(Seen(t.dialogue) == before);
       (void)t.dialogue.plan();
     }
@@ -166,7 +166,7 @@ TEST(DialogueTest, UncommittedEditIsRolledBack) {
 TEST(DialogueTest, CommittedEditStays) {
   ChatBackend t;
   talk(t);
-  t.dialogue.propose({.n_kept = 2, .goes_back = true}).commit();
+  t.dialogue.apply({.n_kept = 2, .goes_back = true}).commit();
   EXPECT_EQ(t.dialogue.messages().size(), 2u);
   EXPECT_EQ(t.dialogue.pinned(), (std::set<size_t>{0})) << "pins of the messages that stay";
   EXPECT_EQ(t.dialogue.n_numbered(), 2u);
@@ -180,10 +180,10 @@ TEST(DialogueTest, NestedEditsAreRolledBackInReverseOrder) {
   talk(t);
   const Seen before(t.dialogue);
   {
-    const DialogueChange asked = t.dialogue.propose(t.question("more"));
+    const DialogueChange asked = t.dialogue.apply(t.question("more"));
     const Seen in_between(t.dialogue);
     {
-      const DialogueChange fitted = t.dialogue.propose(PendingEdit::of(0, make_message(Role::kUser, "more")));
+      const DialogueChange fitted = t.dialogue.apply(PendingEdit::of(0, make_message(Role::kUser, "more")));
       EXPECT_EQ(t.dialogue.messages().size(), 1u);
     }
     EXPECT_TRUE(Seen(t.dialogue) == in_between);
@@ -194,7 +194,7 @@ TEST(DialogueTest, NestedEditsAreRolledBackInReverseOrder) {
 TEST(DialogueTest, DestroyedPlanRestoresTheTurnsThatWereDropped) {
   ChatBackend t(kChatMl, "be brief");
   for (int i = 0; i < 6; ++i) t.turn(t.question("Hello"), {"ab"});
-  const DialogueChange asked = t.dialogue.propose(t.question("more"));
+  const DialogueChange asked = t.dialogue.apply(t.question("more"));
   const Seen before(t.dialogue);
   const size_t n_full = t.dialogue.plan()->n_prompt;
   {
@@ -218,12 +218,12 @@ TEST(DialogueTest, PlanAheadChangesNothing) {
     t.turn(t.question("Hello"), {"<think>", "</think>", "ab"});
     const Seen before(t.dialogue);
     const AheadPrompt ahead = t.dialogue.plan_ahead(0).value();
-    const std::optional<size_t> n_staying = t.dialogue.n_ids_that_stay();
+    const std::optional<size_t> n_staying = t.dialogue.n_tokens_that_stay();
     EXPECT_TRUE(Seen(t.dialogue) == before);
     EXPECT_FALSE(ahead.is_whole);
     ASSERT_TRUE(n_staying.has_value());
     EXPECT_EQ(*n_staying < t.dialogue.transcript().ids().size(), source == kStripsThinking);
-    const DialogueChange asked = t.dialogue.propose(t.question("zz"));
+    const DialogueChange asked = t.dialogue.apply(t.question("zz"));
     const PromptDelta delta = t.dialogue.plan().value();
     const Tokens prompt = PromptIds(delta, t.dialogue.transcript()).from(0);
     ASSERT_LE(ahead.ids.size(), prompt.size());
@@ -231,17 +231,17 @@ TEST(DialogueTest, PlanAheadChangesNothing) {
   }
 }
 
-// The heap fails at every allocation of a proposal, a plan and an answer: nothing uncommitted stays.
+// The heap fails at every allocation of a edit, a plan and an answer: nothing uncommitted stays.
 TEST(DialogueTest, FailedAllocationChangesNothing) {
   for (size_t n = 0;; ++n) {
     ChatBackend t;
     talk(t);
     const Seen before(t.dialogue);
-    PendingEdit proposal = PendingEdit::of(2, make_message(Role::kUser, "a question that is long enough for the heap"));
-    proposal.pinned = std::set<size_t>{0, 1, 2};
+    PendingEdit edit = PendingEdit::of(2, make_message(Role::kUser, "a question that is long enough for the heap"));
+    edit.pinned = std::set<size_t>{0, 1, 2};
     FailingNew failing(n, false);
     try {
-      t.turn(std::move(proposal), {"abc"});
+      t.turn(std::move(edit), {"abc"});
     } catch (const std::bad_alloc&) {
     }
     failing.stop();
@@ -260,7 +260,7 @@ TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
   ChatBackend t;
   LookBack back;
   for (int i = 0; i < 4; ++i) {
-    DialogueChange asked = t.dialogue.propose(t.question("Hello"));
+    DialogueChange asked = t.dialogue.apply(t.question("Hello"));
     PromptDelta delta = t.dialogue.plan().value();
     const PromptIds prompt(delta, t.dialogue.transcript());
     const size_t n_new = prompt.size() - prompt.n_keep();
@@ -285,7 +285,7 @@ TEST(LookBackTest, TokensOfFailedTurnsAndTurnsWithoutDraftsAreIndexedLater) {
   talk(t);
   const size_t n_completion_tokens = t.dialogue.transcript().ids().size();
   for (const char* text : {"one", "another"}) {
-    const DialogueChange asked = t.dialogue.propose(t.question(text));
+    const DialogueChange asked = t.dialogue.apply(t.question(text));
     const PromptDelta delta = t.dialogue.plan().value();
     const PromptIds prompt(delta, t.dialogue.transcript());
     EXPECT_EQ(back.index(prompt), prompt.size()) << "no turn was committed";

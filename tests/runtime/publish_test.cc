@@ -1,5 +1,5 @@
 // Publication of a recurrent model's prompt during its prefill, and the readings that wait for it.
-#include "runtime/generate/publish.h"
+#include "runtime/generate/answer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

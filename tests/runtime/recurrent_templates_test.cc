@@ -20,7 +20,7 @@ struct TemplateChat : ChatFixture {
   explicit TemplateChat(const std::string& source)
       : ChatFixture(source.c_str(), {.max_seq_len = 32768, .recurrent = true}) {}
 
-  size_t n_ids(const std::string& text) const { return ids(text).size(); }
+  size_t n_tokens(const std::string& text) const { return ids(text).size(); }
   // Whole answers, after the header that the template writes.
   void say_all(const std::vector<std::string>& texts) {
     std::vector<Tokens> replies;
@@ -61,7 +61,8 @@ TEST(RecurrentTemplatesTest, QwenReprefillsAnswerAfterThinkingIsStripped) {
       EXPECT_EQ(turn.text, texts[i]);
       EXPECT_EQ(turn.usage.n_read_again, 0u) << i;
       if (i == 0) continue;
-      EXPECT_LE(turn.usage.n_prefilled, f.n_ids(said_text(i - 1) + "<|im_end|>\n" + asking_text(asked_text(i)))) << i;
+      EXPECT_LE(turn.usage.n_prefilled, f.n_tokens(said_text(i - 1) + "<|im_end|>\n" + asking_text(asked_text(i))))
+          << i;
       ASSERT_TRUE(turn.lost_prefix.has_value()) << i;
       EXPECT_NE(turn.lost_prefix->was.find("<think>"), std::string::npos) << turn.lost_prefix->to_string();
     }
@@ -97,12 +98,12 @@ TEST(RecurrentTemplatesTest, QwenReprefillsToolLoopAfterThinkingIsStripped) {
     if (i > 0) {
       const std::string rewritten =
           call(i - 1) + "<|im_end|>\n" + result_asked(i - 1) + said_text(i - 1) + "<|im_end|>\n";
-      EXPECT_LE(asking.usage.n_prefilled, f.n_ids(rewritten + asking_text(asked_text(i)))) << i;
+      EXPECT_LE(asking.usage.n_prefilled, f.n_tokens(rewritten + asking_text(asked_text(i)))) << i;
     }
     ASSERT_TRUE(chat.state().append(make_message(Role::kTool, result(i))).ok());
     const Turn answering = must(chat.answer(parsing_greedy()));
     EXPECT_EQ(answering.content, said_text(i));
-    EXPECT_EQ(answering.usage.n_prefilled, f.n_ids("<|im_end|>\n" + result_asked(i))) << "only the result";
+    EXPECT_EQ(answering.usage.n_prefilled, f.n_tokens("<|im_end|>\n" + result_asked(i))) << "only the result";
     EXPECT_EQ(answering.usage.n_read_again, 0u) << i;
   }
   expect_replays(chat);

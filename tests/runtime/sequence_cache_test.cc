@@ -31,10 +31,10 @@ struct Cached : ChatFixture {
   // Runs and commits a turn over the tokens. Returns the number of cached ones.
   size_t read(const Tokens& ids, size_t n_keep) {
     const PromptDelta delta = plan(ids, n_keep);
-    const auto loan = cache.checkout(PromptIds(delta, transcript), Priority::kNormal).value();
-    const size_t n_found = loan->n_found();
-    feed_rest(loan->entry(), ids);
-    loan->keep({ids, ids.size(), ids.size(), nullptr, 0});
+    const auto lease = cache.checkout(PromptIds(delta, transcript), Priority::kNormal).value();
+    const size_t n_found = lease->n_found();
+    feed_rest(lease->entry(), ids);
+    lease->keep({ids, ids.size(), ids.size(), nullptr, 0});
     return n_found;
   }
   std::vector<float> rows() const { return FakeModel::rows_of(*cache.held()); }
@@ -68,9 +68,9 @@ TEST(SequenceCacheTest, LeaseWithoutKeepRestoresRows) {
   for (const bool computes : {false, true}) {
     {
       const PromptDelta delta = Cached::plan(others, 30);
-      const auto loan = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
-      EXPECT_EQ(loan->entry().length(), 30u);
-      if (computes) c.feed_rest(loan->entry(), others);
+      const auto lease = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
+      EXPECT_EQ(lease->entry().length(), 30u);
+      if (computes) c.feed_rest(lease->entry(), others);
     }
     EXPECT_EQ(c.cache.n_read(), 100u);
     EXPECT_EQ(c.rows(), before);
@@ -87,9 +87,9 @@ TEST(SequenceCacheTest, NoPagesAreHeldBetweenTurns) {
   EXPECT_EQ(c.cache.held()->length(), 0u);
   EXPECT_EQ(c.cache.n_read(), 100u) << "the tokens were computed once";
   const PromptDelta delta = Cached::plan(ids_of(120), 100);
-  const auto loan = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
-  EXPECT_EQ(loan->n_found(), 0u);
-  EXPECT_EQ(loan->n_read_again(), 100u);
+  const auto lease = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
+  EXPECT_EQ(lease->n_found(), 0u);
+  EXPECT_EQ(lease->n_read_again(), 100u);
 }
 
 TEST(SequenceCacheTest, CopyIsIndependent) {

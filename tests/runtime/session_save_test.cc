@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/session/message_checks.h"
+#include "templates/message.h"
 #include "tests/runtime/resume_fixture.h"
 #include "tests/support/faulty_file_ops.h"
 #include "tests/support/temp_dir.h"

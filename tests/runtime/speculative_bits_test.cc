@@ -61,8 +61,8 @@ BitsOutcome say_with_drafts(LanguageModel& model, const FakeTokenizer& tokenizer
 void expect_same_with_drafts(LanguageModel& model, const FakeTokenizer& tokenizer, const SamplerOptions& options,
                              const BitsOutcome& plain, size_t n_prompt = 40) {
   Tokens said = plain.generation.ids;
-  const auto n_ids = static_cast<TokenId>(tokenizer.vocab_size());
-  for (size_t i = 6; i < said.size(); i += 14) said[i] = (said[i] + 1) % n_ids;
+  const auto n_tokens = static_cast<TokenId>(tokenizer.vocab_size());
+  for (size_t i = 6; i < said.size(); i += 14) said[i] = (said[i] + 1) % n_tokens;
   const BitsOutcome drafted = say_with_drafts(model, tokenizer, options, &said, n_prompt);
   EXPECT_EQ(drafted.generation.ids, plain.generation.ids);
   EXPECT_EQ(drafted.generation.text, plain.generation.text);

@@ -19,7 +19,7 @@ const FakeTokenizer& tokenizer() {
   return instance;
 }
 
-EncoderMark mark_at(size_t n_ids) { return {IncrementalEncoder(tokenizer()), n_ids, n_ids, {}}; }
+EncoderMark mark_at(size_t n_tokens) { return {IncrementalEncoder(tokenizer()), n_tokens, n_tokens, {}}; }
 
 // One encoded span of `text`, one token per byte, after the first keep_* of a transcript.
 TranscriptPatch patch_of(size_t keep_bytes, size_t keep_ids, const std::string& text, SpanOrigin origin) {

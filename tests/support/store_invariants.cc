@@ -109,10 +109,10 @@ class Validator {
     }
     expect(node.endings.size() <= kMaxCachedLogits, &node, " remembers too many logits");
     for (size_t i = 0; i < node.endings.size(); ++i) {
-      const size_t n_ids = node.endings[i].n_ids;
-      expect(n_ids >= 1 && n_ids <= node.ids.size(), &node, " remembers logits behind ids that it does not have");
+      const size_t n_tokens = node.endings[i].n_tokens;
+      expect(n_tokens >= 1 && n_tokens <= node.ids.size(), &node, " remembers logits behind ids that it does not have");
       for (size_t j = 0; j < i; ++j) {
-        expect(node.endings[j].n_ids != n_ids, &node, " remembers the same logits twice");
+        expect(node.endings[j].n_tokens != n_tokens, &node, " remembers the same logits twice");
       }
     }
   }
@@ -130,7 +130,7 @@ class Validator {
         expect(last->ids < node->ids, parent, " has children out of order");
         expect(common < last->ids.size(), parent, " has children of which one is a prefix of the other");
         for (const StoreSnapshot::Ending& ending : node->endings) {
-          expect(ending.n_ids > common, node, " remembers logits that its sibling should have");
+          expect(ending.n_tokens > common, node, " remembers logits that its sibling should have");
         }
       } else if (last != nullptr) {
         expect(last->space < node->space, parent, " has namespaces out of order");

@@ -1,4 +1,4 @@
-#include "runtime/session/look_back.h"
+#include "runtime/session/session_branch.h"
 
 #include <algorithm>
 #include <utility>
@@ -24,9 +24,9 @@ size_t LookBack::checkout(const PromptIds& prompt, Sampler& sampler) {
   return sampler.history().n_steps() - n_steps;
 }
 
-void LookBack::settle(size_t n_keep, size_t n_ids, bool indexed, bool counted) noexcept {
-  n_indexed_ = std::min(indexed ? drafter_.size() : std::min(n_indexed_, n_keep), n_ids);
-  n_counted_ = std::min(counted ? history_.size() : std::min(n_counted_, n_keep), n_ids);
+void LookBack::settle(size_t n_keep, size_t n_tokens, bool indexed, bool counted) noexcept {
+  n_indexed_ = std::min(indexed ? drafter_.size() : std::min(n_indexed_, n_keep), n_tokens);
+  n_counted_ = std::min(counted ? history_.size() : std::min(n_counted_, n_keep), n_tokens);
 }
 
 void LookBack::forget() noexcept {

@@ -1,4 +1,4 @@
-#include "runtime/session/message_checks.h"
+#include "templates/message.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "templates/message.h"
 
 namespace ibid {
 namespace {
