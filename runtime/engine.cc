@@ -293,10 +293,8 @@ Result<std::vector<std::vector<float>>> Engine::embed(const std::vector<std::str
   });
 }
 
-Result<Scored> Engine::score(TokenSpan ids, const ScoreOptions& options) const try {
-  return ibid::score(*state_, Tokens(ids.begin(), ids.end()), options);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<Scored> Engine::score(TokenSpan ids, const ScoreOptions& options) const {
+  return guarded([&] { return ibid::score(*state_, Tokens(ids.begin(), ids.end()), options); });
 }
 
 Status Engine::cache_directory_status() const { return state_->tier_status(); }

@@ -35,6 +35,13 @@ Status check_arguments(const Json& messages, const TemplateVariables& variables)
   return {};
 }
 
+// Appended to a text to find its end in a render. If a template trims texts, the tag loses only its last space.
+constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+Status not_shown() {
+  return {ErrorCode::kInvalidArgument, "the chat template does not show the text that is to be continued"};
+}
+
 bool wants_generation_prompt(const TemplateVariables& variables) {
   const auto found = variables.values.find("add_generation_prompt");
   return found != variables.values.end() && *found == Json(true);
@@ -107,43 +114,48 @@ Result<std::string> ChatTemplate::render_plain(const Json& variables, std::strin
 }
 
 Result<std::string> ChatTemplate::render_continuing(const Json& messages, const TemplateVariables& variables) const {
-  static constexpr std::string_view kTag = kContinueTag;
-  static constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
   TRY(check_arguments(messages, variables));
   if (wants_generation_prompt(variables)) {
     return Status(ErrorCode::kInvalidArgument, "a final message is continued or a new one begun, not both");
   }
+  if (messages.empty()) return Status(ErrorCode::kInvalidArgument, "there is no final message to continue");
   Json tagged = messages;
-  Json* text = nullptr;
-  if (!tagged.empty() && tagged.back().is_object()) {
-    const auto content = tagged.back().find("content");
-    if (content != tagged.back().end() && content->is_string()) text = &*content;
-    if (content != tagged.back().end() && content->is_array()) {
-      for (Json& part : *content) {
-        if (part.is_object() && part.contains("text") && part["text"].is_string()) text = &part["text"];
-      }
-    }
-  }
-  if (text == nullptr) return Status(ErrorCode::kInvalidArgument, "the final message has no text to continue");
-  const std::string wanted = text->get<std::string>();
-  text->get_ref<std::string&>().append(kTag);
-
+  TRY_ASSIGN(const std::string content, append_continue_tag(tagged.back()));
   TRY_ASSIGN(const MarkedText rendered, render(tagged, variables));
-  std::string out = rendered.bytes();
-  std::string_view stripped = wanted;
+  std::string_view stripped = content;
   stripped.remove_prefix(jinja::leading_space(stripped));
   stripped.remove_suffix(jinja::trailing_space(stripped));
-  const size_t tag = out.rfind(kBareTag);
-  if (tag == std::string::npos || out.find(stripped) == std::string::npos) {
-    return Status(ErrorCode::kInvalidArgument,
-                  "continue_final_message is set but the final message does not appear in the chat after applying the "
-                  "chat template");
+  if (rendered.view().find(stripped) == std::string_view::npos) return not_shown();
+  TRY_ASSIGN(const ContinuedText text, cut_at_continue_tag(rendered, content));
+  std::string out = text.text.bytes();
+  if (text.is_trimmed) out.resize(out.size() - jinja::trailing_space(out));
+  return out;
+}
+
+Result<std::string> append_continue_tag(Json& message) {
+  Json* text = nullptr;
+  const auto content = message.is_object() ? message.find("content") : message.end();
+  if (content != message.end() && content->is_string()) text = &*content;
+  if (content != message.end() && content->is_array()) {
+    for (Json& part : *content) {
+      if (part.is_object() && part.contains("text") && part["text"].is_string()) text = &part["text"];
+    }
   }
-  const bool kept_space = std::string_view(out).substr(tag).starts_with(kTag);
-  out.resize(tag);
-  // If the template removed the space at the end of the tag, it trims messages: it would also have removed the space at
-  // the end of this message, so remove that space here.
-  if (!kept_space) out.resize(out.size() - jinja::trailing_space(out));
+  if (text == nullptr) return Status(ErrorCode::kInvalidArgument, "the answer has no text to continue");
+  std::string before = text->get<std::string>();
+  text->get_ref<std::string&>().append(kContinueTag);
+  return before;
+}
+
+Result<ContinuedText> cut_at_continue_tag(const MarkedText& render, std::string_view content) {
+  const size_t end = render.view().rfind(kContinueTag.substr(0, kContinueTag.size() - 1));
+  if (end == std::string_view::npos) return not_shown();
+  ContinuedText out;
+  out.text.append(render, 0, end);
+  out.is_trimmed = !render.view().substr(end).starts_with(kContinueTag);
+  for (const size_t begin : {size_t{0}, jinja::leading_space(content)}) {
+    if (out.n_content == 0 && out.text.view().ends_with(content.substr(begin))) out.n_content = content.size() - begin;
+  }
   return out;
 }
 

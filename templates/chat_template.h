@@ -41,9 +41,6 @@ struct TemplateVariables {
 
 class ChatTemplate {
  public:
-  // Appended to a text to find its end in a render. If a template trims texts, the tag loses only its last space.
-  static constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
-
   // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
   // source_for_tools: the template for conversations with tools; empty: `source` is used for these too.
@@ -62,8 +59,9 @@ class ChatTemplate {
   // Renders all of `messages`, a JSON array of {"role", "content", ...}. Errors: kTemplateError, kTemplateRaise (the
   // template's own text), kTemplateBudget; kInvalidArgument if messages are not an array or variables not an object.
   Result<MarkedText> render(const Json& messages, const TemplateVariables& variables) const;
-  // Renders up to the end of the last message's text, for the model to continue it: continue_final_message of
-  // transformers. Further error: kInvalidArgument if the last message has no text, or the template does not print it.
+  // Renders up to the end of the last message's text, for the model to continue it, as continue_final_message of
+  // transformers does: a template that trims texts also trims this one. Further error: kInvalidArgument if the last
+  // message has no text, or the template does not show it.
   Result<std::string> render_continuing(const Json& messages, const TemplateVariables& variables) const;
   // Renders a template in which `messages`, if it occurs, is an ordinary variable; for tools and tests.
   Result<std::string> render_plain(const Json& variables, std::string_view now) const;
@@ -74,6 +72,21 @@ class ChatTemplate {
   struct Parts;
   std::shared_ptr<const Parts> parts_;
 };
+
+// --- Finding the end of the last message's text in a render, for the model to continue it.
+
+// Appends a tag to the text of a message: its content, or the last text among the parts of the content. Returns the
+// text without the tag. kInvalidArgument: the message has no text.
+Result<std::string> append_continue_tag(Json& message);
+
+// The part of a render before the tag.
+struct ContinuedText {
+  MarkedText text;          // white space before the tag stays, even if the template trims texts
+  size_t n_content = 0;     // number of last bytes of `text` that are the message's text
+  bool is_trimmed = false;  // the template trims texts: of the tag, it has removed the space at the end
+};
+// `content`: the text to which the tag was appended. kInvalidArgument: the render does not have the tag.
+Result<ContinuedText> cut_at_continue_tag(const MarkedText& render, std::string_view content);
 
 // Returns `message` with the arguments of its tool calls as objects. In OpenAI's protocol arguments are strings of
 // JSON, and most templates would print these with a second pair of quotes. The order of keys is kept.

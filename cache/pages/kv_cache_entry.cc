@@ -152,15 +152,13 @@ Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
 }  // namespace
 
 Status KvCacheEntry::reserve(size_t n_rows) {
-  try {
+  return guarded([&]() -> Status {
     TRY(check_budget(*pool_, length(), n_rows));
     // Drop snapshots of states to get memory: they only serve later prompts, and this pass is worth more.
     Status status = reserve_or_throw(n_rows);
     while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
     return status;
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
-  }
+  });
 }
 
 Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
@@ -292,42 +290,35 @@ size_t KvCacheEntry::slice_to_at_most(size_t n) {
 }
 
 Result<KvCacheEntry> KvCacheEntry::fork() const {
-  KvCacheEntry copy(*pool_);
-  try {
+  return guarded([&]() -> Result<KvCacheEntry> {
+    KvCacheEntry copy(*pool_);
     copy.pages_ = pages_.fork(KvLayout::pages_for(length()));
     copy.tokens_ = tokens_;
     copy.state_ = state_.fork();
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
-  }
-  return copy;
+    return copy;
+  });
 }
 
 Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states) {
-  try {
+  TRY(guarded([&]() -> Status {
     tokens_.reserve(tokens.size());
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
-  }
-  TRY(hold(std::move(pages), tokens.size()));
+    hold(std::move(pages), tokens.size());
+    return {};
+  }));
   tokens_.assign(tokens.begin(), tokens.end());
   state_.begin(std::move(states), length());
   (void)slice_to_at_most(length());
   return {};
 }
 
-// Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens.
-Status KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
+// Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens. std::bad_alloc: nothing has
+// changed.
+void KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
   CHECK_EQ(pages_.size(), size_t{0}) << "adopt() needs an empty entry, not one of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));
-  try {
-    pages_.use(pages_.make_room(pages.size()));
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
-  }
+  pages_.use(pages_.make_room(pages.size()));
   pool_->offer_windows(pages);
   for (KvPage& page : pages) pages_.push_found(std::move(page));
-  return {};
 }
 
 Tokens KvCacheEntry::release() noexcept {
@@ -340,7 +331,10 @@ Tokens KvCacheEntry::release() noexcept {
 Status KvCacheEntry::take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens,
                              std::vector<StateSnapshot> states) {
   CHECK_LE(n_tokens, tokens.size());
-  TRY(hold(std::move(pages), n_tokens));
+  TRY(guarded([&]() -> Status {
+    hold(std::move(pages), n_tokens);
+    return {};
+  }));
   tokens_ = std::exchange(tokens, {});
   tokens_.resize(n_tokens);
   state_.begin(std::move(states), n_tokens);

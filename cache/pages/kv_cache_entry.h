@@ -196,7 +196,7 @@ class KvCacheEntry {
   Status reserve_or_throw(size_t n_rows);
   bool shares_last_page() const;
   void replace_last_page(KvPage page);
-  Status hold(std::vector<KvPage> pages, size_t n_tokens);
+  void hold(std::vector<KvPage> pages, size_t n_tokens);
   size_t resumable_windows(size_t n) const;
   using FinishRow = void (*)(void* context, size_t row, size_t head);
   void store_rows(const Worker& worker, const Kernels& kernels, size_t layer, const float* k, const float* v,

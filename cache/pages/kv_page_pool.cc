@@ -340,7 +340,7 @@ Result<std::vector<KvPage>> KvPagePool::allocate(size_t n_pages) { return hand_o
 Result<std::vector<KvPage>> KvPagePool::allocate_states(size_t n_pages) { return hand_out(Kind::kState, n_pages); }
 
 Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
-  try {
+  return guarded([&]() -> Result<std::vector<KvPage>> {
     State& state = *state_;
     // Refuse a request larger than the whole budget at once: evicting pages would not help.
     if (n_pages > state.budget_bytes / state.bytes_of(kind)) {
@@ -370,10 +370,7 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
       pages.push_back(KvPage(slot));
     }
     return pages;
-  } catch (const std::bad_alloc&) {
-    // the message is so short that the string allocates nothing
-    return out_of_heap();
-  }
+  });
 }
 
 Result<KvPage> KvPagePool::allocate() {

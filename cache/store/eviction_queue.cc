@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/growth.h"
 #include "cache/store/prefix_node.h"
 
 namespace ibid {
@@ -39,7 +40,7 @@ size_t EvictionScan::count(std::span<PrefixNode* const> leaves, size_t n) {
 
 void EvictionQueue::reserve(size_t n) {
   scan_.reserve(n);
-  if (n > heap_.capacity()) heap_.reserve(std::max(n, 2 * heap_.capacity()));
+  reserve_geometric(heap_, n);
 }
 
 uint64_t EvictionQueue::value(const NodeRank& rank) const {

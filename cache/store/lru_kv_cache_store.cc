@@ -171,14 +171,11 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
 }
 
 Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry, const InsertOptions& options) {
-  Status status;
-  try {
-    status = &entry.pool() == &pool_
-                 ? insert_or_throw(name_space, entry, options)
-                 : Status(ErrorCode::kMismatch, "KV cache: the entry's pages belong to another pool than the store's");
-  } catch (const std::bad_alloc&) {
-    status = out_of_heap();
-  }
+  Status status = guarded([&] {
+    return &entry.pool() == &pool_
+               ? insert_or_throw(name_space, entry, options)
+               : Status(ErrorCode::kMismatch, "KV cache: the entry's pages belong to another pool than the store's");
+  });
   if (!status.ok() && options.rest != nullptr) options.rest->unmark();
   return status;
 }
@@ -201,13 +198,13 @@ Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std
   return {};
 }
 
-Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan ids, std::span<const float> logits) try {
-  if (logits.empty()) return {ErrorCode::kInvalidArgument, "KV cache: no logits to remember"};
-  auto ending = std::make_unique<CachedLogits>();
-  ending->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());
-  return remember(name_space, ids, std::move(ending));
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan ids, std::span<const float> logits) {
+  return guarded([&]() -> Status {
+    if (logits.empty()) return {ErrorCode::kInvalidArgument, "KV cache: no logits to remember"};
+    auto ending = std::make_unique<CachedLogits>();
+    ending->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());
+    return remember(name_space, ids, std::move(ending));
+  });
 }
 
 // --- eviction
@@ -285,18 +282,18 @@ PrefixPin::~PrefixPin() {
   if (store_ != nullptr) store_->unpin(pin_);
 }
 
-Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan ids) try {
-  const std::lock_guard lock(mutex_);
-  const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
-  if (match.node == nullptr || match.length < ids.size()) {
-    return Status(ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " +
-                                            std::to_string(ids.size()) + " positions to pin are stored");
-  }
-  const uint64_t pin = tree_.holds().pin(*match.node);
-  tree_.touch(*match.node, true);
-  return PrefixPin(this, pin);
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan ids) {
+  return guarded([&]() -> Result<PrefixPin> {
+    const std::lock_guard lock(mutex_);
+    const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
+    if (match.node == nullptr || match.length < ids.size()) {
+      return Status(ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " +
+                                              std::to_string(ids.size()) + " positions to pin are stored");
+    }
+    const uint64_t pin = tree_.holds().pin(*match.node);
+    tree_.touch(*match.node, true);
+    return PrefixPin(this, pin);
+  });
 }
 
 void LruKvCacheStore::unpin(uint64_t pin) {
@@ -353,20 +350,20 @@ LruKvCacheStore::IdlePart LruKvCacheStore::stored_part(const IdleSequence& rest,
   return found;
 }
 
-Status LruKvCacheStore::wake(IdleSequence& rest, KvCacheEntry& entry) try {
-  IdlePart found = stored_part(rest, true);
-  return entry.take_up(std::move(found.pages), found.length, rest.tokens_, std::move(found.states));
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Status LruKvCacheStore::wake(IdleSequence& rest, KvCacheEntry& entry) {
+  return guarded([&] {
+    IdlePart found = stored_part(rest, true);
+    return entry.take_up(std::move(found.pages), found.length, rest.tokens_, std::move(found.states));
+  });
 }
 
-Result<KvCacheEntry> LruKvCacheStore::look_at(const IdleSequence& rest) try {
-  KvCacheEntry entry(pool_);
-  IdlePart found = stored_part(rest, false);
-  TRY(entry.adopt(std::move(found.pages), TokenSpan(rest.tokens_).first(found.length), std::move(found.states)));
-  return entry;
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+Result<KvCacheEntry> LruKvCacheStore::look_at(const IdleSequence& rest) {
+  return guarded([&]() -> Result<KvCacheEntry> {
+    KvCacheEntry entry(pool_);
+    IdlePart found = stored_part(rest, false);
+    TRY(entry.adopt(std::move(found.pages), TokenSpan(rest.tokens_).first(found.length), std::move(found.states)));
+    return entry;
+  });
 }
 
 IdleSequence LruKvCacheStore::copy(const IdleSequence& rest) {

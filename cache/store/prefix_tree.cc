@@ -4,19 +4,10 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/growth.h"
 #include "base/token_prefix.h"
 
 namespace ibid {
-
-namespace {
-
-// Reserves capacity for n items, at least doubling it, so that adding a page costs amortised O(1).
-template <typename Container>
-void reserve_geometric(Container& items, size_t n, size_t capacity) {
-  if (n > capacity) items.reserve(std::max(n, 2 * capacity));
-}
-
-}  // namespace
 
 PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
     : spaces_(spaces), queue_(eviction), holds_(queue_, pool), endings_(spaces) {
@@ -144,7 +135,7 @@ PrefixTree::NodeMap PrefixTree::prepare(PrefixNode& parent, std::span<const KvPa
   const auto n_most = static_cast<size_t>(nodes_.max_load_factor() * static_cast<float>(nodes_.bucket_count()));
   reserve_geometric(nodes_, n, n_most);
   queue_.reserve(n);
-  reserve_geometric(parent.children, parent.children.size() + 1, parent.children.capacity());
+  reserve_geometric(parent.children, parent.children.size() + 1);
   return prepared;
 }
 

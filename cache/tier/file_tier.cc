@@ -49,26 +49,24 @@ namespace {
 // Number of files from which it is worth waking the second reader.
 constexpr size_t kManyPages = 4;
 
-Status no_heap() { return {ErrorCode::kOutOfMemory, "cold tier: no heap memory"}; }
-
 }  // namespace
 
 Result<std::unique_ptr<FileTier>> FileTier::open(FileTierOptions options, KvPagePool& pool, FileOps& files,
                                                  Clock& clock, std::unique_ptr<IdleTime> idle, PageNameRule name_rule) {
-  try {
+  return guarded([&]() -> Result<std::unique_ptr<FileTier>> {
     if (idle == nullptr) idle = make_idle_time();
     PageFilesOptions kept{std::move(options.directory), options.fingerprint, options.budget_bytes, options.durable,
                           name_rule};
     TRY_ASSIGN(std::unique_ptr<PageFiles> opened, PageFiles::open(std::move(kept), pool.layout(), files, clock));
     std::unique_ptr<FileTier> tier(new FileTier(options.fingerprint, pool, clock, std::move(opened)));
-    tier->writing_ = std::make_unique<WriteBehind>(options.waiting_budget_bytes, name_rule, pool, *tier->files_, clock,
-                                                   std::move(idle));
+    try {
+      tier->writing_ = std::make_unique<WriteBehind>(options.waiting_budget_bytes, name_rule, pool, *tier->files_,
+                                                     clock, std::move(idle));
+    } catch (const std::system_error& error) {
+      return Status(ErrorCode::kIo, std::string("cold tier: cannot start a thread: ") + error.what());
+    }
     return tier;
-  } catch (const std::bad_alloc&) {
-    return no_heap();
-  } catch (const std::system_error& error) {
-    return Status(ErrorCode::kIo, std::string("cold tier: cannot start a thread: ") + error.what());
-  }
+  });
 }
 
 KvPageIdentity FileTier::identity_of(std::string_view name_space) const {
@@ -171,11 +169,7 @@ void FileTier::read_some(Reading& reading) noexcept {
       reading.next = n;
       return;
     }
-    try {
-      reading.statuses[i] = read_page(reading, i, scratch);
-    } catch (const std::bad_alloc&) {
-      reading.statuses[i] = no_heap();
-    }
+    reading.statuses[i] = guarded([&] { return read_page(reading, i, scratch); });
     if (!reading.statuses[i].ok()) reading.next = n;  // stops both threads, because no later page can be used
   }
 }
@@ -200,14 +194,12 @@ void FileTier::write_behind(std::string_view name_space, const KvCacheEntry& ent
 Status FileTier::flush(int64_t limit_ns) { return writing_->flush(limit_ns); }
 
 Status FileTier::clear(std::string_view name_space) {
-  try {
+  return guarded([&] {
     const Sha256Digest digest = digest_of_namespace(name_space);
     const std::unique_lock pen = files_->take_pen();  // while this lock is held, no record of the namespace is written
     writing_->forget(digest);
     return files_->clear(digest);
-  } catch (const std::bad_alloc&) {
-    return no_heap();
-  }
+  });
 }
 
 KvTierStats FileTier::stats() const {

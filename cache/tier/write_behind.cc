@@ -219,11 +219,13 @@ class WriteBehind::HandOver {
 };
 
 void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry) {
-  try {
+  Status status = guarded([&]() -> Status {
     HandOver(*this, identity, entry).run();
-  } catch (const std::bad_alloc&) {
+    return {};
+  });
+  if (!status.ok()) {
     const std::lock_guard lock(mutex_);
-    count_loss(1, Status(ErrorCode::kOutOfMemory, {}));  // without a message, because there is no memory for one
+    count_loss(1, std::move(status));
   }
   wake_.notify_one();
 }
@@ -317,12 +319,7 @@ bool WriteBehind::write_next() {
   writing_bytes_ = n_bytes - queue_.bytes();
   copying_ = true;
   lock.unlock();
-  Status status;
-  try {
-    status = write(next);
-  } catch (const std::bad_alloc&) {
-    status = Status(ErrorCode::kOutOfMemory, {});
-  }
+  Status status = guarded([&] { return write(next); });
   lock.lock();
   writing_bytes_ = 0;
   if (status.ok()) {
@@ -368,12 +365,7 @@ KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
 
 // REQUIRES: the caller holds the sink's pen.
 void WriteBehind::settle() {
-  Status status;
-  try {
-    status = sink_.settle();
-  } catch (const std::bad_alloc&) {
-    status = Status(ErrorCode::kOutOfMemory, {});
-  }
+  Status status = guarded([&] { return sink_.settle(); });
   const std::lock_guard lock(mutex_);
   settled_ = true;
   if (!status.ok()) give_up(std::move(status));

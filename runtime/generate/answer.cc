@@ -133,9 +133,7 @@ void Answer::search() {
   if (hit.entry.slice_to_at_most(n_most) <= entry_.length()) return;
   now_.work.pages_touched += hit.entry.pages().size();
   request_.prompt_logits = hit.entry.length() == request_.prompt.size() ? hit.logits : nullptr;
-  KvCacheEntry before = std::exchange(entry_, std::move(hit.entry));
-  before.state().clear();  // the store owns these states and may evict them meanwhile
-  if (!replaced_) replaced_ = std::move(before);
+  shared.replace(std::move(hit.entry));
 }
 
 void Answer::begin_reading() {

@@ -74,8 +74,6 @@ class Answer final : public Task {
   bool broke_off() const { return broke_off_; }  // out of memory: the drafter may be half-changed
   TokenHistory take_history() { return sampler_.take_history(); }
   Tokens take_sampled() { return std::exchange(sampled_, {}); }
-  // The entry that was replaced by pages which another answer prefilled; nullopt: not replaced.
-  std::optional<KvCacheEntry> take_replaced() { return std::exchange(replaced_, std::nullopt); }
 
  private:
   enum class Stage { kNew, kWaiting, kReading, kDecoding, kOver };
@@ -123,7 +121,6 @@ class Answer final : public Task {
   // For the compute thread only until the answer is over.
   Stage stage_ = Stage::kNew;
   std::unique_ptr<PendingPrefixes::Reading> reading_;
-  std::optional<KvCacheEntry> replaced_;
   NextTokens next_tokens_;
   ReplyText reply_;
   RepetitionDetector repetition_;  // updated only if a repetition may end the answer

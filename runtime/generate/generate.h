@@ -41,7 +41,8 @@ struct SharedPrompt {
   std::string name_space;
   uint64_t n_changes = 0;  // PendingPrefixes::n_changes() before the last search of the store
   // These functions run on the compute thread, and must not throw.
-  std::function<PrefixHit(TokenSpan ids)> search;  // searches the store again
+  std::function<PrefixHit(TokenSpan ids)> search;    // searches the store again
+  std::function<void(KvCacheEntry longer)> replace;  // replaces the answer's entry by a longer one that search() found
   // Publishes the computed KV: full pages, or if `whole`, up to the last token. Returns true if all of it was
   // published.
   std::function<bool(KvCacheEntry& entry, bool whole)> publish;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/growth.h"
 
 namespace ibid {
 namespace {
@@ -23,11 +24,9 @@ MessageList::MessageList(Json messages) {
   messages_ = std::move(messages);
 }
 
-// Grows geometrically, as the array itself does, so that appending messages one by one costs O(1) each.
 void MessageList::reserve(size_t n) {
-  auto& array = messages_.get_ref<Json::array_t&>();
-  if (n > array.capacity()) array.reserve(std::max(n, 2 * array.capacity()));
-  if (n > stamps_.capacity()) stamps_.reserve(std::max(n, 2 * stamps_.capacity()));
+  reserve_geometric(messages_.get_ref<Json::array_t&>(), n);
+  reserve_geometric(stamps_, n);
 }
 
 void MessageList::push_back(Json message) {

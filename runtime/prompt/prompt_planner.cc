@@ -14,32 +14,6 @@
 namespace ibid {
 namespace {
 
-constexpr std::string_view kSpaces = " \t\r\n\f\v";
-
-struct ContinuedText {
-  MarkedText text;
-  size_t n_content = 0;  // number of last bytes of `text` that are the content
-};
-
-// The part of a render before the tag that follows the last message's content. A template that trims the message has
-// removed the tag's space, but not the white space before the tag, so the content's own white space stays.
-Result<ContinuedText> text_before_tag(const MarkedText& render, std::string_view content) {
-  constexpr std::string_view kTag = ChatTemplate::kContinueTag;
-  const std::string& bytes = render.bytes();
-  const size_t end = bytes.rfind(kTag.substr(0, kTag.size() - 1));
-  if (end == std::string::npos) {
-    return {ErrorCode::kInvalidArgument, "the chat template does not show the answer that is to be continued"};
-  }
-  ContinuedText out;
-  out.text.append(render, 0, end);
-  const std::string_view shown = std::string_view(bytes).substr(0, end);
-  const size_t n_leading = std::min(content.find_first_not_of(kSpaces), content.size());
-  for (const size_t begin : {size_t{0}, n_leading}) {
-    if (out.n_content == 0 && shown.ends_with(content.substr(begin))) out.n_content = content.size() - begin;
-  }
-  return out;
-}
-
 bool is_shown_without_space(const Tokenizer& tokenizer, TokenId id) {
   const std::string_view written = tokenizer.token_bytes(id);
   return written.starts_with(' ') && tokenizer.first_token_bytes(id) == written.substr(1);
@@ -116,17 +90,29 @@ void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t 
   ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
 }
 
-Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Transcript& transcript) {
+// After std::bad_alloc the renderer may be ahead of common_bytes_ and tail_, so this forgets its render.
+template <typename Body>
+auto PromptPlanner::or_forget(Body&& body) -> decltype(body()) {
   try {
-    return plan_or_throw(messages, transcript);
+    return body();
   } catch (const std::bad_alloc&) {
-    forget();  // the renderer may be ahead of common_bytes_ and tail_, so forget its render
+    forget();
     throw;
   }
 }
 
-Result<PromptDelta> PromptPlanner::plan_or_throw(const MessageList& messages, const Transcript& transcript) {
-  if (renderer_) return plan_render(messages, transcript);
+Result<PromptDelta> PromptPlanner::plan(const MessageList& messages, const Transcript& transcript) {
+  return or_forget(
+      [&] { return renderer_ ? plan_render(messages, std::nullopt, transcript) : plan_plain(messages, transcript); });
+}
+
+Result<PromptDelta> PromptPlanner::plan_continuing(const MessageList& tagged, std::string_view content,
+                                                   const Transcript& transcript) {
+  if (!renderer_) return {ErrorCode::kInvalidArgument, "a text without a template has no answer to continue"};
+  return or_forget([&] { return plan_render(tagged, content, transcript); });
+}
+
+Result<PromptDelta> PromptPlanner::plan_plain(const MessageList& messages, const Transcript& transcript) {
   TurnMeter meter(*clock_);
   PromptDelta delta;
   {
@@ -138,22 +124,29 @@ Result<PromptDelta> PromptPlanner::plan_or_throw(const MessageList& messages, co
   return delta;
 }
 
-Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, const Transcript& transcript) {
+Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, std::optional<std::string_view> continued,
+                                               const Transcript& transcript) {
   TurnMeter meter(*clock_);
   {
     const Stopwatch watch = meter.time(&Timings::render_ms);
-    TRY_ASSIGN(const ConversationRenderer::Delta rendered, render(messages));
+    TRY_ASSIGN(const ConversationRenderer::Delta rendered, render(messages, !continued));
     meter.work().messages_rendered += rendered.messages_rendered;
     meter.work().bytes_rendered += rendered.bytes_rendered;
   }
   PromptDelta delta;
+  is_ahead_ = continued.has_value();  // a continued answer's render is longer than the plan
   {
     const Stopwatch watch = meter.time(&Timings::tokenize_ms);
-    delta = plan_prompt(*tokenizer_, transcript, common_bytes_, tail_, messages.size());
-    // Plans are applied to the transcript only at commit: a dropped plan needs no undo.
-    tail_ = delta.tail;
-    common_bytes_ = delta.tail_begin;
-    is_ahead_ = false;
+    if (continued) {
+      TRY_ASSIGN(const ContinuedText text, cut_at_continue_tag(tail_, *continued));
+      delta = plan_prompt(*tokenizer_, transcript, common_bytes_, text.text, messages.size());
+      delta.n_continued = text.n_content;
+    } else {
+      delta = plan_prompt(*tokenizer_, transcript, common_bytes_, tail_, messages.size());
+      // Plans are applied to the transcript only at commit: a dropped plan needs no undo.
+      tail_ = delta.tail;
+      common_bytes_ = delta.tail_begin;
+    }
   }
   delta.number = ++n_plans_;
   delta.cost += meter.cost();
@@ -180,36 +173,6 @@ void PromptPlanner::forget() noexcept {
   is_ahead_ = false;
 }
 
-Result<PromptDelta> PromptPlanner::plan_continuing(const MessageList& tagged, const Transcript& transcript) {
-  try {
-    return plan_continuing_or_throw(tagged, transcript);
-  } catch (const std::bad_alloc&) {
-    forget();
-    throw;
-  }
-}
-
-Result<PromptDelta> PromptPlanner::plan_continuing_or_throw(const MessageList& tagged, const Transcript& transcript) {
-  if (!renderer_) return {ErrorCode::kInvalidArgument, "a text without a template has no answer to continue"};
-  TurnMeter meter(*clock_);
-  {
-    const Stopwatch watch = meter.time(&Timings::render_ms);
-    TRY_ASSIGN(const ConversationRenderer::Delta rendered, render(tagged, false));
-    meter.work().messages_rendered += rendered.messages_rendered;
-    meter.work().bytes_rendered += rendered.bytes_rendered;
-  }
-  is_ahead_ = true;  // the last render is longer than the plan
-  const Stopwatch watch = meter.time(&Timings::tokenize_ms);
-  std::string_view content = *content_of(tagged.back());
-  content.remove_suffix(ChatTemplate::kContinueTag.size());
-  TRY_ASSIGN(const ContinuedText text, text_before_tag(tail_, content));
-  PromptDelta delta = plan_prompt(*tokenizer_, transcript, common_bytes_, text.text, tagged.size());
-  delta.n_continued = text.n_content;
-  delta.number = ++n_plans_;
-  delta.cost += meter.cost();
-  return delta;
-}
-
 Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& messages, bool add_generation_prompt) {
   const size_t n_unchanged = n_common_messages(rendered_, messages.stamps());
   TRY_ASSIGN(ConversationRenderer::Delta rendered,
@@ -227,10 +190,15 @@ Result<ConversationRenderer::Delta> PromptPlanner::render(const MessageList& mes
 }
 
 std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messages, const PromptDelta& delta,
-                                                       const Transcript& transcript, std::string_view end_of_turn) try {
+                                                       const Transcript& transcript, std::string_view end_of_turn) {
   CHECK_EQ(delta.number, n_plans_) << "the plan must be the last one";
   CHECK(!is_ahead_ || delta.n_continued) << "the plan's prompt must be the last render";
   if (!renderer_ || delta.n_continued) return std::nullopt;
+  return or_forget([&] { return shown_answer(messages, transcript, end_of_turn); });
+}
+
+std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messages, const Transcript& transcript,
+                                                       std::string_view end_of_turn) {
   const size_t n_common = common_bytes_;
   const std::string prompt_tail = tail_.bytes();
   if (!render(messages).ok()) return std::nullopt;
@@ -245,9 +213,6 @@ std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messag
     return std::string(text.substr(prompt.size(), end - prompt.size()));
   }
   return std::nullopt;
-} catch (const std::bad_alloc&) {
-  forget();
-  throw;
 }
 
 }  // namespace ibid

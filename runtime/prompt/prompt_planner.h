@@ -49,10 +49,10 @@ class PromptPlanner {
 
   // Plans the prompt that ends in the text of the last message, for the model to continue it: what follows that text in
   // the template's rendering is left out. White space at the end of the text stays, even if the template trims it.
-  // `tagged`: the messages, with ChatTemplate::kContinueTag after the text. Errors: as plan(); kInvalidArgument if the
-  // template does not show the text.
-  static constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
-  Result<PromptDelta> plan_continuing(const MessageList& tagged, const Transcript& transcript);
+  // `tagged`: the messages, with append_continue_tag() applied to the last one, whose content was `content`. Errors: as
+  // plan(); kInvalidArgument if the template does not show the text.
+  Result<PromptDelta> plan_continuing(const MessageList& tagged, std::string_view content,
+                                      const Transcript& transcript);
 
   // As ibid::continue_reply(), for the last plan.
   bool continue_reply(const Transcript& transcript, size_t message, PromptDelta& delta) const {
@@ -75,12 +75,17 @@ class PromptPlanner {
   void commit(PromptDelta delta, Transcript& transcript);
 
  private:
-  Result<PromptDelta> plan_or_throw(const MessageList& messages, const Transcript& transcript);
-  Result<PromptDelta> plan_render(const MessageList& messages, const Transcript& transcript);
+  template <typename Body>
+  auto or_forget(Body&& body) -> decltype(body());
+  Result<PromptDelta> plan_plain(const MessageList& messages, const Transcript& transcript);
+  // continued: the text of the tagged last message (plan_continuing()); unset: an answer follows the messages.
+  Result<PromptDelta> plan_render(const MessageList& messages, std::optional<std::string_view> continued,
+                                  const Transcript& transcript);
+  std::optional<std::string> shown_answer(const MessageList& messages, const Transcript& transcript,
+                                          std::string_view end_of_turn);
   // Renders the messages; the new render is then the transcript's first common_bytes_ bytes and tail_. REQUIRES: there
   // is a template.
   Result<ConversationRenderer::Delta> render(const MessageList& messages, bool add_generation_prompt = true);
-  Result<PromptDelta> plan_continuing_or_throw(const MessageList& tagged, const Transcript& transcript);
   // Drops the last render, so that the next one is rendered and compared as a whole.
   void forget() noexcept;
 

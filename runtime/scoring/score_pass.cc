@@ -126,29 +126,29 @@ ScorePass::~ScorePass() {
 }
 
 Result<std::unique_ptr<ScorePass>> ScorePass::begin(EngineState& engine, Tokens ids, ScoreOptions options,
-                                                    std::shared_ptr<Waker> bell) try {
-  TRY(check_scored(engine, ids, options.n_top));
-  options.first = std::clamp<size_t>(options.first, 1, ids.size());
-  std::unique_ptr<ScorePass> pass(new ScorePass(engine, std::move(ids), std::move(bell)));
-  const TokenSpan all = pass->ids_;
-  pass->usage_.n_prompt = all.size();
-  KvCacheEntry entry(engine.pool());
-  if (options.first > 1) {
-    entry = engine.store().find_longest_prefix(options.cache_namespace, all.first(options.first - 1)).entry;
-  }
-  pass->usage_.n_cached = entry.length();
-  pass->usage_.n_prefilled = all.size() - entry.length();
-  if (options.first == all.size()) return pass;
-  // A full store is not an error: caching is best effort.
-  const auto publish = [&engine, name = options.cache_namespace](KvCacheEntry& rows) noexcept {
-    (void)engine.store().insert(name, rows, {.extent = Extent::kAll});
-  };
-  auto scoring = std::make_unique<Scoring>(std::move(entry), all, options, pass->bell_, publish);
-  TRY(engine.scheduler().submit(*scoring));
-  pass->scoring_ = std::move(scoring);
-  return pass;
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
+                                                    std::shared_ptr<Waker> bell) {
+  return guarded([&]() -> Result<std::unique_ptr<ScorePass>> {
+    TRY(check_scored(engine, ids, options.n_top));
+    options.first = std::clamp<size_t>(options.first, 1, ids.size());
+    std::unique_ptr<ScorePass> pass(new ScorePass(engine, std::move(ids), std::move(bell)));
+    const TokenSpan all = pass->ids_;
+    pass->usage_.n_prompt = all.size();
+    KvCacheEntry entry(engine.pool());
+    if (options.first > 1) {
+      entry = engine.store().find_longest_prefix(options.cache_namespace, all.first(options.first - 1)).entry;
+    }
+    pass->usage_.n_cached = entry.length();
+    pass->usage_.n_prefilled = all.size() - entry.length();
+    if (options.first == all.size()) return pass;
+    // A full store is not an error: caching is best effort.
+    const auto publish = [&engine, name = options.cache_namespace](KvCacheEntry& rows) noexcept {
+      (void)engine.store().insert(name, rows, {.extent = Extent::kAll});
+    };
+    auto scoring = std::make_unique<Scoring>(std::move(entry), all, options, pass->bell_, publish);
+    TRY(engine.scheduler().submit(*scoring));
+    pass->scoring_ = std::move(scoring);
+    return pass;
+  });
 }
 
 bool ScorePass::is_over() const { return scoring_ == nullptr || scoring_->is_over(); }
@@ -164,13 +164,11 @@ Result<Scored> ScorePass::finish() {
   return scored;
 }
 
-Result<Scored> score(EngineState& engine, Tokens ids, ScoreOptions options) try {
+Result<Scored> score(EngineState& engine, Tokens ids, ScoreOptions options) {
   const auto bell = std::make_shared<Waker>();
   TRY_ASSIGN(const std::unique_ptr<ScorePass> pass, ScorePass::begin(engine, std::move(ids), std::move(options), bell));
   while (!pass->is_over()) bell->wait();
   return pass->finish();
-} catch (const std::bad_alloc&) {
-  return out_of_heap();
 }
 
 }  // namespace ibid

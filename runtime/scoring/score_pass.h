@@ -46,7 +46,7 @@ class ScorePass {
   std::unique_ptr<Scoring> scoring_;  // null: nothing to score
 };
 
-// Scores on the calling thread. Errors: those of begin() and finish().
+// Scores on the calling thread. Errors: those of begin() and finish(). May throw std::bad_alloc.
 Result<Scored> score(EngineState& engine, Tokens ids, ScoreOptions options);
 
 }  // namespace ibid

@@ -275,9 +275,9 @@ Result<TurnPlan> Dialogue::plan_continuing(const ContinuedAnswer& answer, const 
     if (content == nullptr || content->empty()) {
       return {ErrorCode::kInvalidArgument, "the answer has no text to continue"};
     }
-    set_content(tagged, *content + std::string(ChatTemplate::kContinueTag));
+    TRY_ASSIGN(const std::string before, append_continue_tag(tagged));
     const DialogueChange trial = apply(PendingEdit::of(messages_.size(), std::move(tagged)));
-    TRY_ASSIGN(out.delta, planner_.plan_continuing(messages_, transcript_));
+    TRY_ASSIGN(out.delta, planner_.plan_continuing(messages_, before, transcript_));
   }
   if (room.max_tokens > 0 && out.delta.n_prompt > room.max_tokens)
     return context_full(out.delta.n_prompt, room.max_tokens);

@@ -110,7 +110,6 @@ void RunningTurn::wait() const {
 }
 
 void RunningTurn::drop() noexcept {
-  if (answer_ != nullptr) rows_->replaced(answer_->take_replaced());
   answer_.reset();
   rows_.reset();
   plan_.reset();
@@ -257,7 +256,6 @@ Result<Generation> RunningTurn::try_end_answer() {
   // Keep the sampled tokens as drafts, because a retry with the same seed samples the same tokens.
   if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
   TRY(generated.status());
-  rows_->replaced(answer_->take_replaced());
   note(*generated);
   return generated;
 }

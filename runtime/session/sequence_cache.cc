@@ -166,51 +166,47 @@ Result<std::unique_ptr<SequenceCache::Lease>> SequenceCache::checkout(const Prom
 }
 
 SequenceCache::Lease::Lease(SequenceCache& cache)
-    : cache_(cache), entry_(cache.rows_.engine().state().pool()), foreign_(cache.foreign_) {
+    : cache_(&cache), entry_(cache.rows_.engine().state().pool()), foreign_(cache.foreign_) {
   if (auto* entry = std::get_if<KvCacheEntry>(&cache.place_)) entry_ = std::move(*entry);
   cache.place_ = Leased();
 }
 
 SequenceCache::Lease::~Lease() {
   // In a child of fork() the store belongs to the parent, so do not use it.
-  if (std::holds_alternative<Committed>(undo_) || !cache_.rows_.engine().state().check_process().ok()) return;
-  if (!std::holds_alternative<Unchanged>(undo_)) {
-    cache_.rows_.leave(entry_, foreign_);
-    cache_.may_be_elsewhere_ = true;
-    if (before() != nullptr) {
-      entry_ = std::move(*before());
-    } else {
-      // The next turn computes positions again that are lost here.
-      (void)entry_.slice_to_at_most(std::get<GrewFrom>(undo_).length);
-    }
+  if (cache_ == nullptr || !cache_->rows_.engine().state().check_process().ok()) return;
+  cache_->rows_.leave(entry_, foreign_);
+  cache_->may_be_elsewhere_ = true;
+  if (before_) {
+    entry_ = *std::move(before_);
+  } else {
+    (void)entry_.slice_to_at_most(length_before_);  // the next turn computes positions again that are lost here
   }
-  cache_.put_back(std::move(entry_));
+  cache_->put_back(std::move(entry_));
 }
 
 bool SequenceCache::Lease::is_same_prompt(const PromptIds& prompt) const {
-  const PromptEnd& end = cache_.prompt_end_;
+  const PromptEnd& end = cache_->prompt_end_;
   return end.logits != nullptr && end.n_tokens == prompt.size() && prompt.n_keep() >= prompt.size();
 }
 
 Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority, std::stop_token stop) {
-  const size_t length_before = entry_.length();
-  undo_ = GrewFrom{length_before};
+  length_before_ = entry_.length();
   // Sampling the first token of the answer needs the logits of the prompt: unless cached, its last token is computed.
   const size_t n_most = is_same_prompt(prompt) ? prompt.size() : prompt.size() - 1;
-  const size_t n_own = std::min({prompt.n_keep(), cache_.n_read_, n_most});  // computed by this conversation before
+  const size_t n_own = std::min({prompt.n_keep(), cache_->n_read_, n_most});  // computed by this conversation before
   size_t n_keep = entry_.resumable_length(std::min(n_own, entry_.length()));
-  if (is_same_prompt(prompt) && n_keep == n_most) logits_ = cache_.prompt_end_.logits;
+  if (is_same_prompt(prompt) && n_keep == n_most) logits_ = cache_->prompt_end_.logits;
   TRY_ASSIGN(const bool ahead_is_there, take_ahead(prompt, n_keep));
 
   // While a conversation only grows, no other session has a longer prefix of it, and a search would cost O(length). But
   // evicted KV may be on disk, or another session may have computed it since.
   const bool was_evicted = n_keep < n_own || !ahead_is_there;
-  const bool may_be_elsewhere = cache_.may_be_elsewhere_ || was_evicted || n_keep < length_before;
+  const bool may_be_elsewhere = cache_->may_be_elsewhere_ || was_evicted || n_keep < length_before_;
   if (may_be_elsewhere && logits_ == nullptr && n_keep < prompt.size() - 1) {
     search(prompt, priority, std::move(stop), n_keep);
   }
   if (n_keep < entry_.length()) {
-    TRY_ASSIGN(undo_, entry_.fork());
+    TRY_ASSIGN(before_, entry_.fork());
     work_.pages_touched += entry_.pages().size();
     n_keep = entry_.slice_to_at_most(n_keep);  // window parts may have been evicted since resumable_length()
   }
@@ -219,7 +215,7 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   if (n_read_again_ == 0) missing_.reset();
   // The entry's other states belong to the store again, which may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
-  if (before() != nullptr) before()->state().clear();
+  if (before_) before_->state().clear();
   if (n_keep == 0) foreign_.reset();
   n_found_ = n_keep;
   n_from_disk_ = std::min(n_from_disk_, n_found_);
@@ -228,19 +224,21 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
 }
 
 Result<bool> SequenceCache::Lease::take_ahead(const PromptIds& prompt, size_t& n_keep) {
-  if (!cache_.ahead_) return true;
-  const ReadAhead& ahead = *cache_.ahead_;
+  if (!cache_->ahead_) return true;
+  const ReadAhead& ahead = *cache_->ahead_;
   const size_t n_same = std::min(ahead.n_transcript, prompt.n_keep());
   const size_t n_ahead = prompt.n_common(ahead.rows.tokens(), n_same);
   work_.tokens_compared += saturating_sub(n_ahead, n_same);
   const bool whole = n_ahead == prompt.size() && ahead.logits != nullptr && ahead.rows.length() == n_ahead;
   const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
   if (n_wanted <= n_keep) return true;
-  TRY_ASSIGN(KvCacheEntry entry, cache_.rows_.engine().state().store().look_at(ahead.rows));
+  TRY_ASSIGN(KvCacheEntry entry, cache_->rows_.engine().state().store().look_at(ahead.rows));
   const size_t n = entry.slice_to_at_most(n_wanted);
   if (n > n_keep) {
     if (n == prompt.size()) logits_ = ahead.logits;
-    replace(std::move(entry), ahead.foreign);
+    work_.pages_touched += entry.pages().size();
+    replace(std::move(entry));
+    foreign_ = ahead.foreign;
     n_keep = n;
   }
   return n == n_wanted;
@@ -250,11 +248,18 @@ void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, st
   const Tokens ids = prompt.from(0);
   searched_ = true;
   const bool announces = priority != Priority::kLow && foreign_ == nullptr;
-  if (announces && ids.size() - n_keep >= kWorthAnnouncing) shared_ = cache_.rows_.announce();
-  PrefixPublisher::Found found = cache_.rows_.look_up(ids, foreign_, std::move(stop));
+  if (announces && ids.size() - n_keep >= kWorthAnnouncing) {
+    shared_ = cache_->rows_.announce();
+    shared_->replace = [this](KvCacheEntry longer) {
+      replace(std::move(longer));
+      before_->state().clear();  // the store owns these states and may evict them meanwhile
+      n_copied_before_ = 0;
+    };
+  }
+  PrefixPublisher::Found found = cache_->rows_.look_up(ids, foreign_, std::move(stop));
   work_.tokens_compared += found.tokens_compared;
   if (found.logits == nullptr && is_same_prompt(prompt) && found.length() == prompt.size()) {
-    found.logits = cache_.prompt_end_.logits;
+    found.logits = cache_->prompt_end_.logits;
   }
   const size_t n_most = std::min(found.length(), found.logits != nullptr ? prompt.size() : prompt.size() - 1);
   const size_t n_with_state = found.entry.state().resumable_length(n_most, found.length());
@@ -265,29 +270,23 @@ void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, st
   if (n <= n_keep && !replaces_foreign) return;
   logits_ = found.logits;
   n_from_disk_ = saturating_sub(n, found.n_in_memory);
-  replace(std::move(found.entry), std::move(found.foreign));
+  work_.pages_touched += found.entry.pages().size();
+  replace(std::move(found.entry));
+  foreign_ = std::move(found.foreign);
   n_keep = n;
 }
 
-void SequenceCache::Lease::replace(KvCacheEntry entry, Foreign from) {
-  foreign_ = std::move(from);
-  work_.pages_touched += entry.pages().size();
-  if (before() != nullptr) {
+void SequenceCache::Lease::replace(KvCacheEntry entry) noexcept {
+  if (before_) {
     entry_ = std::move(entry);
   } else {
-    undo_ = std::exchange(entry_, std::move(entry));
+    before_ = std::exchange(entry_, std::move(entry));
   }
 }
 
-void SequenceCache::Lease::replaced(std::optional<KvCacheEntry> before) noexcept {
-  if (!before) return;
-  n_copied_before_ = 0;
-  if (this->before() == nullptr) undo_ = *std::move(before);
-}
-
 void SequenceCache::Lease::keep(Kept kept) noexcept {
-  SequenceCache& cache = cache_;
-  undo_ = Committed();
+  SequenceCache& cache = *std::exchange(cache_, nullptr);
+  before_.reset();
   // If a stop string ended the reply, tokens after the cut were computed; drop their KV.
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
   const size_t n_same = n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));

@@ -5,7 +5,6 @@
 
 #include "runtime/embedding/embeddings.h"
 #include "runtime/prompt/plain_prompt.h"
-#include "runtime/prompt/prompt_planner.h"
 #include "server/service/generic_calls.h"
 #include "server/service/prompt_tokens.h"
 #include "server/service/system_messages.h"
@@ -191,16 +190,15 @@ Result<TemplateVariables> template_variables(const Engine& engine, const AnswerR
   return variables;
 }
 
-// Plans the prompt of a request that continues its last message.
-Result<PromptDelta> plan_continuing(const Engine& engine, const AnswerRequest& request) {
+// Renders the prompt of a request that continues its last message.
+Result<MarkedText> rendered_to_continue(const Engine& engine, const AnswerRequest& request) {
   TRY_ASSIGN(TemplateVariables variables, template_variables(engine, request));
-  const EngineState& state = engine.state();
-  Json messages = messages_for_template(request.messages, state.reply_format());
-  const std::string* content = content_of(messages.back());
-  if (content == nullptr) return {ErrorCode::kInvalidArgument, "the answer has no text to continue"};
-  set_content(messages.back(), *content + std::string(ChatTemplate::kContinueTag));
-  PromptPlanner planner(state.tokenizer(), *state.chat_template(), std::move(variables), state.clock());
-  return planner.plan_continuing(MessageList(std::move(messages)), Transcript());
+  variables.values["add_generation_prompt"] = false;
+  Json messages = messages_for_template(request.messages, engine.state().reply_format());
+  TRY_ASSIGN(const std::string content, append_continue_tag(messages.back()));
+  TRY_ASSIGN(const MarkedText render, engine.state().chat_template()->render(messages, variables));
+  TRY_ASSIGN(ContinuedText text, cut_at_continue_tag(render, content));
+  return std::move(text.text);
 }
 
 }  // namespace
@@ -224,10 +222,7 @@ Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request) {
     return MarkedText(engine.state().tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
   }
   TRY(prepare_messages(engine, request));
-  if (request.continues) {
-    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine, request));
-    return MarkedText(plan.patch.bytes, TextOrigin::kTemplate);
-  }
+  if (request.continues) return rendered_to_continue(engine, request);
   Result<MarkedText> text = rendered(engine, request, request.messages);
   const bool again = !text.ok() && is_refusal(text.status().code()) && join_system_to_user(request);
   return again ? rendered(engine, request, request.messages) : std::move(text);
@@ -240,11 +235,6 @@ Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request) {
     const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
     TRY_ASSIGN(const PromptDelta plan,
                plan_plain_prompt(engine.state().tokenizer(), Json::array({message}), Transcript()));
-    return plan.n_prompt;
-  }
-  if (request.continues) {
-    TRY(prepare_messages(engine, request));
-    TRY_ASSIGN(const PromptDelta plan, plan_continuing(engine, request));
     return plan.n_prompt;
   }
   TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
