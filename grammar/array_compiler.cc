@@ -196,7 +196,7 @@ Result<ExprId> ArrayCompiler::that_contains() {
     const size_t next = std::min(c + 1, last);
     for (const uint32_t more : {0u, 1u}) {
       if (more == 1 && f == most_matches) continue;
-      const SchemaId schema = document_.both(item, more == 1 ? wanted.schema : other);
+      const SchemaId schema = document_.conjunction(item, more == 1 ? wanted.schema : other);
       if (schema == kNoSchema) continue;
       const ExprId value = compiler_.call(schema);
       graph.add_edge(from, first ? value : rules_.sequence({writer_.comma(), value}), state(next, f + more));

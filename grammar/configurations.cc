@@ -90,7 +90,7 @@ ConfigId Configurations::start() {
 
 ConfigId Configurations::at(StackItem item) { return intern({item}, false, false); }
 
-ConfigId Configurations::behind(StackId stack) {
+ConfigId Configurations::after_rule(StackId stack) {
   if (stack == kTextStack || stack == kOpenStack) return intern({}, stack == kTextStack, stack == kOpenStack);
   seeds_ = stacks_[stack];
   return close();
@@ -157,7 +157,7 @@ ConfigId Configurations::step_token(ConfigId config, TokenId id, std::span<const
   return trouble_ == Trouble::kNone ? next : kDead;
 }
 
-ConfigId Configurations::both(ConfigId a, ConfigId b) {
+ConfigId Configurations::unite(ConfigId a, ConfigId b) {
   if (a == kDead || b == kDead) return a + b;
   std::vector<StackItem> items;
   std::ranges::set_union(configs_[a].items, configs_[b].items, std::back_inserter(items));

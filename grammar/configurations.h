@@ -70,11 +70,11 @@ class Configurations {
   // of ByteAutomaton::tokens().
   ConfigId step_token(ConfigId config, TokenId id, std::span<const TokenId> tokens);
   // Returns the configuration from which the texts of both configurations are accepted.
-  ConfigId both(ConfigId a, ConfigId b);
+  ConfigId unite(ConfigId a, ConfigId b);
   // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes or tokens.
   ConfigId at(StackItem item);
   // Returns the configuration after the end of a rule whose callers are on `stack`.
-  ConfigId behind(StackId stack);
+  ConfigId after_rule(StackId stack);
   // Returns a stack with `return_to.state` on top of `return_to.stack`.
   StackId push(StackItem return_to);
 

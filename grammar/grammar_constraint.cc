@@ -83,9 +83,9 @@ bool TokenMasks::add_item(const TokenTrie& trie, uint32_t trie_number, StackItem
 
 void TokenMasks::add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask) {
   if (exits.empty()) return;
-  const ConfigId behind = configs_.behind(stack);
+  const ConfigId after = configs_.after_rule(stack);
   Walk out;
-  for (const uint32_t node : exits) walk(trie, node, behind, out);
+  for (const uint32_t node : exits) walk(trie, node, after, out);
   for (const auto& [begin, end] : out.ranges) {
     for (uint32_t i = begin; i < end; ++i) mask.add(trie.tokens[i]);
   }
@@ -283,7 +283,7 @@ ConfigId GrammarMatcher::read(ConfigId config, const GrammarPlace& place, size_t
     if (config == Configurations::kDead) break;
     config = configs_.step(config, static_cast<uint8_t>(c));
   }
-  return configs_.both(config, after_token);
+  return configs_.unite(config, after_token);
 }
 
 ConfigId GrammarMatcher::free_text_of(ConfigId config) {
@@ -291,7 +291,7 @@ ConfigId GrammarMatcher::free_text_of(ConfigId config) {
   const std::vector<StackItem> items(configs_.items(config).begin(), configs_.items(config).end());
   ConfigId out = Configurations::kDead;
   for (const StackItem& item : items) {
-    if (grammar_->automaton.is_outermost(item.state)) out = configs_.both(out, configs_.at(item));
+    if (grammar_->automaton.is_outermost(item.state)) out = configs_.unite(out, configs_.at(item));
   }
   return out;
 }

@@ -233,7 +233,7 @@ Result<ExprId> ObjectCompiler::other_pairs() {
   for (const uint32_t set : sets) {
     SchemaId schema = kAnySchema;
     for (size_t i = 0; i < patterns_.size(); ++i) {
-      if ((set >> i & 1) != 0) schema = document_.both(schema, part_.pattern_properties[i].second);
+      if ((set >> i & 1) != 0) schema = document_.conjunction(schema, part_.pattern_properties[i].second);
     }
     if (schema == kNoSchema) continue;
     TRY_ASSIGN(const ExprId name, other_names(set));

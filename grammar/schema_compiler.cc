@@ -226,7 +226,7 @@ Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::
                                   negation.status().message() + "); use anyOf");
         }
         TRY(negation.status());
-        merged_branches[one] = document_.both(merged_branches[one], *negation);
+        merged_branches[one] = document_.conjunction(merged_branches[one], *negation);
       }
     }
   }

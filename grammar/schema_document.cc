@@ -401,7 +401,7 @@ SchemaId SchemaDocument::schema_of(PlaceId place) {
   return found->second;
 }
 
-SchemaId SchemaDocument::both(SchemaId a, SchemaId b) {
+SchemaId SchemaDocument::conjunction(SchemaId a, SchemaId b) {
   if (a == b || b == kAnySchema) return a;
   if (a == kAnySchema) return b;
   if (a == kNoSchema || b == kNoSchema) return kNoSchema;

@@ -67,7 +67,7 @@ class SchemaDocument {
   SchemaId at(const Json& place);
   SchemaId schema_of(PlaceId place);
   // Returns the schema that has the constraints of both schemas.
-  SchemaId both(SchemaId a, SchemaId b);
+  SchemaId conjunction(SchemaId a, SchemaId b);
   // Returns the places of a schema, sorted, and only the first of equal places. Empty for kAnySchema and kNoSchema.
   std::span<const PlaceId> places(SchemaId schema) const { return sets_[schema]; }
 

@@ -86,7 +86,7 @@ class SchemaReader {
           return schema_error(matches.status().code(), document_.pointer(place), "patternProperties",
                               matches.status().message());
         }
-        if (*matches) schema = document_.both(schema, also);
+        if (*matches) schema = document_.conjunction(schema, also);
       }
     }
     return {};
@@ -156,12 +156,12 @@ Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPar
   merged.reserve(a.properties.size() + b.properties.size());
   for (const auto& [name, schema] : a.properties) {
     TRY_ASSIGN(const SchemaId others, asked_of_property(document, b, in_b, name));
-    merged.emplace_back(name, document.both(schema, others));
+    merged.emplace_back(name, document.conjunction(schema, others));
   }
   for (const auto& [name, schema] : b.properties) {
     if (in_a.find(name) != nullptr) continue;
     TRY_ASSIGN(const SchemaId others, asked_of_property(document, a, in_a, name));
-    merged.emplace_back(name, document.both(schema, others));
+    merged.emplace_back(name, document.conjunction(schema, others));
   }
   for (const std::string_view name : b.required) {
     if (!in_a.requires_name(name)) a.required.push_back(name);
@@ -184,11 +184,12 @@ void merge_patterns(SchemaDocument& document, SchemaPart& a, const SchemaPart& b
   for (const auto& [pattern, schema] : a.pattern_properties) {
     const auto found = std::ranges::find(b.pattern_properties, pattern, &SchemaPart::Named::value_type::first);
     const SchemaId other = found == b.pattern_properties.end() ? b.other_properties : found->second;
-    merged.emplace_back(pattern, document.both(schema, other));
+    merged.emplace_back(pattern, document.conjunction(schema, other));
   }
   for (const auto& [pattern, schema] : b.pattern_properties) {
     const auto found = std::ranges::find(a.pattern_properties, pattern, &SchemaPart::Named::value_type::first);
-    if (found == a.pattern_properties.end()) merged.emplace_back(pattern, document.both(schema, a.other_properties));
+    if (found == a.pattern_properties.end())
+      merged.emplace_back(pattern, document.conjunction(schema, a.other_properties));
   }
   a.pattern_properties = std::move(merged);
 }
@@ -200,7 +201,7 @@ Status merge_objects(SchemaDocument& document, SchemaPart& a, const SchemaPart& 
   if (!b.asks_of_objects()) return {};
   TRY(merge_properties(document, a, b));
   merge_patterns(document, a, b);
-  a.other_properties = document.both(a.other_properties, b.other_properties);
+  a.other_properties = document.conjunction(a.other_properties, b.other_properties);
   add_new(a.property_names, b.property_names);
   add_new(a.outside, b.outside);
   a.property_count.meet(b.property_count);
@@ -213,10 +214,10 @@ void merge_arrays(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) 
   };
   std::vector<SchemaId> first;
   for (size_t i = 0; i < std::max(a.first_items.size(), b.first_items.size()); ++i) {
-    first.push_back(document.both(item(a, i), item(b, i)));
+    first.push_back(document.conjunction(item(a, i), item(b, i)));
   }
   a.first_items = std::move(first);
-  a.other_items = document.both(a.other_items, b.other_items);
+  a.other_items = document.conjunction(a.other_items, b.other_items);
   a.item_count.meet(b.item_count);
   a.unique |= b.unique;
   a.evaluates_items |= b.evaluates_items;
@@ -334,8 +335,8 @@ Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const Sch
   merge_texts(a.other_formats, b.other_formats);
   merge_arrays(document, a, b);
   TRY(merge_objects(document, a, b));
-  a.unevaluated_properties = document.both(a.unevaluated_properties, b.unevaluated_properties);
-  a.unevaluated_items = document.both(a.unevaluated_items, b.unevaluated_items);
+  a.unevaluated_properties = document.conjunction(a.unevaluated_properties, b.unevaluated_properties);
+  a.unevaluated_items = document.conjunction(a.unevaluated_items, b.unevaluated_items);
   for (const SchemaPart::Choice& choice : b.choices) {
     const bool is_there = std::ranges::any_of(a.choices, [&](const SchemaPart::Choice& other) {
       return other.exclusive == choice.exclusive && other.branches == choice.branches;
@@ -376,12 +377,12 @@ Status apply_unevaluated(SchemaDocument& document, SchemaPart& part) {
   const SchemaId properties = std::exchange(part.unevaluated_properties, kAnySchema);
   if (properties != kAnySchema && !part.evaluates_properties) {
     if (part.has_derived_names) return refused("unevaluatedProperties");
-    part.other_properties = document.both(part.other_properties, properties);
+    part.other_properties = document.conjunction(part.other_properties, properties);
   }
   const SchemaId items = std::exchange(part.unevaluated_items, kAnySchema);
   if (items != kAnySchema && !part.evaluates_items) {
     if (part.has_contains || part.has_derived_names) return refused("unevaluatedItems");
-    part.other_items = document.both(part.other_items, items);
+    part.other_items = document.conjunction(part.other_items, items);
   }
   return {};
 }
@@ -396,7 +397,7 @@ Result<SchemaId> asked_of_undeclared(SchemaDocument& document, const SchemaPart&
                           matches.status().message());
     }
     if (!*matches) continue;
-    asked = document.both(asked, schema);
+    asked = document.conjunction(asked, schema);
     matched = true;
   }
   return matched ? asked : part.other_properties;

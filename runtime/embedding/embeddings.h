@@ -1,4 +1,4 @@
-// Embeddings: vectors of many texts, one task for each (text_embedding.h). The texts share the engine's passes with
+// Embeddings: vectors of many texts, one task for each (TextEmbedding). The texts share the engine's passes with
 // each other and with the engine's other work.
 //
 // Runs just enough texts at a time to fill passes, because each needs memory for keys and values meanwhile. A text that
@@ -12,14 +12,17 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "cache/pages/kv_cache_entry.h"
+#include "ibid/engine_options.h"
 #include "ibid/token.h"
 #include "ibid/turn.h"
 #include "ibid/waker.h"
-#include "runtime/embedding/text_embedding.h"
 #include "runtime/engine/engine_state.h"
+#include "runtime/scheduler/task.h"
 
 namespace ibid {
 
@@ -32,6 +35,43 @@ struct EmbeddingOptions {
 // Tokenizes a text for embedding: with the tokens that the model's texts begin and end with, without special tokens
 // from the text. Cuts the end of the text to at most `most` tokens in total (0: no limit). May throw std::bad_alloc.
 Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t most = 0);
+
+// A task that embeds one text: the mean of the hidden states of all its positions, or the state of the
+// last position, normalised to length 1.
+//
+// The states are summed in double in the order of positions, however they are split into passes. So the bits of the
+// vector depend only on what logits depend on: tokens, model and storage of keys and values. Nothing of the text is
+// cached: its keys and values are freed at the end.
+class TextEmbedding final : public Task {
+ public:
+  // n_dims: number of first elements of the vector to keep; the rest is dropped before it is normalised. `ids` must
+  // outlive the task. May throw std::bad_alloc. REQUIRES: the engine has a pooling; ids is not empty; n_dims is at most
+  // the model's dim().
+  struct Text {
+    TokenSpan ids;
+    size_t n_dims;
+  };
+  TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
+
+  // After is_over() only. Errors: kCancelled, and those of LanguageModel::forward().
+  Status take_status() { return std::move(status_); }
+  // [n_dims]
+  std::vector<float> take_vector() { return std::move(vector_); }
+
+ private:
+  Wish next(SequenceChunk& chunk) noexcept override;
+  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
+  void finish() noexcept;
+
+  KvCacheEntry entry_;
+  TokenSpan rest_;
+  const Pooling pooling_;
+  const size_t n_tokens_, dim_;
+  std::vector<float> hidden_;  // [rows of a pass, dim]; one row if only the last position counts
+  std::vector<double> sum_;    // [n_dims]
+  std::vector<float> vector_;  // [n_dims]
+  Status status_;
+};
 
 class Embeddings {
  public:
