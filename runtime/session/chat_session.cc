@@ -60,7 +60,7 @@ Result<Turn> ChatSession::run(const TurnStart& start, const TurnOptions& options
 }
 
 Result<Usage> ChatSession::prefill(std::stop_token stop, Priority priority) {
-  return state_->exclusively([&] { return state_->read_ahead(priority, std::move(stop)); });
+  return state_->exclusively([&] { return state_->prefill_ahead(priority, std::move(stop)); });
 }
 
 Result<std::vector<Turn>> ChatSession::send_for_answers(std::string_view message, size_t n, const TurnOptions& options,

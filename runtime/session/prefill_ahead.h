@@ -29,10 +29,10 @@ class PrefillAhead {
     Foreign foreign;    // namespace of the KV
     StateShare states;  // the engine's limits for recurrent states
   };
-  // bell: rings at the end. leave(entry, rest) runs on the compute thread at the end, also after an error, and moves
+  // bell: rings at the end. publish(entry, rest) runs on the compute thread at the end, also after an error, and moves
   // the KV to the store.
-  template <typename Leave>
-  PrefillAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell, Leave leave)
+  template <typename Publish>
+  PrefillAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell, Publish publish)
       : bell_(std::move(bell)),
         entry_(std::move(start.held)),
         prompt_(std::move(start.prompt)),
@@ -43,7 +43,7 @@ class PrefillAhead {
                   .want = prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone,
                   .checkpoints = CheckpointPositions(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
                  priority, std::move(stop), bell_,
-                 [this, leave = std::move(leave)](KvCacheEntry& entry) { leave(entry, rows_); }) {}
+                 [this, publish = std::move(publish)](KvCacheEntry& entry) { publish(entry, idle_); }) {}
   ~PrefillAhead() {
     feeding_.cancel();
     if (is_submitted_) wait();
@@ -65,7 +65,7 @@ class PrefillAhead {
   // After wait() only. Errors: those of Feeding.
   Status take_status() { return feeding_.take_status(); }
   // The KV of all tokens, or of fewer if there was no memory for a handle.
-  IdleSequence take_rows() { return std::move(rows_); }
+  IdleSequence take_idle() { return std::move(idle_); }
   size_t n_transcript() const { return prompt_.n_transcript; }
   bool is_whole() const { return prompt_.is_whole; }
   Logits take_logits() { return feeding_.take_logits(); }
@@ -75,7 +75,7 @@ class PrefillAhead {
  private:
   const std::shared_ptr<Waker> bell_;
   KvCacheEntry entry_;
-  IdleSequence rows_;
+  IdleSequence idle_;
   const AheadPrompt prompt_;
   const Usage usage_;
   const Foreign foreign_;

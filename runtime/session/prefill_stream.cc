@@ -13,7 +13,7 @@ struct PrefillStream::Parts {
 
   SessionState& state;
   const SessionGuard guard;
-  std::unique_ptr<PrefillAhead> reading;  // null: nothing to prefill
+  std::unique_ptr<PrefillAhead> prefill;  // null: nothing to prefill
 };
 
 PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell)
@@ -33,25 +33,25 @@ Status PrefillStream::begin(ChatSession& session, Priority priority, std::stop_t
   return guarded([&]() -> Status {
     parts_ = std::make_unique<Parts>(session.state());
     TRY(parts_->guard.status());
-    TRY_ASSIGN(parts_->reading, parts_->state.begin_reading_ahead(priority, std::move(stop), std::move(bell)));
+    TRY_ASSIGN(parts_->prefill, parts_->state.begin_prefill_ahead(priority, std::move(stop), std::move(bell)));
     return {};
   });
 }
 
 const Usage* PrefillStream::begun() const {
-  return parts_ == nullptr || parts_->reading == nullptr ? nullptr : &parts_->reading->usage();
+  return parts_ == nullptr || parts_->prefill == nullptr ? nullptr : &parts_->prefill->usage();
 }
 
 bool PrefillStream::is_over() const {
-  return parts_ == nullptr || parts_->reading == nullptr || parts_->reading->is_over();
+  return parts_ == nullptr || parts_->prefill == nullptr || parts_->prefill->is_over();
 }
 
 Result<Usage> PrefillStream::finish() {
   TRY(status_);
   const std::unique_ptr<Parts> parts = std::move(parts_);
   CHECK(parts != nullptr) << "finish() is called once";
-  if (parts->reading == nullptr) return Usage{};
-  return guarded([&] { return parts->state.branch.cache.end_reading(*parts->reading); });
+  if (parts->prefill == nullptr) return Usage{};
+  return guarded([&] { return parts->state.branch.cache.end_prefill(*parts->prefill); });
 }
 
 }  // namespace ibid

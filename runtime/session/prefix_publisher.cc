@@ -12,7 +12,7 @@ constexpr size_t kWorthReadingFromDisk = 16;
 }  // namespace
 
 PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& own, std::stop_token stop) const {
-  Found found{engine_->state().store().find_longest_prefix(name_space_, ids)};
+  Found found{store().find_longest_prefix(name_space_, ids)};
   found.n_in_memory = found.length();
   found.tokens_compared = found.length();
   KvTier* tier = engine_->state().tier();
@@ -20,7 +20,7 @@ PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& ow
     found.tokens_compared += tier->extend(name_space_, ids, found.entry, {.stop = std::move(stop)});
   }
   if (own == nullptr) return found;
-  PrefixHit foreign = engine_->state().store().find_longest_prefix(own->name(), ids);
+  PrefixHit foreign = store().find_longest_prefix(own->name(), ids);
   if (foreign.length() <= found.length()) return found;
   const size_t n_in_memory = foreign.length();
   return Found{std::move(foreign), n_in_memory, own, found.tokens_compared};
@@ -29,13 +29,12 @@ PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& ow
 // Publishes the full pages of an entry that keeps growing. whole: publishes a fork with its own copy of the last page,
 // so that the entry need not copy that page when it grows.
 bool PrefixPublisher::publish(KvCacheEntry& entry, bool whole) const noexcept {
-  LruKvCacheStore& store = engine_->state().store();
   if (whole) {
     Result<KvCacheEntry> copy = entry.fork();
     const bool has_room = copy.ok() && copy->own_last_page().ok();
-    if (has_room && store.insert(name_space_, *copy, {.extent = Extent::kAll}).ok()) return true;
+    if (has_room && store().insert(name_space_, *copy, {.extent = Extent::kAll}).ok()) return true;
   }
-  leave(entry, nullptr, Extent::kFullPages);
+  insert(entry, nullptr, Extent::kFullPages);
   return false;
 }
 
@@ -44,15 +43,15 @@ SharedPrompt PrefixPublisher::announce() const {
   shared.pending = &engine_->state().pending();
   shared.name_space = name_space_;
   shared.n_changes = engine_->state().pending().n_changes();
-  shared.search = [this](TokenSpan ids) { return engine_->state().store().find_longest_prefix(name_space_, ids); };
+  shared.search = [this](TokenSpan ids) { return store().find_longest_prefix(name_space_, ids); };
   shared.publish = [this](KvCacheEntry& entry, bool whole) { return publish(entry, whole); };
   return shared;
 }
 
-void PrefixPublisher::leave(KvCacheEntry& entry, const Foreign& from, Extent extent,
-                            IdleSequence* rest) const noexcept {
+void PrefixPublisher::insert(KvCacheEntry& entry, const Foreign& from, Extent extent,
+                             IdleSequence* rest) const noexcept {
   if (entry.length() == 0) return;
-  const Status status = engine_->state().store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
+  const Status status = store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
   // Writes only committed turns to disk, not data that a running turn may change.
   if (extent != Extent::kAll || from != nullptr || engine_->state().tier() == nullptr) return;
@@ -60,26 +59,24 @@ void PrefixPublisher::leave(KvCacheEntry& entry, const Foreign& from, Extent ext
 }
 
 void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept {
-  LruKvCacheStore& store = engine_->state().store();
-  if (entry.length() == 0 || store.make_idle(entry, rest)) return;
+  if (entry.length() == 0 || store().make_idle(entry, rest)) return;
   // The handle is stale, because the namespace was cleared or heap memory ran out. If there still is no memory, the
   // entry keeps its pages until the next turn, which is cheaper than prefilling again.
-  if (store.insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store.make_idle(entry, rest);
+  if (store().insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store().make_idle(entry, rest);
 }
 
 // Takes O(prompt), as does the search at the start of the turn.
-void PrefixPublisher::leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
-                                       size_t first_turn_boundary) const noexcept {
-  LruKvCacheStore& store = engine_->state().store();
+void PrefixPublisher::publish_prompt(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
+                                     size_t first_turn_boundary) const noexcept {
   if (logits != nullptr && n_prompt <= entry.length()) {
     // Without room for the logits, an exact repeat computes one token.
-    (void)store.remember_logits(name_space_, entry.tokens().first(n_prompt), *logits);
+    (void)store().remember_logits(name_space_, entry.tokens().first(n_prompt), *logits);
   }
   if (first_turn_boundary < kPagePositions || first_turn_boundary > entry.length()) return;
   Result<KvCacheEntry> opening = entry.fork();
   if (!opening.ok()) return;
   if (opening->slice_to_at_most(first_turn_boundary) == 0) return;
-  (void)store.insert(name_space_, *opening, {.extent = Extent::kFullPages, .retention = Retention::kPrefix});
+  (void)store().insert(name_space_, *opening, {.extent = Extent::kFullPages, .retention = Retention::kPrefix});
 }
 
 }  // namespace ibid

@@ -27,6 +27,7 @@ class PrefixPublisher {
       : engine_(std::move(engine)), name_space_(std::move(name_space)) {}
 
   Engine& engine() const { return *engine_; }
+  LruKvCacheStore& store() const { return engine_->state().store(); }
   Foreign new_foreign() const { return std::make_shared<const PrivateNamespace>(engine_->state().store()); }
 
   struct Found : PrefixHit {
@@ -44,15 +45,15 @@ class PrefixPublisher {
 
   // Inserts `entry` into the store and, unless its KV is imported, into the cache directory. rest: becomes the entry's
   // handle (InsertOptions). A full store is not an error: caching is best effort.
-  void leave(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
-             IdleSequence* rest = nullptr) const noexcept;
+  void insert(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
+              IdleSequence* rest = nullptr) const noexcept;
   // Moves the entry's pages to the store, and its tokens to `rest`. If memory is out, the entry keeps both.
   void make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept;
 
   // Publishes parts of a prefilled prompt for other conversations: the logits after the first n_prompt tokens, if
   // known, and the first `first_turn_boundary` tokens, before the first user message. REQUIRES: not imported.
-  void leave_for_others(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
-                        size_t first_turn_boundary) const noexcept;
+  void publish_prompt(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
+                      size_t first_turn_boundary) const noexcept;
 
  private:
   bool publish(KvCacheEntry& entry, bool whole) const noexcept;

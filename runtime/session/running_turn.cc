@@ -111,7 +111,7 @@ void RunningTurn::wait() const {
 
 void RunningTurn::drop() noexcept {
   answer_.reset();
-  rows_.reset();
+  lease_.reset();
   plan_.reset();
   asked_.reset();
 }
@@ -155,15 +155,15 @@ Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
   const PromptIds prompt(delta, dialogue.transcript());
   {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
-    TRY_ASSIGN(rows_, branch_.cache.checkout(prompt, options_.priority, options_.stop));
-    meter_.work() += rows_->work();
+    TRY_ASSIGN(lease_, branch_.cache.checkout(prompt, options_.priority, options_.stop));
+    meter_.work() += lease_->work();
     if (options_.speculate) meter_.work().tokens_indexed += branch_.look_back.index(prompt);
   }
   turn_.usage.n_prompt = prompt.size();
-  turn_.usage.n_from_disk = rows_->n_from_disk();
-  turn_.usage.n_read_again = rows_->n_read_again();
-  if (rows_->missing() && !turn_.lost_prefix) {
-    turn_.lost_prefix = explain_missing_rows(*rows_->missing(), rows_->n_read_again(), rows_->n_found(),
+  turn_.usage.n_from_disk = lease_->n_from_disk();
+  turn_.usage.n_read_again = lease_->n_read_again();
+  if (lease_->missing() && !turn_.lost_prefix) {
+    turn_.lost_prefix = explain_missing_rows(*lease_->missing(), lease_->n_read_again(), lease_->n_found(),
                                              dialogue.transcript(), dialogue.messages().json());
   }
   turn_.seed = sampler.seed();
@@ -171,7 +171,7 @@ Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
   counts_ = sampler.reads_history();
   if (counts_) meter_.work().history_steps += branch_.look_back.checkout(prompt, sampler);
   auto answer =
-      std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()}, rows_->entry(),
+      std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()}, lease_->entry(),
                                request_answer(prompt, delivery), std::move(sampler), std::move(stops), bell_);
   answer_ = std::move(answer);
   return engine_.scheduler().submit(*answer_);
@@ -184,14 +184,14 @@ Result<TurnPlan> RunningTurn::plan(const ContextRoom& room) {
 
 GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery delivery) {
   GenerateRequest request;
-  request.shared = rows_->take_shared();
-  request.prompt_begin = request.shared ? 0 : rows_->entry().length();
+  request.shared = lease_->take_shared();
+  request.prompt_begin = request.shared ? 0 : lease_->entry().length();
   request.prompt = prompt.from(request.prompt_begin);
   if (engine_.state_share().spacing > 0) {
     const BranchPoints cuts = branch_.dialogue.cuts(plan_->delta, request.prompt_begin);
     request.checkpoints = CheckpointPositions(request.prompt_begin, prompt.size(), cuts, engine_.state_share());
   }
-  request.prompt_logits = rows_->logits();
+  request.prompt_logits = lease_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
   request.stop_ids = engine_.tokenizer().end_of_turn();
   // A special token gives no text in which a stop string could be found, so the token itself must end the turn.
@@ -298,7 +298,7 @@ void RunningTurn::note(Generation& generation) {
   usage.n_cached = answer_->n_cached();
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
   // Tokens that another session prefilled meanwhile were not prefilled here.
-  usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, rows_->n_found()));
+  usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, lease_->n_found()));
   if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
     turn_.lost_prefix.reset();
   }
@@ -306,8 +306,8 @@ void RunningTurn::note(Generation& generation) {
   usage.n_drafted = progress.n_drafted;
   usage.n_accepted = progress.n_accepted;
   meter_.add({progress.timings, progress.work});
-  KvCacheEntry& entry = rows_->entry();
-  meter_.work().kv_bytes_copied += rows_->n_pages_copied() * entry.layout().page_bytes();
+  KvCacheEntry& entry = lease_->entry();
+  meter_.work().kv_bytes_copied += lease_->n_pages_copied() * entry.layout().page_bytes();
   meter_.work().pages_touched += pages_from(usage.n_cached, progress.length);
   if (options_.speculate) meter_.work().tokens_indexed += usage.n_decoded;
 }
@@ -391,9 +391,9 @@ void RunningTurn::commit(Generation generation) {
   branch_.look_back.settle(n_keep, ids.size(), options_.speculate, counts_);
   {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
-    rows_->keep({ids, n_prompt, n_fed, std::move(generation.prompt_logits), dialogue.first_turn_boundary()});
+    lease_->keep({ids, n_prompt, n_fed, std::move(generation.prompt_logits), dialogue.first_turn_boundary()});
   }
-  rows_.reset();
+  lease_.reset();
   turn_.work = meter_.cost().work;
   Timings& timings = turn_.timings = meter_.cost().timings;
   timings.total_ms = meter_.elapsed_ms();

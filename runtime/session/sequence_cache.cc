@@ -39,11 +39,11 @@ std::optional<LostCause> cause_of_miss(const PrefixMisses& misses, size_t n_most
 }  // namespace
 
 SequenceCache::SequenceCache(std::shared_ptr<Engine> engine, std::string name_space)
-    : rows_(std::move(engine), std::move(name_space)) {}
+    : publisher_(std::move(engine), std::move(name_space)) {}
 
 SequenceCache::SequenceCache(const SequenceCache& other)
-    : rows_(other.rows_),
-      idle_(rows_.engine().state().store().copy(other.idle_)),
+    : publisher_(other.publisher_),
+      idle_(publisher_.store().copy(other.idle_)),
       foreign_(other.foreign_),
       n_read_(other.n_read_),
       prompt_end_(other.prompt_end_),
@@ -51,19 +51,19 @@ SequenceCache::SequenceCache(const SequenceCache& other)
   CHECK(!other.is_leased());
   if (const auto* entry = std::get_if<KvCacheEntry>(&other.place_)) place_ = shared_pages(*entry);
   if (!other.ahead_) return;
-  ahead_ = ReadAhead{rows_.engine().state().store().copy(other.ahead_->rows), other.ahead_->foreign,
-                     other.ahead_->n_transcript, other.ahead_->logits};
+  ahead_ = Prefilled{publisher_.store().copy(other.ahead_->rows), other.ahead_->foreign, other.ahead_->n_transcript,
+                     other.ahead_->logits};
 }
 
 Result<KvCacheEntry> SequenceCache::held() const {
   if (const auto* entry = std::get_if<KvCacheEntry>(&place_)) return entry->fork();
-  return rows_.engine().state().store().look_at(idle_);
+  return publisher_.store().look_at(idle_);
 }
 
 Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
   TRY_ASSIGN(KvCacheEntry entry, held());
   if (entry.length() >= n_read_) return entry;
-  PrefixPublisher::Found found = rows_.look_up(ids.first(n_read_), foreign_);
+  PrefixPublisher::Found found = publisher_.look_up(ids.first(n_read_), foreign_);
   if (found.length() > entry.length()) entry = std::move(found.entry);
   return entry;
 }
@@ -80,19 +80,19 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
   const size_t n_same = entry ? common_prefix_length(entry->tokens(), ids) : 0;
   if (entry) (void)entry->slice_to_at_most(n_same);
   if (ids.empty()) return n_same;
-  PrefixPublisher::Found found = rows_.look_up(ids.first(ids.size() - 1), foreign_);
+  PrefixPublisher::Found found = publisher_.look_up(ids.first(ids.size() - 1), foreign_);
   if (entry && entry->length() > found.length()) {
-    foreign_ = rows_.new_foreign();
+    foreign_ = publisher_.new_foreign();
     found.entry = *std::move(entry);
   }
   n_read_ = std::max(found.length(), ids.size() - 1);
-  rows_.leave(found.entry, foreign_, Extent::kAll, &idle_);
+  publisher_.insert(found.entry, foreign_, Extent::kAll, &idle_);
   put_back(std::move(found.entry));
   return n_same;
 }
 
 void SequenceCache::put_back(KvCacheEntry entry) noexcept {
-  rows_.make_idle(entry, idle_, foreign_);
+  publisher_.make_idle(entry, idle_, foreign_);
   if (entry.length() > 0) {
     place_ = std::move(entry);
   } else {
@@ -102,11 +102,11 @@ void SequenceCache::put_back(KvCacheEntry entry) noexcept {
 
 // --- ahead of a turn
 
-Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_reading(AheadPrompt prompt, Priority priority,
+Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_prefill(AheadPrompt prompt, Priority priority,
                                                                    std::stop_token stop, std::shared_ptr<Waker> bell) {
   const TokenSpan ids = prompt.ids;
   if (ids.empty()) return std::unique_ptr<PrefillAhead>();
-  Engine& engine = rows_.engine();
+  Engine& engine = publisher_.engine();
   if (ids.size() > engine.max_seq_len()) {
     return {ErrorCode::kContextFull, "the conversation has " + std::to_string(ids.size()) +
                                          " tokens, the context has room for " + std::to_string(engine.max_seq_len())};
@@ -118,7 +118,7 @@ Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_reading(AheadPrompt p
   read.n_prompt = ids.size();
   TRY_ASSIGN(KvCacheEntry entry, held());
   Foreign from = entry.slice_to_at_most(n_own) > 0 ? foreign_ : nullptr;
-  if (PrefixPublisher::Found found = rows_.look_up(ids.first(n_most), foreign_, stop);
+  if (PrefixPublisher::Found found = publisher_.look_up(ids.first(n_most), foreign_, stop);
       found.length() > entry.length()) {
     read.n_from_disk = saturating_sub(found.length(), found.n_in_memory);
     entry = std::move(found.entry);
@@ -127,31 +127,31 @@ Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_reading(AheadPrompt p
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
   read.n_read_again = saturating_sub(n_own, entry.length());
-  // Moves the pages to the store as soon as the prefill ends, before end_reading() is called.
-  const auto leave = [this, from](KvCacheEntry& rows, IdleSequence& rest) {
-    rows_.leave(rows, from, Extent::kAll, &rest);
-    if (!rows_.engine().state().store().make_idle(rows, rest)) rows.slice_to_length(0);
+  // Moves the pages to the store as soon as the prefill ends, before end_prefill() is called.
+  const auto publish = [this, from](KvCacheEntry& rows, IdleSequence& rest) {
+    publisher_.insert(rows, from, Extent::kAll, &rest);
+    if (!publisher_.store().make_idle(rows, rest)) rows.slice_to_length(0);
   };
   PrefillAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state().state_share()};
-  auto reading = std::make_unique<PrefillAhead>(std::move(start), priority, std::move(stop), std::move(bell), leave);
-  TRY(reading->submit(engine.state().scheduler()));
-  return reading;
+  auto prefill = std::make_unique<PrefillAhead>(std::move(start), priority, std::move(stop), std::move(bell), publish);
+  TRY(prefill->submit(engine.state().scheduler()));
+  return prefill;
 }
 
-Result<Usage> SequenceCache::end_reading(PrefillAhead& reading) {
-  reading.wait();
-  if (Status status = reading.take_status(); !status.ok()) {
+Result<Usage> SequenceCache::end_prefill(PrefillAhead& prefill) {
+  prefill.wait();
+  if (Status status = prefill.take_status(); !status.ok()) {
     may_be_elsewhere_ = true;
     return status;
   }
-  ReadAhead next{reading.take_rows(), reading.foreign(), reading.n_transcript(), nullptr};
-  if (next.rows.length() < reading.usage().n_prompt) return out_of_heap();  // the store had no memory for a handle
-  if (reading.is_whole()) {
-    const Logits logits = reading.take_logits();
+  Prefilled next{prefill.take_idle(), prefill.foreign(), prefill.n_transcript(), nullptr};
+  if (next.rows.length() < prefill.usage().n_prompt) return out_of_heap();  // the store had no memory for a handle
+  if (prefill.is_whole()) {
+    const Logits logits = prefill.take_logits();
     next.logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
   }
   ahead_ = std::move(next);
-  return reading.usage();
+  return prefill.usage();
 }
 
 // --- a turn
@@ -160,21 +160,21 @@ Result<std::unique_ptr<SequenceCache::Lease>> SequenceCache::checkout(const Prom
                                                                       std::stop_token stop) {
   CHECK(!is_leased());
   std::unique_ptr<Lease> lease(new Lease(*this));
-  if (lease->entry_.length() == 0) TRY(rows_.engine().state().store().wake(idle_, lease->entry_));
+  if (lease->entry_.length() == 0) TRY(publisher_.store().wake(idle_, lease->entry_));
   TRY(lease->arrange(prompt, priority, std::move(stop)));
   return lease;
 }
 
 SequenceCache::Lease::Lease(SequenceCache& cache)
-    : cache_(&cache), entry_(cache.rows_.engine().state().pool()), foreign_(cache.foreign_) {
+    : cache_(&cache), entry_(cache.publisher_.engine().state().pool()), foreign_(cache.foreign_) {
   if (auto* entry = std::get_if<KvCacheEntry>(&cache.place_)) entry_ = std::move(*entry);
   cache.place_ = Leased();
 }
 
 SequenceCache::Lease::~Lease() {
   // In a child of fork() the store belongs to the parent, so do not use it.
-  if (cache_ == nullptr || !cache_->rows_.engine().state().check_process().ok()) return;
-  cache_->rows_.leave(entry_, foreign_);
+  if (cache_ == nullptr || !cache_->publisher_.engine().state().check_process().ok()) return;
+  cache_->publisher_.insert(entry_, foreign_);
   cache_->may_be_elsewhere_ = true;
   if (before_) {
     entry_ = *std::move(before_);
@@ -225,14 +225,14 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
 
 Result<bool> SequenceCache::Lease::take_ahead(const PromptIds& prompt, size_t& n_keep) {
   if (!cache_->ahead_) return true;
-  const ReadAhead& ahead = *cache_->ahead_;
+  const Prefilled& ahead = *cache_->ahead_;
   const size_t n_same = std::min(ahead.n_transcript, prompt.n_keep());
   const size_t n_ahead = prompt.n_common(ahead.rows.tokens(), n_same);
   work_.tokens_compared += saturating_sub(n_ahead, n_same);
   const bool whole = n_ahead == prompt.size() && ahead.logits != nullptr && ahead.rows.length() == n_ahead;
   const size_t n_wanted = whole ? n_ahead : std::min(n_ahead, prompt.size() - 1);
   if (n_wanted <= n_keep) return true;
-  TRY_ASSIGN(KvCacheEntry entry, cache_->rows_.engine().state().store().look_at(ahead.rows));
+  TRY_ASSIGN(KvCacheEntry entry, cache_->publisher_.store().look_at(ahead.rows));
   const size_t n = entry.slice_to_at_most(n_wanted);
   if (n > n_keep) {
     if (n == prompt.size()) logits_ = ahead.logits;
@@ -249,14 +249,14 @@ void SequenceCache::Lease::search(const PromptIds& prompt, Priority priority, st
   searched_ = true;
   const bool announces = priority != Priority::kLow && foreign_ == nullptr;
   if (announces && ids.size() - n_keep >= kWorthAnnouncing) {
-    shared_ = cache_->rows_.announce();
+    shared_ = cache_->publisher_.announce();
     shared_->replace = [this](KvCacheEntry longer) {
       replace(std::move(longer));
       before_->state().clear();  // the store owns these states and may evict them meanwhile
       n_copied_before_ = 0;
     };
   }
-  PrefixPublisher::Found found = cache_->rows_.look_up(ids, foreign_, std::move(stop));
+  PrefixPublisher::Found found = cache_->publisher_.look_up(ids, foreign_, std::move(stop));
   work_.tokens_compared += found.tokens_compared;
   if (found.logits == nullptr && is_same_prompt(prompt) && found.length() == prompt.size()) {
     found.logits = cache_->prompt_end_.logits;
@@ -298,9 +298,9 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   cache.prompt_end_ = {kept.n_prompt, std::move(kept.logits)};
   cache.ahead_.reset();
   cache.may_be_elsewhere_ = false;
-  cache.rows_.leave(entry_, cache.foreign_, Extent::kAll, &cache.idle_);
+  cache.publisher_.insert(entry_, cache.foreign_, Extent::kAll, &cache.idle_);
   if (searched_ && cache.foreign_ == nullptr) {
-    cache.rows_.leave_for_others(entry_, kept.n_prompt, cache.prompt_end_.logits, kept.first_turn_boundary);
+    cache.publisher_.publish_prompt(entry_, kept.n_prompt, cache.prompt_end_.logits, kept.first_turn_boundary);
   }
   cache.put_back(std::move(entry_));
 }

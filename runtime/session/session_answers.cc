@@ -14,7 +14,7 @@ Result<std::vector<Turn>> SessionState::run_turns(PendingEdit edit, size_t n, co
   TRY_ASSIGN(const Sampler sampler, Sampler::create(turn_options.sampler));
   DialogueChange asked = branch.dialogue.apply(std::move(edit));
   Usage read;
-  if (Result<Usage> ahead_of_all = read_ahead(turn_options.priority, turn_options.stop); ahead_of_all.ok()) {
+  if (Result<Usage> ahead_of_all = prefill_ahead(turn_options.priority, turn_options.stop); ahead_of_all.ok()) {
     read = *ahead_of_all;
   } else if (ahead_of_all.status().code() != ErrorCode::kContextFull || options.when_full == WhenFull::kError) {
     return ahead_of_all.status();

@@ -247,17 +247,17 @@ void SessionState::begin_after_turn() noexcept {
 
 // --- ahead of a turn
 
-Result<std::unique_ptr<PrefillAhead>> SessionState::begin_reading_ahead(Priority priority, std::stop_token stop,
+Result<std::unique_ptr<PrefillAhead>> SessionState::begin_prefill_ahead(Priority priority, std::stop_token stop,
                                                                         std::shared_ptr<Waker> bell) {
   TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_read()));
-  return branch.cache.begin_reading(std::move(prompt), priority, std::move(stop), std::move(bell));
+  return branch.cache.begin_prefill(std::move(prompt), priority, std::move(stop), std::move(bell));
 }
 
-Result<Usage> SessionState::read_ahead(Priority priority, std::stop_token stop) {
-  TRY_ASSIGN(const std::unique_ptr<PrefillAhead> reading,
-             begin_reading_ahead(priority, std::move(stop), std::make_shared<Waker>()));
-  if (reading == nullptr) return Usage{};
-  return branch.cache.end_reading(*reading);
+Result<Usage> SessionState::prefill_ahead(Priority priority, std::stop_token stop) {
+  TRY_ASSIGN(const std::unique_ptr<PrefillAhead> prefill,
+             begin_prefill_ahead(priority, std::move(stop), std::make_shared<Waker>()));
+  if (prefill == nullptr) return Usage{};
+  return branch.cache.end_prefill(*prefill);
 }
 
 bool SessionState::rewrites_history() {
@@ -270,16 +270,16 @@ void SessionState::start_idle_work() noexcept {
   (void)guarded([&]() -> Status {
     if (!rewrites_history()) return {};
     idle_stop_ = std::stop_source();
-    TRY_ASSIGN(idle_, begin_reading_ahead(Priority::kLow, idle_stop_.get_token(), std::make_shared<Waker>()));
+    TRY_ASSIGN(idle_, begin_prefill_ahead(Priority::kLow, idle_stop_.get_token(), std::make_shared<Waker>()));
     return {};
   });
 }
 
 void SessionState::stop_idle_work() noexcept {
-  const std::unique_ptr<PrefillAhead> reading = std::move(idle_);
-  if (reading == nullptr) return;
+  const std::unique_ptr<PrefillAhead> prefill = std::move(idle_);
+  if (prefill == nullptr) return;
   idle_stop_.request_stop();
-  (void)guarded([&] { return branch.cache.end_reading(*reading); });
+  (void)guarded([&] { return branch.cache.end_prefill(*prefill); });
 }
 
 // --- a call that gives a turn

@@ -127,11 +127,11 @@ class SessionState {
   // Prefills the next prompt: all of it if a question awaits an answer, else what the template will render before the
   // text of the next user message. Does not change the messages. Errors: kCancelled, kOutOfMemory and others of
   // prefill(); tokens prefilled until then stay in the store.
-  Result<Usage> read_ahead(Priority priority, std::stop_token stop);
+  Result<Usage> prefill_ahead(Priority priority, std::stop_token stop);
 
-  // Starts read_ahead() and returns; the bell rings at the end. Returns null if there is nothing to prefill. Errors: as
-  // read_ahead(); may throw std::bad_alloc.
-  Result<std::unique_ptr<PrefillAhead>> begin_reading_ahead(Priority priority, std::stop_token stop,
+  // Starts prefill_ahead() and returns; the bell rings at the end. Returns null if there is nothing to prefill. Errors:
+  // as prefill_ahead(); may throw std::bad_alloc.
+  Result<std::unique_ptr<PrefillAhead>> begin_prefill_ahead(Priority priority, std::stop_token stop,
                                                             std::shared_ptr<Waker> bell);
 
   // Starts to prefill in idle time if the template will rewrite earlier text when the conversation continues (it drops

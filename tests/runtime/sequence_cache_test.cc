@@ -111,10 +111,10 @@ TEST(SequenceCacheTest, NextTurnUsesRowsPrefilledAhead) {
   const Tokens ids = ids_of(130);
   c.read(Tokens(ids.begin(), ids.begin() + 100), 0);
   AheadPrompt ahead{Tokens(ids.begin(), ids.begin() + 120), 100, false};
-  const auto reading =
-      c.cache.begin_reading(std::move(ahead), Priority::kNormal, {}, std::make_shared<Waker>()).value();
-  ASSERT_NE(reading, nullptr);
-  const Usage usage = c.cache.end_reading(*reading).value();
+  const auto prefill =
+      c.cache.begin_prefill(std::move(ahead), Priority::kNormal, {}, std::make_shared<Waker>()).value();
+  ASSERT_NE(prefill, nullptr);
+  const Usage usage = c.cache.end_prefill(*prefill).value();
   EXPECT_EQ(usage.n_cached, 100u);
   EXPECT_EQ(usage.n_prefilled, 20u);
   EXPECT_EQ(c.cache.n_read(), 100u) << "no turn was committed";
