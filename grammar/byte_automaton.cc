@@ -409,7 +409,7 @@ Status AutomatonBuilder::find_ranks() {
   // the first rule that it meets twice is on it.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
-  std::vector<RuleId> caller(out_.rules_.size());  // by callee: a rule without a rank that calls it
+  std::vector<RuleId> caller(out_.rules_.size());  // caller[r]: a rule without a rank that calls rule r
   for (RuleId i = 0; i < n_callers.size(); ++i) {
     for (const RuleId callee : calls_first_[i]) {
       if (n_callers[i] > 0) caller[callee] = i;

@@ -47,7 +47,7 @@ class ByteAutomaton {
     StateId after;
     bool calls;              // true: the repeated text is `rule`; false: it is one byte of `ranges`
     bool dead = false;       // the repeated rule matches no text
-    bool outermost = false;  // is_outermost() of the block's states
+    bool outermost = false;  // is_outermost() is true for the states of this block
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 

@@ -134,7 +134,7 @@ struct TextMatch {
 Result<TextMatch> match_text(const Grammar& grammar, std::string_view text);
 
 class TokenTexts;
-// Returns kInvalidArgument with the reference if the model has no token for a reference of the grammar (GBNF).
+// Checks that the vocabulary has every token that the grammar names (GBNF: <text>). Error: kInvalidArgument.
 Status check_references(const Grammar& grammar, const TokenTexts& vocabulary);
 
 struct ConstraintLimits {

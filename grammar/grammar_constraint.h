@@ -66,7 +66,7 @@ class TokenMasks {
     bool too_many_exits = false;
     bool has_costly_exits = false;  // the last walk from the exits visited more than kMostExitNodes
   };
-  // Key of a Local: number of the trie; 1 if the text ends below these states, else 0; then the states.
+  // Key of a Local: the trie's number; 1 if these states are the whole stack, else 0; then the states.
   using LocalKey = std::vector<uint32_t>;
   struct Walk {
     std::vector<std::pair<uint32_t, uint32_t>> ranges;  // ranges of indices in the trie's `tokens`

@@ -69,7 +69,7 @@ struct AttendSums {
 // positions [row_begin[i], row_end[i]) of the sequence that are in the block. Data stored at other positions, even NaN,
 // never changes the row's result; pages in which no row sees a position are not read.
 struct AttendTile {
-  const std::byte* const* heads;   // the head's block of each page of the tile, in order; the first holds `begin`
+  const std::byte* const* heads;   // this KV head's block in each page of the tile; position `begin` is in the first
   const std::byte* const* values;  // for latent rows only: the output of latent_values() for each page
   size_t begin;                    // first absolute position of the block, a multiple of 256
   const float* q;                  // [n_rows, q_stride], not scaled; after rope and any Hadamard transform of keys

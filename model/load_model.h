@@ -28,8 +28,8 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 
 // Compiles the model's own chat template, with the file's special tokens as default variables. Errors: kNotFound if
-// the model has no template; kTemplateSyntax with the file and the line; those of find_chat_template(). Defects that
-// cost no more than the template for tools are appended to `warnings`.
+// the model has no template; kTemplateSyntax with the file and the line; those of find_chat_template(). A defect
+// of the template for tools only is no error, but is appended to `warnings`.
 Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget = {},
                                         std::vector<std::string>* warnings = nullptr);
 

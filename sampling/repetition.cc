@@ -32,7 +32,7 @@ bool RepetitionDetector::push(TokenId id) {
       ++n_steps_;
       if (ids_[n - 1 - level.period] != id) level.period = 0;
     }
-    // Search the lowest level as often as the next one.
+    // A level is searched once per level.begin tokens; the lowest, whose `begin` is smaller, once per kShortest.
     if (n % std::max(level.begin, kShortest) == 0) look(level);
     if (period_ == 0 && level.period > 0 && n - level.run_begin >= ids_of_repetition(level.period)) {
       period_ = level.period;

@@ -70,7 +70,7 @@ class RepeatIndex {
     uint32_t end_state;  // end_state_ and end_length_ before the append
     uint32_t end_length;
     uint32_t n_edges;        // number of edges before the append
-    uint32_t n_end_changes;  // number of end changes before the append
+    uint32_t n_end_changes;  // number of entries in the log of changed ends before the append
     uint32_t split_from;     // first state whose edge was redirected to the copy; kNone: no state was split
     uint32_t copy;
     uint32_t original;  // the state that was split

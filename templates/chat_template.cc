@@ -116,7 +116,9 @@ Result<std::string> ChatTemplate::render_plain(const Json& variables, std::strin
 Result<std::string> ChatTemplate::render_continuing(const Json& messages, const TemplateVariables& variables) const {
   TRY(check_arguments(messages, variables));
   if (wants_generation_prompt(variables)) {
-    return Status(ErrorCode::kInvalidArgument, "a final message is continued or a new one begun, not both");
+    return Status(ErrorCode::kInvalidArgument,
+                  "either the final message is continued or a new one begins: continue_final_message and "
+                  "add_generation_prompt exclude each other");
   }
   if (messages.empty()) return Status(ErrorCode::kInvalidArgument, "there is no final message to continue");
   Json tagged = messages;

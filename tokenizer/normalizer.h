@@ -109,7 +109,7 @@ class NormalizedText {
 
   std::string_view text() const { return stages_.empty() ? raw_ : stages_.back().text; }
 
-  // True if the first character of text() comes from the first character of the raw text (by the reference's rules).
+  // True if the first character of text() comes from the first character of the raw text, by the rules of Hugging Face.
   bool keeps_beginning() const { return keeps_beginning_; }
 
   // Returns the position in the raw text that corresponds to `position` in text(); nullopt inside a replacement.

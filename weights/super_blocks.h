@@ -72,7 +72,7 @@ enum class Codebook {
   kIq2xs,   // 512 entries of 8
   kIq2s,    // 1024 entries of 8
   kIq3xxs,  // 256 entries of 4: 4, 12, 20, 28, 36, 44, 52, 62
-  kIq3s,    // 512 entries of 4: 2, 6, 10 .. 30 (twice the values of the format)
+  kIq3s,    // 512 entries of 4, each 2, 6, 10 .. 30 (twice the numbers of the format)
   kIq1,     // 2048 entries of 8: -1, 0, 1
 };
 

@@ -29,8 +29,8 @@ enum class AnswerPlace : uint8_t {
 // max_tokens: the limit of the turn, as in TurnOptions.
 std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place);
 
-// Returns the text of an error for users: without names of library functions, and with advice for the place on lines of
-// its own.
+// Returns the text of an error for users. It does not name functions of the library. Advice, which depends on the
+// place, follows on further lines.
 std::string failure_text(const Status& status, AnswerPlace place);
 
 // Return lines of --verbose: the model (context 0: unknown) and sampling options; the speed of an answer.

@@ -75,7 +75,7 @@ class PageIndex {
 
   // Returns the time to record for a use at now_ns: later than all uses before, because the clock may jump back.
   int64_t next_use_ns(int64_t now_ns) const;
-  // Marks a file as used, if it is known. Returns next_use_ns().
+  // Records next_use_ns() as the time of a file's last use, if the file is known, and returns this time.
   int64_t touch(const std::string& file_name, int64_t now_ns);
 
   // Returns the file to evict next: the least recently used one that no other record continues. nullopt: no file.

@@ -23,7 +23,7 @@ struct PanelRows {
   std::span<const uint16_t> super_scales, super_mins;  // [n_rows, chunks] halves; super_mins: for types with mins
   std::span<const int8_t> scale_codes, min_codes;      // [n_rows, groups]; min_codes: for types with mins
   // For float types.
-  std::span<const uint16_t> halves;  // [n_rows, n_cols]  kPH, kPB: the bits in the file
+  std::span<const uint16_t> halves;  // [n_rows, n_cols]  kPH (F16), kPB (BF16): as in the file
   std::span<const float> floats;     // [n_rows, n_cols]  kPF
   // For kPE4 and kPE5, codes has the bytes and scales the file's scales, [n_rows, n_cols / 32].
 };

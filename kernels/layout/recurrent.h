@@ -84,7 +84,7 @@ struct ScanStep {
   const float* keys = nullptr;     // [T, state_stride] B
   const float* queries = nullptr;  // [T, state_stride] C
   size_t state_stride = 0;
-  const float* rates = nullptr;  // [N, rate_stride] A, negative
+  const float* rates = nullptr;  // [N, rate_stride] the matrix A of Mamba: negative numbers
   size_t rate_stride = 0;
   const float* skip = nullptr;    // [channels] D
   const float* before = nullptr;  // nullptr: zeros. May be `after`.

@@ -18,7 +18,7 @@ struct RopeRule {
     kPlain,
     kLinear,    // frequencies are divided by `factor`
     kYarn,      // low frequencies are divided by `factor`, high ones are unchanged (Peng et al. 2023)
-    kLongrope,  // frequencies divided by short_factors, beyond the original context by frequency_factors (Ding 2024)
+    kLongrope,  // divided by short_factors up to the original context length, else by frequency_factors (Ding 2024)
   } kind = Kind::kPlain;
   double theta = 10000.0;
   size_t rotary_dim = 0;                 // number of leading dimensions of a head that are rotated

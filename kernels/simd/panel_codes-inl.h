@@ -20,7 +20,7 @@ struct Format {
   static constexpr bool kMins = kLayout.has_mins, kTable = kLayout.table != CodeTable::kNumbers;
   static constexpr bool kSmall = kOffset < 128;  // codes, or the table's bytes, are below 128
   static constexpr ScaleKind kScales = kLayout.scales;
-  static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns; groups per block of 32
+  static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns a group; groups a block
   static constexpr bool kHalfMins = kMins && kGroups == 2;  // mins multiply the sums of half a block
   static constexpr bool kSuper = kLayout.super_scales();
   static constexpr size_t kCodesAt = kLayout.codes_at();

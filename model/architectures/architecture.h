@@ -18,7 +18,7 @@ enum class In : uint8_t { kNeither, kGguf, kHf, kBoth };
 enum class Windows : uint8_t {
   kNone,  // no layers, even if the file has a window
   kAll,
-  kAllOfGguf,    // all layers in GGUF, none in config.json
+  kAllOfGguf,    // all layers if the file is a GGUF; no layers if it is a config.json
   kUpperLayers,  // layers from max_window_layers on, if use_sliding_window is set
   kPeriod,       // all layers except every Architecture::window_period-th one
   kWithoutRope,  // layers without rope, if use_sliding_window is set
@@ -94,7 +94,7 @@ struct Architecture {
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;             // rotated share of a head, if config.json has none
   bool rotary_share_is_fixed = false;  // config.json cannot override rotary_share
-  bool yarn_truncates = true;          // YaRN truncates its limits to whole pairs; for GGUF, which has no such key
+  bool yarn_truncates = true;          // YaRN rounds its limits to whole pairs (no key of GGUF says so)
   bool grows_without_rope = false;     // scales queries of layers without rope by position, if the file requests it
   double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta
 

@@ -112,7 +112,8 @@ class Lister {
 
   Status refuse_folded(const TensorSource& source) const {
     return {ErrorCode::kUnsupported, file_.path() + ": bias " + source.name +
-                                         " cannot be converted: GGUF stores this model's factors inside its weights; "
+                                         " cannot be converted: GGUF multiplies this model's factors into its weights, "
+                                         "and has no place for those of a bias; "
                                          "use the original checkpoint"};
   }
 

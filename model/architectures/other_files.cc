@@ -97,7 +97,7 @@ Status refuse_other_files(const ModelFile& file) {
   if (what != nullptr) return {ErrorCode::kUnsupported, file.path() + ": is " + what};
   if (!gguf && file.config_json() == nullptr) {
     return {ErrorCode::kMissingKey, file.path() +
-                                        ": config.json, which describes the weights, is missing beside it; "
+                                        ": config.json, which describes the weights, is missing in its directory; "
                                         "name the model's directory"};
   }
   return {};

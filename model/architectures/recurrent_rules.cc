@@ -104,7 +104,8 @@ Status read_gated_delta(const Hyperparameters& file, ModelConfig& config) {
 }
 
 Status read_keyed_delta(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kHeads{"heads of states", "attention.head_count", "linear_attn_config.num_heads"};
+  constexpr Key kHeads{"number of heads of the recurrent state", "attention.head_count",
+                       "linear_attn_config.num_heads"};
   RecurrentMixer& mixer = config.recurrent;
   TRY_ASSIGN(mixer.n_heads, file.integer(kHeads, 1, kMaxWidth));
   TRY_ASSIGN(mixer.key_dim, file.integer(keys::kKeyedHeadDim, 1, kMaxWidth));

@@ -1,4 +1,4 @@
-// Converts a model's configuration: that of a layer for the attention kernel, that of all layers for the KV cache.
+// Makes from a model's configuration the shape of a layer for the attention kernel, and the layout of the KV cache.
 #pragma once
 
 #include <algorithm>

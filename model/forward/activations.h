@@ -50,7 +50,7 @@ struct RecurrentBuffers {
   Rows in;                // [T, row_width]  q | k | v before the convolution
   Rows conv;              // [T, row_width]  q | k | v after the convolution
   Rows z;                 // [T, v_width]
-  Rows rates, decays;     // [T, wider of both] per head or key dimension; Mamba-1: dt per channel
+  Rows rates, decays;     // [T, width of the wider] one number per head or key dimension; Mamba-1: dt per channel
   Rows low;               // [T, widest rank] output of the first factor of a low-rank matrix
   Rows out;               // [T, v_width]    o
   Rows scratch;           // [n_threads, RecurrentBuffers::scratch_floats()]

@@ -149,7 +149,8 @@ Status Embeddings::check() const {
   }
   if (options_.n_dims > model.dim()) {
     return {ErrorCode::kInvalidArgument, "embeddings of " + std::to_string(options_.n_dims) +
-                                             " dimensions, those of the model have " + std::to_string(model.dim())};
+                                             " dimensions were requested, but the model's have " +
+                                             std::to_string(model.dim())};
   }
   for (size_t i = 0; i < texts_.size(); ++i) {
     const std::string name = "text " + std::to_string(i + 1) + " of " + std::to_string(texts_.size());

@@ -22,7 +22,7 @@ bool is_shown_without_space(const Tokenizer& tokenizer, TokenId id) {
 // Takes at most three short renders; kNone if the template rejects them.
 ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const TemplateVariables& variables) {
-  // A tokenizer drops a space before a reply only if it also adds one before texts, which this encoding shows.
+  // Only a tokenizer that adds a space before every text drops one before a reply: does it add one before "x"?
   const Tokens ids = tokenizer.encode("x", TextOrigin::kInput);
   if (ids.empty() || !is_shown_without_space(tokenizer, ids.front())) return ReplySpace::kNone;
   const Json question = make_message(Role::kUser, "x");

@@ -32,7 +32,7 @@ struct Heard {
   std::chrono::nanoseconds queued{0};
   std::chrono::seconds retry_after{1};
   std::vector<Answer> answers;  // indexed by the number of the answer
-  // Indexed by the number of the prompt's first answer; null: no scores.
+  // Entry i: scores of the prompt whose first answer is answer i; null: no scores, or answer i is not a first one.
   std::vector<std::shared_ptr<const PromptScores>> prompt_scores;
   // For whole replies, if requested: log-probabilities of the first answer's content, without those of reasoning and
   // calls. The log-probabilities of markers, which have no text, are added to those of the next text.

@@ -183,7 +183,7 @@ Call rest_of_call(Call call, const std::string& word) {
   return call;
 }
 
-// Returns the start of a call without a marker: {"name" for {"name": "NAME".
+// Returns the beginning of a call that has no marker, up to its first key: for `{"name": "NAME` it is `{"name"`.
 std::string plain_beginning(std::string_view text) {
   text = trim_marker_spaces(text);
   if (text.ends_with('"')) text = trim_marker_spaces(text.substr(0, text.size() - 1));

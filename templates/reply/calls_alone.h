@@ -33,7 +33,7 @@ class CallsAlone {
  private:
   enum class Wants { kUnit, kFence, kLanguage, kInner, kObject, kSecondBrace, kFirstElement, kElement, kNext, kBehind };
 
-  // Each returns false if the byte cannot follow.
+  // Each reads the next bytes, and returns false at a byte that cannot follow.
   bool take(std::string_view text);
   bool take_brace(std::string_view text);
   bool take_in_object(std::string_view text);

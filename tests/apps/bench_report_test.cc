@@ -72,7 +72,7 @@ TEST(RivalLines, DifferentWorkIsNotCompared) {
   EXPECT_FALSE(rivals[0].ratio_for(decode_at(44, 1)));
 }
 
-TEST(RivalLines, UnknownKindsAreIgnored) {
+TEST(RivalLines, LinesOfUnknownKindsAreSkipped) {
   const std::vector<Rival> rivals =
       rivals_of("{\"what\":\"about\",\"date\":\"x\"}\n{\"what\":\"load\",\"ms\":365.5,\"system\":\"AVX512 = 1\"}\n");
   ASSERT_EQ(rivals.size(), 1);

@@ -89,7 +89,7 @@ TEST_F(RealModelCommandLine, TokenizeRejectsWrongTypesAndUnknownKeys) {
   EXPECT_EQ(run("tokenize " + model, "{\"text\":\"a\",\"add_special\":false}\n").status, 0);
 }
 
-TEST_F(CommandLine, RenderErrorsStateWhetherAModelIsNeeded) {
+TEST_F(CommandLine, RenderNamesAMissingOrUnneededModel) {
   EXPECT_THAT(run("render", "{\"messages\":[]}\n").err, HasSubstr("need MODEL or --template"));
   const std::string path = dir_.write("t.jinja", "x");
   EXPECT_THAT(run("render --template " + path, "{\"template\":\"{{ 1/0 }}\"}\n").err, HasSubstr("needs no MODEL"));

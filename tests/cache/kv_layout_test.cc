@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-TEST(KvLayout, PagesForRoundsUpWithoutOverflow) {
+TEST(KvLayout, PageCountRoundsUpWithoutOverflow) {
   EXPECT_EQ(KvLayout::pages_for(0), 0u);
   EXPECT_EQ(KvLayout::pages_for(1), 1u);
   EXPECT_EQ(KvLayout::pages_for(64), 1u);

@@ -58,7 +58,7 @@ TEST(LostPrefixTest, ReorderedToolsAreRecognised) {
   EXPECT_EQ(l.cause, LostCause::kToolsChanged);
 }
 
-TEST(LostPrefixTest, OtherTemplateTextIsRecognised) {
+TEST(LostPrefixTest, ChangedTemplateTextIsTheCause) {
   const std::string styled = std::string("{{ 'style ' + style + '\n' }}") + kChatMl;
   const LostPrefix l = lost(styled.c_str(), {{"style", "x"}}, {{"style", "y"}});
   EXPECT_EQ(l.cause, LostCause::kTemplate);

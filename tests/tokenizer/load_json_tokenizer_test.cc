@@ -58,7 +58,7 @@ TEST_P(LoadHostileJson, HostileTokenizerJsonIsRefusedByName) {
 INSTANTIATE_TEST_SUITE_P(
     All, LoadHostileJson,
     testing::ValuesIn(std::vector<HostileTokenizerJson>{
-        {"NoModel", ErrorCode::kMissingKey, "model is missing", [](Json& j) { j.erase("model"); }},
+        {"NoModel", ErrorCode::kMissingKey, "the key \"model\" is missing", [](Json& j) { j.erase("model"); }},
         {"UnknownModel", ErrorCode::kUnsupported, "'WordPiece'", [](Json& j) { j["model"]["type"] = "WordPiece"; }},
         {"Dropout", ErrorCode::kUnsupported, "dropout", [](Json& j) { j["model"]["dropout"] = 0.1; }},
         {"Prefixes", ErrorCode::kUnsupported, "continuing_subword_prefix",

@@ -309,7 +309,7 @@ Result<JsonTokenizer> read_json_tokenizer(const ModelFile& file, const SpecialTo
   const JsonSource source = json_source(file);
   const Json& root = document.root();
   const Json* model = json_member(root, "model");
-  if (model == nullptr) return source.error(ErrorCode::kMissingKey, "model is missing");
+  if (model == nullptr) return source.error(ErrorCode::kMissingKey, "the key \"model\" is missing");
   TRY(check_model(source, *model));
   JsonTokenizer read{*model, {}, {}, {}, {}, {}, {}, {}};
   read.warnings = special.warnings;
