@@ -93,7 +93,7 @@ struct Kernels {
   //   acc = fma(float(integer sum of code * q), s * x.scale, acc)
   //   acc = fma(m, x.scale * float(sum of q), acc)    (types with a min; x.scaled_sum for 32, for 16 from offset16)
   // over the padded columns. Both groups of 16 use the x.scale of their block of 32. y: [x.n_rows, y_stride], y_stride
-  // >= 16 * n_panels. scratch: linear_scratch_bytes(n_cols) per thread, 64-byte aligned.
+  // >= 16 * panels.size(). scratch: linear_scratch_bytes(n_cols) per thread, 64-byte aligned.
   void (*linear_int8)(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y, size_t y_stride,
                       std::byte* scratch);
   // Float panels: acc = fma(w, x[k], acc), k increasing. x: [n_rows, x_stride].

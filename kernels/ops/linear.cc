@@ -78,7 +78,7 @@ void linear(const Worker& worker, const LinearContext& context, const PackedMatr
 void linear_panels(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
                    Range panels, float* y, size_t y_stride) {
   CHECK_EQ(w.n_cols, x.n_cols);
-  DCHECK(y_stride >= kPanelRows * w.n_panels());
+  DCHECK(y_stride >= kPanelRows * panels.size());
   if (panels.empty()) return;
   std::byte* scratch = context.scratch + static_cast<size_t>(worker.index()) * context.scratch_stride;
   const Kernels& kernels = *context.kernels;

@@ -55,7 +55,8 @@ struct LinearContext {
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x, float* y,
             size_t y_stride);
 
-// As linear(), for a share chosen by the caller: outputs [16 * panels.begin, 16 * panels.end).
+// As linear(), for a share chosen by the caller: outputs [16 * panels.begin, 16 * panels.end). y_stride >=
+// 16 * panels.size(); only these outputs need memory.
 void linear_panels(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
                    Range panels, float* y, size_t y_stride);
 

@@ -178,6 +178,11 @@ struct ModelConfig {
     return norm_places != NormPlaces::kBefore || residual_scale != 1 || !attention_residual.is_plain() ||
            !recurrent_residual.is_plain() || !mlp_residual.is_plain();
   }
+  // True if a step between gate and up and their product needs whole rows of them.
+  bool reads_whole_gates() const {
+    return common.used() ||
+           std::ranges::any_of(layers, [](const LayerConfig& layer) { return layer.gate_cutoff.has_value(); });
+  }
 };
 
 }  // namespace ibid

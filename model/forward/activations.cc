@@ -13,6 +13,10 @@ template <typename MakeRows>
 void Activations::lay_out_beside(Activations& a, MakeRows&& rows, const ModelConfig& config, size_t max_chunk,
                                  int n_threads) {
   size_t scratch = 0;  // floats per worker
+  if (config.reads_whole_gates()) {
+    a.gate = rows(max_chunk, config.widest(&ModelConfig::mlp_dim));
+    a.up = rows(max_chunk, config.widest(&ModelConfig::mlp_dim));
+  }
   if (config.recurrent.used()) lay_out_recurrent(a.recurrent, rows, config.recurrent, max_chunk, n_threads);
   if (config.common.used()) {
     a.recurrent.low = rows(max_chunk, config.common.adapter_rank);
@@ -129,8 +133,8 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   };
   if (latent) lay_out_latent(a.latent, rows, head_input, config, max_chunk, n_threads);
   if (config.attention_gate) a.attn_gate = rows(max_chunk, q_dim);
-  if (config.gated) a.gate = rows(max_chunk, ffn_dim);
-  a.up = rows(max_chunk, ffn_dim);
+  if (config.gated) a.gate_part = rows(static_cast<size_t>(n_threads), kGatePartFloats);
+  a.up_part = rows(static_cast<size_t>(n_threads), kGatePartFloats);
   a.gated = linear_input(max_chunk, rows(max_chunk, ffn_dim), ffn_dim, quantized.gated);
   if (config.has_experts()) {
     a.moe = MoeBuffers::lay_out(config.moe,

@@ -87,6 +87,12 @@ class Activations {
  public:
   // In a pass of at most this many rows each worker computes all row steps, because that costs less than a barrier.
   static constexpr size_t kOwnRows = 4;
+  // Size of a part of gate, and of a part of up: with the h that they are computed from, they fit into the L2 cache.
+  static constexpr size_t kGatePartFloats = 32768;
+  // Maximum rows of such a part; dim: the number of columns of h.
+  static size_t gate_part_rows(size_t dim) {
+    return std::clamp((size_t{1} << 20) / dim, kRowGroup, kGatePartFloats / kQuantBlock);
+  }
 
   // context: maximum positions of a sequence. Error: kOutOfMemory.
   static Result<Activations> create(const ModelConfig& config, size_t max_chunk, size_t context,
@@ -103,7 +109,8 @@ class Activations {
   LatentBuffers latent;           // only in models with latent attention
   Rows attn_gate;                 // [T, H d]    only in models with a gate on attention's output
   RecurrentBuffers recurrent;     // only in models with recurrent layers
-  Rows gate, up;                  // [T, F]
+  Rows gate_part, up_part;        // [n_threads, kGatePartFloats]
+  Rows gate, up;                  // [T, F]      only in models that read whole rows of them
   Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; adapted_gate also of q, k, v
   LinearInput gated;              // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;                 // only in models with experts

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "kernels/layout/pack.h"
 #include "model/config/attention_shape.h"
 #include "model/forward/architecture_steps.h"
@@ -25,6 +26,7 @@ void mix_tokens(PassPart& p, size_t layer);
 void attention_block(PassPart& p, size_t layer);
 void project(PassPart& p, size_t layer);
 void mlp_block(PassPart& p, size_t layer);
+void gate_and_up(PassPart& p, size_t layer, LinearInput& gated);
 void mix_experts(PassPart& p, size_t layer);
 void finish_layer(PassPart& p, size_t layer);
 void finish_pass(PassPart& p);
@@ -160,18 +162,56 @@ void mlp_block(PassPart& p, size_t layer) {
   if (!m.config.parallel) norm(p, w.ffn_norm, w.ffn_norm_bias);  // h = norm(x) [T, D]
   p.barrier_if_shared();
   if (w.w_up.empty()) return mix_experts(p, layer);
-  // Each worker multiplies the same columns of gate and up that it computes, so no barrier is needed in between.
-  const Range panels = p.worker.share(w.w_up.n_panels(), kQuantBlock / kPanelRows);
-  if (m.config.gated) linear_panels(p, w.w_gate, p.buffers.h, panels, a.gate);
-  linear_panels(p, w.w_up, p.buffers.h, panels, a.up);          // [T, F]
-  if (m.config.layers[layer].gate_cutoff) cut_gates(p, layer);  // gate = max(gate - cutoff, 0)
   LinearInput gated = of_width(p.pass.gated, m.config.layers[layer].ffn_dim);
-  gate(p, layer, gated, panels);  // gated = f(gate) up [T, F]
+  gate_and_up(p, layer, gated);  // gated = f(W_gate h) * W_up h [T, F]
   p.worker.barrier();
   linear(p, w.w_down, gated, a.block_out);
   p.worker.barrier();
   if (m.config.layers[layer].has_experts) return mix_experts_beside(p, layer);
   add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += W_down gated [T, D]
+}
+
+// Returns the size of equal parts of n, except for the last: a multiple of `grain`, at most `most`. REQUIRES: most >=
+// grain.
+size_t equal_part(size_t n, size_t most, size_t grain) {
+  const size_t n_grains = round_up(n, grain) / grain;
+  const size_t n_parts = std::max(round_up(n_grains, most / grain) / (most / grain), size_t{1});
+  return round_up(n_grains, n_parts) / n_parts * grain;
+}
+
+// gated = f(W_gate h) * W_up h. Computes a part of gate and up and then its product, before the part leaves the L2
+// cache. Each worker multiplies the columns of gate and up that it has computed, so no barrier is needed in between.
+void gate_and_up(PassPart& p, size_t layer, LinearInput& gated) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const LinearInput& h = p.buffers.h;
+  const size_t n_rows = p.pass.n_rows(), grain = kQuantBlock / kPanelRows;
+  const Range own = p.worker.share(w.w_up.n_panels(), grain);
+  if (m.config.layers[layer].gate_cutoff) {
+    if (m.config.gated) linear_panels(p, w.w_gate, h, own, m.acts.gate);
+    linear_panels(p, w.w_up, h, own, m.acts.up);
+    cut_gates(p, layer);  // gate = max(gate - cutoff, 0)
+    const size_t first = own.begin * kPanelRows;
+    const Rows gates{m.acts.gate.data + first, m.acts.gate.stride}, ups{m.acts.up.data + first, m.acts.up.stride};
+    if (!own.empty()) gate(p, layer, {{0, n_rows}, own, gates, ups}, gated);
+    return;
+  }
+  const auto thread = static_cast<size_t>(p.worker.index());
+  float* const gates = m.config.gated ? m.acts.gate_part.row(thread) : nullptr;
+  float* const ups = m.acts.up_part.row(thread);
+  const size_t n_rows_of_part = equal_part(n_rows, Activations::gate_part_rows(m.config.dim), kRowGroup);
+  for (size_t row = 0; row < n_rows; row += n_rows_of_part) {
+    const Range rows{row, std::min(row + n_rows_of_part, n_rows)};
+    const LinearInput input = h.rows(row, rows.size());
+    const size_t n_panels = equal_part(own.size(), Activations::kGatePartFloats / kPanelRows / rows.size(), grain);
+    for (size_t panel = own.begin; panel < own.end; panel += n_panels) {
+      const Range panels{panel, std::min(panel + n_panels, own.end)};
+      const size_t first = panel * kPanelRows, stride = panels.size() * kPanelRows;
+      if (m.config.gated) linear_panels(p, w.w_gate, input, panels, {gates - first, stride});
+      linear_panels(p, w.w_up, input, panels, {ups - first, stride});
+      gate(p, layer, {rows, panels, {gates, stride}, {ups, stride}}, gated);
+    }
+  }
 }
 
 // x += the weighted sum of the chosen experts' outputs, plus that of the shared expert. REQUIRES: all of h is written.

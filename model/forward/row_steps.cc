@@ -152,29 +152,29 @@ void cut_gates(const PassPart& p, size_t layer) {
   p.worker.barrier();
 }
 
-// gated = f(gate + b_gate) * (up + b_up), also in int8, for the columns of `panels` in all rows.
-void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels) {
+void gate(const PassPart& p, size_t layer, const GatePart& part, LinearInput& gated) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
   const Activation& f = m.config.layers[layer].activation;
-  const size_t first = panels.begin * kPanelRows;
-  if (panels.empty()) return;
-  const size_t n = std::min(panels.end * kPanelRows, w.w_up.n_rows) - first;
+  const size_t first = part.panels.begin * kPanelRows;
+  const size_t n = std::min(part.panels.end * kPanelRows, w.w_up.n_rows) - first;
   // The worker with the last columns also quantises the padding.
-  const bool last = panels.end == w.w_up.n_panels();
+  const bool last = part.panels.end == w.w_up.n_panels();
   const Range blocks{first / kQuantBlock, last ? gated.quantized.blocks() : (first + n) / kQuantBlock};
-  for (size_t i = 0; i < p.pass.n_rows(); ++i) {
-    float* values = gated.values + i * gated.stride + first;
-    float* up = m.acts.up.row(i) + first;
-    add_bias(m, w.b_up, first, n, m.acts.up.row(i));
+  const bool quantized = !panel_is_float(w.w_down.type);
+  for (size_t i = part.rows.begin; i < part.rows.end; ++i) {
+    float* up = part.up.row(i - part.rows.begin);
+    float* values = quantized ? up : gated.values + i * gated.stride + first;
+    add_bias(m, w.b_up, first, n, up - first);
     if (m.config.gated) {
-      add_bias(m, w.b_gate, first, n, m.acts.gate.row(i));
-      if (m.config.gate_scale != 1) m.kernels.scale(m.acts.gate.row(i) + first, m.config.gate_scale, n);
-      activate_and_multiply(m, f, m.acts.gate.row(i) + first, up, n, values);
+      float* gate = part.gate.row(i - part.rows.begin);
+      add_bias(m, w.b_gate, first, n, gate - first);
+      if (m.config.gate_scale != 1) m.kernels.scale(gate, m.config.gate_scale, n);
+      activate_and_multiply(m, f, gate, up, n, values);
     } else {
       m.kernels.activate(f, up, n, values);
     }
-    if (gated.quantized.q != nullptr) m.kernels.quantize_blocks(values - first, i, blocks, gated.quantized);
+    if (quantized) m.kernels.quantize_blocks(values - first, i, blocks, gated.quantized);
   }
 }
 

@@ -46,8 +46,13 @@ void gate_attended(const PassPart& p, size_t layer);
 
 // gate = max(gate - cutoff, 0); cutoff = mean + gate_cutoff standard deviations of the row. Barriers before and after.
 void cut_gates(const PassPart& p, size_t layer);
-// gated = f(gate + b_gate) (up + b_up), also in int8, for the columns of `panels` in all rows.
-void gate(const PassPart& p, size_t layer, LinearInput& gated, Range panels);
+// A part of the outputs of gate and up: columns [16 * panels.begin, 16 * panels.end) of some rows.
+struct GatePart {
+  Range rows, panels;
+  Rows gate, up;  // row 0 is rows.begin, column 0 is 16 * panels.begin
+};
+// gated = f(gate + b_gate) (up + b_up), also in int8, for the rows and columns of the part.
+void gate(const PassPart& p, size_t layer, const GatePart& part, LinearInput& gated);
 // Applies bias, scale and soft cap to the logits.
 void finish_logits(const PassPart& p);
 

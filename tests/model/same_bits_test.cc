@@ -12,6 +12,7 @@
 
 #include "kernels/layout/panel.h"
 #include "kernels/ops/dispatch.h"
+#include "model/forward/activations.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/tiny_model.h"
 
@@ -352,6 +353,27 @@ TEST_P(SameBits, BitsDoNotDependOnInstructionSetOrThreads) {
 
 INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
+
+// In wide models gate and up are computed in parts of the rows and columns of a pass, whose sizes depend on its rows.
+TEST(SameBitsOfWideModels, BitsDoNotDependOnPartsOfGateAndUp) {
+  for (const DType type : {DType::kF32, DType::kQ8_0}) {
+    TinyModel tiny;
+    tiny.n_layers = 2, tiny.dim = 4096, tiny.ffn_dim = 512 + 16, tiny.matrix_dtype = type, tiny.biases = true;
+    if (type == DType::kQ8_0) tiny.ffn_dim = 512 + 32;
+    ASSERT_LT(Activations::gate_part_rows(tiny.dim), kLong) << "one part has all rows";
+    const Tokens tokens = random_tokens(kLong, tiny.vocab_size, 8);
+    ModelOptions options;
+    options.n_threads = 2;
+    options.max_chunk = 512;
+    Subject at_once(load_tiny_model(tiny, options)), by_few(load_tiny_model(tiny, options));
+    KvCacheEntry whole = at_once.entry(), parts = by_few.entry();
+    std::vector<Row> wanted, got;
+    at_once.feed(whole, tokens, wanted);
+    for (size_t at = 0; at < kLong; at += 10) by_few.feed(parts, TokenSpan(tokens).subspan(at, 10), got);
+    expect_same_rows(got, wanted);
+    EXPECT_EQ(stored_rows(parts), stored_rows(whole)) << dtype_name(type);
+  }
+}
 
 // Every panel type must occur as the type of the layers, not only of the head.
 TEST(SameBitsCases, CasesCoverEveryPanelType) {
