@@ -203,7 +203,14 @@ struct Tile {
     const size_t blocks = x.blocks();
     const Unpacked<kPanels> w = unpacked;
     RowsAt<kGroups> at(x, row);
-    for (size_t i = 0; i < kRows * kPanels; ++i) store(acc + i * kPanelRows, zero());
+    // The outputs are fetched before they are computed: stores to lines that are not in the cache would delay those to
+    // acc.
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t p = 0; p < kPanels; ++p) {
+        store(acc + (r * kPanels + p) * kPanelRows, zero());
+        prefetch_to_write(y + (row + r) * y_stride + p * kPanelRows);
+      }
+    }
     float* const half_sums = acc + kRows * kPanels * kPanelRows;
     const size_t in_group = row & (x.group - 1);
     for (size_t b = 0; b < blocks; ++b) {

@@ -304,6 +304,8 @@ IBID_INLINE int32_t reduce_add(I16 x) {
 IBID_INLINE void keep_in_memory(void* p) { asm volatile("" : : "r"(p) : "memory"); }
 IBID_INLINE void prefetch_l2(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T1); }
 IBID_INLINE void prefetch(const void* p) { _mm_prefetch(static_cast<const char*>(p), _MM_HINT_T0); }
+// Fetches the cache line of p in order to write it. Processors without the instruction (Haswell) do nothing.
+IBID_INLINE void prefetch_to_write(const float* p) { asm volatile("prefetchw %0" : : "m"(*p)); }
 
 }  // namespace
 }  // namespace ibid::IBID_ISA
