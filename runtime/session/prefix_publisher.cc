@@ -26,8 +26,8 @@ PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& ow
   return Found{std::move(foreign), n_in_memory, own, found.tokens_compared};
 }
 
-// Publishes the full pages of an entry that keeps growing. whole: publishes a fork with its own copy of the last page,
-// so that the entry need not copy that page when it grows.
+// Publishes the full pages of an entry that will grow. whole: publishes a fork instead, which has a copy of the last
+// page, so that the entry can append to its own last page without copying it.
 bool PrefixPublisher::publish(KvCacheEntry& entry, bool whole) const noexcept {
   if (whole) {
     Result<KvCacheEntry> copy = entry.fork();
