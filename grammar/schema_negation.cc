@@ -85,7 +85,7 @@ class Negation {
         {"anyOf", &Negation::any_of},
         {"allOf", &Negation::all_of},
         {"oneOf", &Negation::one_of},
-        {"not", &Negation::not_},
+        {"not", &Negation::double_negation},
         {"if", &Negation::condition},
         {"dependencies", &Negation::dependencies},
         {"dependentRequired", &Negation::dependencies},
@@ -310,7 +310,7 @@ class Negation {
     return keyword("allOf", std::move(out));
   }
 
-  void not_(const Json& value) {
+  void double_negation(const Json& value) {
     if (is_schema(value)) add(value);
   }
 
