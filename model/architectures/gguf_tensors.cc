@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/check.h"
 #include "model/architectures/gguf_rows.h"
 #include "model/architectures/rules.h"
 #include "model/tensors/tensor_source.h"
@@ -190,6 +191,7 @@ class Lister {
     }
     const bool by_head = config_.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
     const size_t width = by_head ? config_.layers[layer].head_dim : n;
+    CHECK(width > 0);
     const bool is_list = row.copies != Copies::kOne || by_head;
     set_values(tensor, is_list ? Shape{{tensor.values.size() / width, width}, 2}
                                : gguf_float_shape(config_, row.role, tensor.values.size() / n_cols, n_cols));
