@@ -1,6 +1,8 @@
 #include "base/text.h"
 
 #include <charconv>
+#include <ctime>
+#include <random>
 
 #include "base/utf8.h"
 
@@ -33,6 +35,21 @@ std::string number_text(double value) {
 
 std::string counted(uint64_t n, std::string_view what) {
   return std::to_string(n).append(" ").append(what).append(n == 1 ? "" : "s");
+}
+
+std::string iso_time(int64_t unix_ns) {
+  const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[64];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts)};
+}
+
+std::string random_digits() {
+  thread_local std::random_device device;
+  std::string digits;
+  for (size_t i = 0; i < 4; ++i) append_hex(digits, device(), 8);
+  return digits;
 }
 
 void append_part(std::string& list, std::string_view part, std::string_view separator) {

@@ -11,6 +11,7 @@
 namespace ibid {
 
 inline constexpr std::string_view kBlanks = " \t\r\n";
+constexpr bool is_blank(char c) { return kBlanks.find(c) != kBlanks.npos; }
 
 // Returns `text` without leading and trailing characters of `blanks`.
 constexpr std::string_view trimmed(std::string_view text, std::string_view blanks = kBlanks) {
@@ -56,6 +57,10 @@ std::string padded_number(uint64_t value, size_t n_digits);
 std::string number_text(double value);
 // A number with its noun: "1 turn", "2 turns".
 std::string counted(uint64_t n, std::string_view what);
+// Nanoseconds since 1970 as a date and time of UTC, to the second: "2026-01-31T12:00:00".
+std::string iso_time(int64_t unix_ns);
+// 32 random hexadecimal digits.
+std::string random_digits();
 
 // --- Lists.
 

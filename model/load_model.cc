@@ -69,10 +69,7 @@ std::string text_after_answer(const ChatTemplate& chat_template) {
   constexpr std::string_view kAnswer = "Kestrelreply";
   Json messages = Json::array({make_message(Role::kUser, "Kestrelquestion")});
   messages.push_back(make_message(Role::kAssistant, std::string(kAnswer)));
-  TemplateVariables variables;
-  variables.values = chat_template.default_variables();
-  variables.values["add_generation_prompt"] = false;
-  const Result<MarkedText> text = chat_template.render(messages, variables);
+  const Result<MarkedText> text = chat_template.render(messages, {.values = {{"add_generation_prompt", false}}});
   if (!text.ok()) return {};
   const std::string bytes = text->bytes();
   const size_t at = bytes.rfind(kAnswer);

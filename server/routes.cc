@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "base/json_limits.h"
+#include "base/text.h"
 #include "server/protocol/endpoints.h"
 #include "server/service/model_host.h"
 #include "server/service/service.h"
@@ -63,7 +64,7 @@ http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models
                              .checks_model_names = facts.checks_model_names,
                              .keeps_client_lines = facts.keeps_client_lines,
                              .n_parallel = facts.n_parallel,
-                             .new_id = random_id});
+                             .new_id = [](std::string_view prefix) { return std::string(prefix) + random_digits(); }});
   add_page_routes(router);
   const auto sample = [&facts, &service, &models] {
     const http::Server* server = facts.server.load();

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json_limits.h"
+#include "base/json_members.h"
 #include "base/result.h"
 
 namespace ibid {
@@ -19,16 +19,6 @@ enum class Role { kSystem, kUser, kAssistant, kTool };
 constexpr std::string_view role_name(Role role) {
   constexpr std::string_view kNames[] = {"system", "user", "assistant", "tool"};
   return kNames[static_cast<size_t>(role)];
-}
-
-// Returns the value of a text key; nullptr if the key is missing or not text. Does not allocate: nlohmann's comparison
-// of JSON values would convert the other side.
-inline const std::string* text_member(const Json& message, std::string_view key) noexcept {
-  if (!message.is_object()) return nullptr;
-  for (const auto& [name, value] : message.get_ref<const Json::object_t&>()) {
-    if (name == key) return value.is_string() ? &value.get_ref<const std::string&>() : nullptr;
-  }
-  return nullptr;
 }
 
 inline bool has_role(const Json& message) noexcept { return text_member(message, "role") != nullptr; }
@@ -43,11 +33,7 @@ inline bool is_from(const Json& message, Role role) noexcept { return role_of(me
 inline const std::string* content_of(const Json& message) noexcept { return text_member(message, "content"); }
 
 // Returns the content of a message, of any type; nullptr if the message has none.
-inline const Json* content_value(const Json& message) {
-  if (!message.is_object()) return nullptr;
-  const auto found = message.find("content");
-  return found == message.end() ? nullptr : &*found;
-}
+inline const Json* content_value(const Json& message) noexcept { return find_member(message, "content"); }
 
 // Keys under which clients and templates have the reasoning of an answer, the usual one first. transformers accepts
 // each in place of the others.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/checked.h"
-#include "base/json_limits.h"
+#include "base/json_members.h"
 #include "base/text.h"
 
 namespace ibid {
@@ -31,8 +31,6 @@ struct Found {
   size_t at;
   std::string_view word;
 };
-
-bool is_blank(char c) { return kBlanks.find(c) != kBlanks.npos; }
 
 // True if `rest`, the text after a word, ends a JSON value: end of text, blank, ',', ']' or '}'.
 bool ends_word(std::string_view rest) {
@@ -180,12 +178,6 @@ Result<std::optional<std::vector<T>>> read_all(const Place& place, const Json* v
     all.push_back(read);
   }
   return std::optional<std::vector<T>>(std::move(all));
-}
-
-const Json* member(const Json& object, std::string_view key) {
-  if (!object.is_object()) return nullptr;
-  const auto at = object.find(std::string(key));
-  return at == object.end() || at->is_null() ? nullptr : &*at;
 }
 
 }  // namespace

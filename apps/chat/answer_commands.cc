@@ -13,8 +13,8 @@ namespace ibid {
 namespace {
 
 // Returns "812 bytes, 190 tokens".
-std::string size_text(const AttachedFile& file, const ChatBackend& talk) {
-  const std::optional<size_t> n_tokens = talk.count_tokens(file.text);
+std::string size_text(const AttachedFile& file, const ChatBackend& backend) {
+  const std::optional<size_t> n_tokens = backend.count_tokens(file.text);
   return std::to_string(file.text.size()) + " bytes" + (n_tokens ? ", " + std::to_string(*n_tokens) + " tokens" : "");
 }
 

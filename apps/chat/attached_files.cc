@@ -6,14 +6,13 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.h"
 #include "base/utf8.h"
 
 namespace ibid {
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 std::string in_home(const std::string& path) {
   const char* home = std::getenv("HOME");

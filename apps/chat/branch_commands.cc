@@ -156,7 +156,7 @@ BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(ChatB
 }
 
 BranchCommands::Next BranchCommands::clear(std::string_view) {
-  return begin_anew([](ChatBackend& talk) { return talk.reset(); }, "/clear",
+  return begin_anew([](ChatBackend& backend) { return backend.reset(); }, "/clear",
                     "a new conversation (/undo returns to the old one)");
 }
 
@@ -168,7 +168,7 @@ BranchCommands::Next BranchCommands::system(std::string_view argument) {
     return Next::kGoOn;
   }
   const std::string text(argument == "none" ? std::string_view() : argument);
-  return begin_anew([&](ChatBackend& talk) { return talk.set_system(text); }, "/system",
+  return begin_anew([&](ChatBackend& backend) { return backend.set_system(text); }, "/system",
                     text.empty() ? "a new conversation without a system message (/undo returns to the old one)"
                                  : "a new conversation with this system message (/undo returns to the old one)");
 }

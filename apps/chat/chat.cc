@@ -68,7 +68,7 @@ bool next_message(std::optional<std::string>& first, std::string& message) {
 }
 
 // Returns at the end of standard input: 0; 1 if any message failed; kInterruptedStatus; kReaderGone.
-Result<int> lead_chat_json(ChatBackend& talk, const ChatJson& chat) {
+Result<int> lead_chat_json(ChatBackend& backend, const ChatJson& chat) {
   signal(SIGPIPE, SIG_IGN);
   AnswerWriter output;
   int exit_code = 0;
@@ -79,17 +79,17 @@ Result<int> lead_chat_json(ChatBackend& talk, const ChatJson& chat) {
   std::optional<std::string> first = chat.first;
   for (std::string line; output.error() == 0 && next_message(first, line);) {
     InterruptScope interrupt;
-    TurnOptions options = chat.options(n_answers(talk.messages()));
+    TurnOptions options = chat.options(n_answers(backend.messages()));
     options.stop = interrupt.token();
     const CompletionIdentity identity = new_completion(chat.model);
     // Errors of the message are reported by the turn, errors of the file by chat.keep().
-    if (Result<std::unique_ptr<ChatBackend>> asked = talk.fork();
+    if (Result<std::unique_ptr<ChatBackend>> asked = backend.fork();
         asked.ok() && (*asked)->append(make_message(Role::kUser, line)).ok()) {
       (void)chat.keep_question(**asked);
     }
-    const Result<Turn> turn = talk.send(line, options, {});
+    const Result<Turn> turn = backend.send(line, options, {});
     if (turn.ok()) {
-      const Json json = completion_json(identity, {&*turn, 1}, talk.messages(), nullptr);
+      const Json json = completion_json(identity, {&*turn, 1}, backend.messages(), nullptr);
       output.write_line(json_to_string(json));
       if (chat.verbose) remark("ibid: " + rates_line(*turn));
     } else {
@@ -141,7 +141,7 @@ struct ChatArguments {
 };
 
 struct Opened {
-  std::unique_ptr<ChatBackend> talk;
+  std::unique_ptr<ChatBackend> backend;
   TurnOptions turn;
   std::string model;   // model name
   std::string title;   // title line above the conversation
@@ -229,7 +229,7 @@ Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen,
 
 // As lead(), with --json.
 Result<int> lead_in_json(Opened opened, std::optional<SavedConversation> kept, ChatJson chat) {
-  Branches branches(std::move(opened.talk));
+  Branches branches(std::move(opened.backend));
   if (kept) kept->add_branches(branches);
   chat.model = opened.model;
   chat.options = [&](size_t turn) {
@@ -264,7 +264,7 @@ Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::opti
     reader.set_completion(completion_words());
     options.ask_person = [&](const std::string& question) { return ask_person(reader, screen, question); };
   }
-  Conversation conversation(std::move(opened.talk), std::move(options), screen);
+  Conversation conversation(std::move(opened.backend), std::move(options), screen);
   if (interactive) conversation.settings().show_last_exchange();
   return lead(conversation, reader, screen, interactive, first);
 }
@@ -276,7 +276,7 @@ Result<Opened> open_server(const ChatArguments& arguments) {
   TRY_ASSIGN(const std::string system, arguments.turn.system_message());
   TRY_ASSIGN(Json fields, arguments.form.fields());
   TRY_ASSIGN(const std::shared_ptr<RemoteModel> model, find_remote_model(std::move(address), name));
-  Opened opened{.talk = std::make_unique<RemoteBackend>(model, system),
+  Opened opened{.backend = std::make_unique<RemoteBackend>(model, system),
                 .turn = arguments.turn.given_options(),
                 .model = model->model.name,
                 .title = model->name(),
@@ -316,7 +316,7 @@ Result<int> run_chat(const ChatArguments& arguments) {
   LineReader reader(interactive);
   TRY_ASSIGN(const auto engine, load_engine(path, arguments.model, cache_directory));
   TRY_ASSIGN(ChatSession session, open_session(arguments, engine, kept));
-  Opened opened{.talk = nullptr,
+  Opened opened{.backend = nullptr,
                 .turn = arguments.turn.turn_options(*engine, answer_reader(arguments)),
                 .model = model_name(*engine),
                 .title = model_file_name(engine->name()),
@@ -325,7 +325,7 @@ Result<int> run_chat(const ChatArguments& arguments) {
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
   tell_what_answers(arguments, opened, interactive, screen);
   if (kept && !arguments.json) tell_what_is_kept(*kept, session, screen);
-  opened.talk = std::make_unique<LocalBackend>(std::move(session));
+  opened.backend = std::make_unique<LocalBackend>(std::move(session));
   std::optional<CacheEnding> cache_ending;
   if (!arguments.json) cache_ending.emplace(engine, screen);
   return lead_opened(arguments, std::move(opened), std::move(kept), reader, screen);

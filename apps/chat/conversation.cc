@@ -21,8 +21,8 @@ constexpr size_t kMaxBranches = 100;
 
 }  // namespace
 
-ConversationState::ConversationState(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& where)
-    : branches(std::move(talk)),
+ConversationState::ConversationState(std::unique_ptr<ChatBackend> backend, ConversationOptions options, Screen& where)
+    : branches(std::move(backend)),
       turn_options(std::move(options.turn)),
       files(std::move(options.files)),
       kept(std::move(options.kept)),
@@ -71,8 +71,8 @@ bool looks_like_a_path(std::string_view word) {
 
 }  // namespace
 
-Conversation::Conversation(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& screen)
-    : state_(std::move(talk), std::move(options), screen) {}
+Conversation::Conversation(std::unique_ptr<ChatBackend> backend, ConversationOptions options, Screen& screen)
+    : state_(std::move(backend), std::move(options), screen) {}
 
 Conversation::Next Conversation::handle(const std::string& line) {
   if (trimmed(line).empty()) return Next::kGoOn;

@@ -43,7 +43,7 @@ struct ConversationState {
   enum class Next { kGoOn, kLeave, kInterrupted };
 
   // The screen `where` must outlive the state.
-  ConversationState(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& where);
+  ConversationState(std::unique_ptr<ChatBackend> backend, ConversationOptions options, Screen& where);
   ConversationState(const ConversationState&) = delete;
   ConversationState& operator=(const ConversationState&) = delete;
 
@@ -174,7 +174,7 @@ class Conversation {
  public:
   using Next = ConversationState::Next;
 
-  Conversation(std::unique_ptr<ChatBackend> talk, ConversationOptions options, Screen& screen);
+  Conversation(std::unique_ptr<ChatBackend> backend, ConversationOptions options, Screen& screen);
 
   // Handles one line, a message or a command. On failure shows the error and leaves the conversation unchanged.
   Next handle(const std::string& line);
@@ -183,7 +183,7 @@ class Conversation {
   Next open_with(const std::string& message);
 
   bool any_failed() const { return state_.any_failed; }
-  const ChatBackend& talk() const { return state_.branches.now(); }
+  const ChatBackend& backend() const { return state_.branches.now(); }
 
   // --- Called by the table of commands.
   AnswerCommands& answers() { return answers_; }

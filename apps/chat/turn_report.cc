@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <random>
 #include <string_view>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "apps/models/model_catalog.h"
 #include "apps/terminal/graphemes.h"
 #include "base/checked.h"
+#include "base/text.h"
 #include "runtime/generate/logprobs_json.h"
 #include "templates/message.h"
 
@@ -140,14 +140,6 @@ std::string left_out_line(const LeftOut& left_out) {
 
 namespace {
 
-std::string random_id() {
-  constexpr const char* kDigits = "0123456789abcdef";
-  std::random_device device;
-  std::string id = "chatcmpl-";
-  for (size_t i = 0; i < 32; ++i) id += kDigits[device() & 15u];
-  return id;
-}
-
 Json choice_json(size_t index, const Turn& turn, const Tokenizer* tokenizer) {
   Json choice = {{"index", index},
                  {"message", make_message(Role::kAssistant, turn.text)},
@@ -220,7 +212,7 @@ std::string model_name(const Engine& engine) {
 
 CompletionIdentity new_completion(const std::string& model) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {random_id(), std::chrono::duration_cast<std::chrono::seconds>(now).count(), model};
+  return {"chatcmpl-" + random_digits(), std::chrono::duration_cast<std::chrono::seconds>(now).count(), model};
 }
 
 std::string finish_reason_json(FinishReason reason) {

@@ -6,6 +6,7 @@
 #include "apps/sessions/message_text.h"
 #include "apps/terminal/terminal_text.h"
 #include "base/clock.h"
+#include "base/json_members.h"
 
 namespace ibid {
 
@@ -60,15 +61,9 @@ namespace {
 constexpr JsonLimits kChunkLimits = {.max_bytes = 4u << 20, .allow_duplicate_keys = true};
 constexpr size_t kShownCharacters = 400;
 
-const Json* member(const Json& object, const char* name) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(name);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 std::string text_member_of(const Json& object, const char* name) {
-  const Json* value = member(object, name);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+  const std::string* text = text_member(object, name);
+  return text == nullptr ? std::string() : *text;
 }
 
 // An unknown cause is counted as the template's.

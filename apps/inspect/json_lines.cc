@@ -130,11 +130,7 @@ Result<Json> render_conversation(const ChatTemplate& chat_template, Json line) {
   }
   const Json messages = take(line, "messages");
   const bool continue_final = take(line, "continue_final_message") == Json(true);
-  variables.values = chat_template.default_variables();
-  for (auto& [key, value] : line.items()) variables.values[key] = std::move(value);
-  for (const char* name : {"tools", "documents"}) {
-    if (!variables.values.contains(name)) variables.values[name] = nullptr;
-  }
+  variables.values = std::move(line);
   if (continue_final) return as_reply(chat_template.render_continuing(messages, variables));
   const Result<MarkedText> text = chat_template.render(messages, variables);
   return as_reply(text.ok() ? Result<std::string>(text->bytes()) : Result<std::string>(text.status()));

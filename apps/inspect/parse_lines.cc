@@ -50,9 +50,7 @@ Result<Json> parse_text(const ChatTemplate& chat_template, const ReplyFormat& fo
   TRY_ASSIGN(const Json messages, take_array(line, "messages"));
   const Json choice = take(line, "tool_choice");
   const bool no_calls = choice == Json("none");
-  TemplateVariables variables;
-  variables.values = chat_template.default_variables();
-  for (auto& [key, value] : line.items()) variables.values[key] = std::move(value);
+  TemplateVariables variables{.values = std::move(line)};
   if (!tools.is_null()) variables.values["tools"] = tools;
   variables.values["add_generation_prompt"] = true;
   const Json asked = messages_for_template(messages.is_null() ? any_messages() : messages, format);

@@ -13,7 +13,7 @@ namespace ibid::serve {
 
 namespace {
 
-constexpr const char* kDoorGroup = "Access";
+constexpr const char* kAccessGroup = "Access";
 constexpr const char* kLimitsGroup = "Limits";
 
 // Returns -1 ms for "never".
@@ -106,23 +106,23 @@ void ServeArguments::add_access_options(CLI::App& command) {
   add_text_option(command, "--api-key-file", api_key_file,
                   "accepted API keys: one per line, NAME=KEY for keys that share a cache; or IBID_API_KEY")
       ->type_name("FILE")
-      ->group(kDoorGroup);
-  command.add_flag("--insecure", insecure, "let other machines connect without a key")->group(kDoorGroup);
+      ->group(kAccessGroup);
+  command.add_flag("--insecure", insecure, "let other machines connect without a key")->group(kAccessGroup);
   command
       .add_flag("--namespace-by-user", namespace_by_user,
                 "users of one key share no cache and see nothing of each other: \"user\" in the body or the query, or "
                 "the header x-user-id")
-      ->group(kDoorGroup);
+      ->group(kAccessGroup);
   add_text_option(command, "--cert", certificate_file, "TLS with this certificate (PEM, followed by its chain)")
       ->type_name("FILE")
-      ->group(kDoorGroup);
-  add_text_option(command, "--key", key_file, "the private key of --cert")->type_name("FILE")->group(kDoorGroup);
+      ->group(kAccessGroup);
+  add_text_option(command, "--key", key_file, "the private key of --cert")->type_name("FILE")->group(kAccessGroup);
   add_text_list(command, "--allow-host", allowed_hosts, "a name that the server is called by; \"*\": any")
       ->type_name("NAME")
-      ->group(kDoorGroup);
+      ->group(kAccessGroup);
   add_text_list(command, "--allow-origin", allowed_origins, "an origin whose pages may ask; \"*\": any")
       ->type_name("ORIGIN")
-      ->group(kDoorGroup);
+      ->group(kAccessGroup);
 }
 
 void ServeArguments::add_limits(CLI::App& command) {

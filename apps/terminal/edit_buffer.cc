@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/terminal/graphemes.h"
+#include "base/text.h"
 
 namespace ibid {
 
@@ -12,8 +13,6 @@ namespace {
 constexpr size_t kMaxCharacter = 4;  // maximum bytes of a typed character: longer text is a paste
 constexpr size_t kMaxMoments = 200;
 constexpr size_t kMaxMomentBytes = 16'000'000;  // limit for all undo states together, because pastes may be long
-
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
 bool is_word(char c) {
   const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';

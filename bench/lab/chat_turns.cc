@@ -40,9 +40,7 @@ std::string text_of_tokens(const Tokenizer& tokenizer, std::string_view lead, si
 }
 
 Result<Tokens> prompt_of(const Engine& engine, const Json& messages) {
-  TemplateVariables variables;
-  variables.values = engine.state().chat_template()->default_variables();
-  variables.values["add_generation_prompt"] = true;
+  const TemplateVariables variables{.values = {{"add_generation_prompt", true}}};
   TRY_ASSIGN(const MarkedText text, engine.state().chat_template()->render(messages, variables));
   IncrementalEncoder encoder(engine.state().tokenizer());
   Tokens prompt;

@@ -81,9 +81,7 @@ Json conversation(size_t n_messages) {
 // Measures rendering the prompt after one more exchange, with the previous prompt already rendered.
 void render_next(benchmark::State& state, const ChatTemplate& chat_template) {
   const size_t n = static_cast<size_t>(state.range(0));
-  TemplateVariables variables;
-  variables.values = chat_template.default_variables();
-  ConversationRenderer before(chat_template, variables);
+  ConversationRenderer before(chat_template, {});
   take(before.render(conversation(n - 2), 0, true));
   const Json messages = conversation(n);
   size_t n_rendered = 0;
@@ -96,9 +94,7 @@ void render_next(benchmark::State& state, const ChatTemplate& chat_template) {
 
 void render_all(benchmark::State& state, const ChatTemplate& chat_template) {
   const Json messages = conversation(static_cast<size_t>(state.range(0)));
-  TemplateVariables variables;
-  variables.values = chat_template.default_variables();
-  variables.values["add_generation_prompt"] = true;
+  const TemplateVariables variables{.values = {{"add_generation_prompt", true}}};
   for (auto _ : state) benchmark::DoNotOptimize(take(chat_template.render(messages, variables)));
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/json_members.h"
 #include "base/text.h"
 #include "model/architectures/hyperparameters.h"
 #include "model/architectures/keys.h"
@@ -48,9 +48,8 @@ Result<std::optional<Pooling>> gguf_pooling(const Hyperparameters& file) {
 
 // Returns a string member of an object; empty if it is missing.
 std::string text_of(const Json& object, const char* key) {
-  if (!object.is_object()) return {};
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+  const std::string* text = text_member(object, key);
+  return text == nullptr ? std::string() : *text;
 }
 
 // Returns "mean" for "mean_tokens" and "last" for "lasttoken", the names of flags and modes.

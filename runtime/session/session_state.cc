@@ -1,14 +1,12 @@
 #include "runtime/session/session_state.h"
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstdio>
 #include <new>
 #include <utility>
 
 #include "base/check.h"
 #include "base/result.h"
+#include "base/text.h"
 #include "runtime/session/context_policy.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
@@ -17,32 +15,9 @@
 namespace ibid {
 namespace {
 
-// UTC, in the format of templates: 2026-01-31T12:00:00.
-std::string iso_time(int64_t unix_ns) {
-  using namespace std::chrono;
-  const sys_seconds now{duration_cast<seconds>(nanoseconds(unix_ns))};
-  const sys_days day = floor<days>(now);
-  const year_month_day date(day);
-  const hh_mm_ss time(now - day);
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d", static_cast<int>(date.year()),
-                static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                static_cast<int>(time.hours().count()), static_cast<int>(time.minutes().count()),
-                static_cast<int>(time.seconds().count()));
-  return text.data();
-}
-
 SessionOptions with_time(SessionOptions options, const EngineState& engine) {
   if (options.now.empty()) options.now = iso_time(engine.clock().unix_ns());
   return options;
-}
-
-TemplateVariables template_variables(const EngineState& engine, const Json& given, const std::string& now) {
-  TemplateVariables variables;
-  variables.values = engine.chat_template()->default_variables();
-  variables.values.update(given);
-  variables.now = now;
-  return variables;
 }
 
 Status check_engine(const EngineState& engine, bool plain) {
@@ -120,7 +95,7 @@ SessionBranch SessionState::new_branch(std::string system) const {
   const EngineState& parts = engine->state();
   PromptPlanner planner = plain ? PromptPlanner(parts.tokenizer(), parts.clock())
                                 : PromptPlanner(parts.tokenizer(), *parts.chat_template(),
-                                                template_variables(parts, variables, options.now), parts.clock());
+                                                TemplateVariables{variables, options.now}, parts.clock());
   return {Dialogue(std::move(planner), std::move(system)), SequenceCache(engine, options.cache_namespace), LookBack()};
 }
 
@@ -169,7 +144,7 @@ Status SessionState::set_variables(Json given) {
         stop_idle_work();
         if (!plain) {
           const EngineState& parts = engine->state();
-          branch.dialogue.set_variables(*parts.chat_template(), template_variables(parts, given, options.now));
+          branch.dialogue.set_variables(*parts.chat_template(), {given, options.now});
         }
         variables = std::move(given);
         alternatives.clear();  // the answers were generated with the old variables

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "server/http/exchange.h"
-#include "server/http/guarded.h"
 
 namespace ibid::http {
 
@@ -225,7 +224,7 @@ void Connection::feed() {
     ahead_.erase(0, n_taken);
     if (progress == RequestReader::Progress::kRefused) return refuse(reader_->refusal());
     if (progress == RequestReader::Progress::kHead) {
-      pass_door();
+      check_head();
       if (state_ != State::kReading) return;
       if (!reader_->head().has_body) return begin_exchange();
       continue;
@@ -249,9 +248,9 @@ void Connection::mark_progress_of_body() {
   room_->connections.wait_anew(this);
 }
 
-void Connection::pass_door() {
+void Connection::check_head() {
   const RequestHead& head = reader_->head();
-  admission_ = room_->door.admit(head, transport_->is_local());
+  admission_ = room_->filter.admit(head, transport_->is_local());
   if (admission_.refusal) return refuse(admission_.refusal, std::move(admission_.headers));
   body_begin_ = Clock::now();
   set_deadline(room_->options.body_timeout);
@@ -315,7 +314,7 @@ void Connection::begin_exchange() {
   if (admission_.match.access == Access::kEverybody) {
     guarded(answer);
   } else {
-    room_->workers.run(std::move(answer));
+    room_->workers.post(std::move(answer));
   }
 }
 

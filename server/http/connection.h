@@ -123,7 +123,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void mark_progress_of_body();
   void feed();
   void await_request();
-  void pass_door();
+  void check_head();
   void refuse(const Refusal& refusal, Headers headers = {});
   Reply& begin_reply();
   void await_reply();

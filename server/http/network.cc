@@ -19,8 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "server/http/guarded.h"
-
 namespace ibid::http {
 
 namespace {

@@ -16,11 +16,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "server/http/listening_socket.h"
 
 namespace ibid::http {
+
+// Calls `task`. Returns false if it threw: libraries throw if memory is short, and a shortage that one client caused
+// must not end the requests of all clients. The exception is not logged, because its message may quote text from a
+// client.
+template <typename Task>
+bool guarded(Task&& task) noexcept {
+  try {
+    std::forward<Task>(task)();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
 
 // A byte stream over TCP, TLS or a Unix socket, with a timer. It makes callbacks one at a time, so its user needs no
 // lock. Never blocks.

@@ -92,7 +92,7 @@ std::string_view field(const RequestHead& head, std::string_view name) {
 
 }  // namespace
 
-RequestFilter::RequestFilter(DoorRules rules, const std::vector<ApiKey>& keys, Router router)
+RequestFilter::RequestFilter(FilterRules rules, const std::vector<ApiKey>& keys, Router router)
     : rules_(std::move(rules)), keys_(keys), router_(std::move(router)) {}
 
 bool RequestFilter::may_be_called(std::string_view host) const {

@@ -14,7 +14,7 @@
 
 namespace ibid::http {
 
-struct DoorRules {
+struct FilterRules {
   std::vector<std::string> allowed_hosts = {};  // names allowed besides localhost and IP addresses; {"*"}: any name
   // Origins allowed besides the server's own and localhost with the same port; {"*"}: any origin.
   std::vector<std::string> allowed_origins = {};
@@ -32,7 +32,7 @@ struct Admission {
 
 class RequestFilter {
  public:
-  RequestFilter(DoorRules rules, const std::vector<ApiKey>& keys, Router router);
+  RequestFilter(FilterRules rules, const std::vector<ApiKey>& keys, Router router);
 
   // is_local: the request came over a Unix socket, which browsers cannot use, so any Host is allowed. The only text of
   // the client in the result is that of CORS headers, which repeat the browser's Origin and header names.
@@ -43,7 +43,7 @@ class RequestFilter {
   bool may_ask(std::string_view origin, std::string_view host) const;
   void add_cors(const RequestHead& head, std::string_view origin, Admission& admission) const;
 
-  DoorRules rules_;
+  FilterRules rules_;
   KeyRing keys_;
   Router router_;
 };

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "server/http/connection.h"
-#include "server/http/guarded.h"
 #include "server/http/network.h"
 #include "server/http/server_room.h"
 
@@ -83,10 +82,10 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options, Router rou
     parts->url = "unix:" + options.unix_socket;
   }
   const bool has_room = guarded([&] {
-    RequestFilter door(
+    RequestFilter filter(
         {.allowed_hosts = options.allowed_hosts, .allowed_origins = options.allowed_origins, .port = parts->port},
         options.api_keys, std::move(router));
-    parts->room = std::make_shared<ServerRoom>(options, std::move(door), std::move(error_body));
+    parts->room = std::make_shared<ServerRoom>(options, std::move(filter), std::move(error_body));
   });
   if (!has_room) return {ErrorCode::kOutOfMemory, "cannot create threads"};
   for (ListeningSocket& socket : sockets) {

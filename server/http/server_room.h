@@ -6,17 +6,16 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/checked.h"
+#include "base/work_threads.h"
 #include "server/http/reply.h"
 #include "server/http/request_filter.h"
 #include "server/http/server.h"
@@ -115,29 +114,6 @@ class ConnectionTable {
   uint64_t n_ever_ = 0;
 };
 
-// WorkerPool: the threads that run handlers, so that a slow handler does not delay the I/O of other connections.
-class WorkerPool {
- public:
-  explicit WorkerPool(int n_threads);  // throws std::system_error if no thread can be created
-  ~WorkerPool();                       // calls stop()
-  WorkerPool(const WorkerPool&) = delete;
-  WorkerPool& operator=(const WorkerPool&) = delete;
-
-  // Runs `task` on one of the threads; drops it after stop(). An exception of the task is ignored.
-  void run(std::function<void()> task);
-  // Drops the waiting tasks, and waits until no task is running.
-  void stop();
-
- private:
-  void work();
-
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;
-  bool is_stopped_ = false;
-  std::vector<std::thread> threads_;
-};
-
 // Counts the current exchanges, and waits until all have ended.
 class ExchangeCount {
  public:
@@ -159,9 +135,9 @@ class ExchangeCount {
 };
 
 struct ServerRoom {
-  ServerRoom(const ServerOptions& server_options, RequestFilter server_door, Server::ErrorBody server_error_body)
+  ServerRoom(const ServerOptions& server_options, RequestFilter server_filter, Server::ErrorBody server_error_body)
       : options(server_options),
-        door(std::move(server_door)),
+        filter(std::move(server_filter)),
         error_body(std::move(server_error_body)),
         report(std::make_shared<const OnRecord>(
             [slow = n_slow_clients, on_record = options.on_record](const ExchangeRecord& record) {
@@ -170,18 +146,18 @@ struct ServerRoom {
             })),
         bodies(std::make_shared<BodyBudget>(options.max_all_bodies_bytes)),
         connections(options.max_connections),
-        workers(options.n_workers) {}
+        workers(static_cast<size_t>(options.n_workers), "ibid-worker") {}
 
   // Shared with the exchanges, because a handler may release its exchange, and so report its record, after the room was
   // destroyed.
   const std::shared_ptr<std::atomic<uint64_t>> n_slow_clients = std::make_shared<std::atomic<uint64_t>>(0);
   const ServerOptions options;
-  const RequestFilter door;
+  const RequestFilter filter;
   const Server::ErrorBody error_body;
   const std::shared_ptr<const OnRecord> report;
   const std::shared_ptr<BodyBudget> bodies;
   ConnectionTable connections;
-  WorkerPool workers;
+  WorkThreads workers;  // run handlers, so that a slow handler does not delay the I/O of other connections
   ExchangeCount exchanges;
   std::atomic<bool> is_closing{false};  // connections close after their current exchange
   std::atomic<uint64_t> n_requests{0}, n_refused{0};

@@ -305,8 +305,7 @@ void check_answer(AnswerRequest& request) {
     if (has_left_out_tool(request, "")) return drop_choice(request);
     throw Fault{.message = "is \"required\", but the request has no tools", .param = "tool_choice"};
   }
-  const bool demands_call = choice.kind == Kind::kRequired || choice.kind == Kind::kNamed;
-  if (demands_call && request.form.kind != ResponseFormat::Kind::kText) {
+  if (choice.demands_call() && request.form.kind != ResponseFormat::Kind::kText) {
     ignore(request.ignored, {.field = request.form.field, .reason = "the answer has to be a tool call"});
   }
   if (choice.kind != Kind::kNamed) return;

@@ -72,14 +72,6 @@ void check_size(const FieldRule& rule, size_t size, const char* wanted, const ch
 
 }  // namespace
 
-const Json* member(const Json& object, std::string_view name) {
-  if (!object.is_object()) return nullptr;
-  for (const auto& [key, value] : object.get_ref<const Json::object_t&>()) {
-    if (key == name) return value.is_null() ? nullptr : &value;
-  }
-  return nullptr;
-}
-
 const std::string& need_text(const Json& object, std::string_view name, size_t least) {
   const std::string* text = text_member(object, name);
   if (text == nullptr || text->size() < least) throw wrong_type("must be a string", "." + std::string(name));

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/json_limits.h"
+#include "base/json_members.h"
 #include "server/protocol/fault.h"
 #include "server/service/request.h"
 
@@ -55,8 +55,6 @@ struct Field {
 // Maximum number of keys in a body.
 inline constexpr size_t kMaxBodyKeys = 1024;
 
-// Returns the value of a key; nullptr if it is absent or null, or if `object` is not an object.
-const Json* member(const Json& object, std::string_view name);
 // Returns the text of a key. Fault if it is not a text or has fewer than `least` bytes; the param is ".name".
 const std::string& need_text(const Json& object, std::string_view name, size_t least = 0);
 // Returns the text of the key "type"; empty if there is no such text.

@@ -15,7 +15,7 @@ Json openai_model(const ModelCard& card) {
                {"owned_by", "ibid"},
                {"type", "model"},
                {"display_name", card.name},
-               {"created_at", iso_time(card.created_s * 1'000'000'000)}};
+               {"created_at", precise_time(card.created_s * 1'000'000'000)}};
   if (card.is_loaded) {
     json["meta"] = {{"n_ctx", card.max_seq_len}, {"n_vocab", card.vocab_size}, {"size", card.file_bytes}};
   }

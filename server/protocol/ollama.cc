@@ -201,7 +201,7 @@ Json ollama_part(const OllamaForm& form, const std::string& model, std::string_v
   if (form.is_chat) message["role"] = "assistant";
   message[form.is_chat ? "content" : "response"] = text;
   if (!thinking.empty()) message["thinking"] = thinking;
-  Json json = {{"model", model}, {"created_at", iso_time(form.site.clock.unix_ns())}};
+  Json json = {{"model", model}, {"created_at", precise_time(form.site.clock.unix_ns())}};
   if (form.is_chat) {
     json["message"] = std::move(message);
   } else {
@@ -344,7 +344,7 @@ Json model_info(const ModelCard& card, const ModelHeader& header) {
   return info;
 }
 
-std::string modified_at(const ModelCard& card) { return iso_time(card.created_s * 1'000'000'000); }
+std::string modified_at(const ModelCard& card) { return precise_time(card.created_s * 1'000'000'000); }
 
 Json listed_model(const Site& site, const ModelCard& card) {
   return {{"name", card.name},       {"model", card.name}, {"modified_at", modified_at(card)},

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "server/http/exchange.h"
 #include "server/http/router.h"
 #include "server/protocol/fault.h"
@@ -37,10 +38,10 @@ struct Site {
   int64_t now_s() const { return clock.unix_ns() / 1'000'000'000; }
 };
 
-std::string random_id(std::string_view prefix);
-
 // Responds with JSON.
-void respond_json(http::Exchange& exchange, const Json& json, int status = 200);
+inline void respond_json(http::Exchange& exchange, const Json& json, int status = 200) {
+  exchange.respond({.status = status, .body = json_to_string(json)});
+}
 
 // Calls `answer`, which responds or passes the exchange on. If it throws a fault, responds with the fault in the style
 // of the path's protocol. If memory is out, responds nothing: when the exchange is destroyed without a response, the
@@ -56,6 +57,8 @@ void answer_or_refuse(http::Exchange& exchange, const Answer& answer) {
 }
 
 // Returns a time as "2026-01-31T12:00:00.123456789Z".
-std::string iso_time(int64_t unix_ns);
+inline std::string precise_time(int64_t unix_ns) {
+  return iso_time(unix_ns) + "." + padded_number(static_cast<uint64_t>(unix_ns % 1'000'000'000), 9) + "Z";
+}
 
 }  // namespace ibid::serve

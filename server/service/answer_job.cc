@@ -12,9 +12,8 @@
 #include "runtime/session/session_state.h"
 #include "runtime/session/turn_reply.h"
 #include "server/service/conversations.h"
-#include "server/service/generic_calls.h"
 #include "server/service/jobs.h"
-#include "server/service/prompt_tokens.h"
+#include "server/service/request_prompt.h"
 #include "server/service/response_format.h"
 #include "server/service/system_messages.h"
 #include "server/store/cache_namespace.h"
@@ -65,10 +64,10 @@ void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
 class AnswerJob final : public Job {
  public:
   AnswerJob(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token gone,
-            std::shared_ptr<Waker> bell)
+            std::shared_ptr<Waker> waker)
       : Job({request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
              bytes_of_prompt(request), request.keep_alive},
-            std::move(bell)),
+            std::move(waker)),
         request_(std::move(request)),
         listener_(std::move(listener)),
         variables_(variables_for(request_)) {
@@ -97,7 +96,6 @@ class AnswerJob final : public Job {
     size_t n_events = 0, n_told = 0;
   };
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
-  Status find_out(const Place& place);
   // Reports the keywords of the response format's schema that do not constrain the answer.
   void note_ignored_keywords();
   void guard(size_t max_seq_len);
@@ -175,10 +173,6 @@ Result<Conversation> AnswerJob::find_conversation(const std::shared_ptr<Engine>&
       text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request_.prompt)));
 }
 
-Status AnswerJob::prepare(const Place& place) try { return find_out(place); } catch (const std::bad_alloc&) {
-  return out_of_heap();
-}
-
 void AnswerJob::guard(size_t max_seq_len) {
   using Kind = ResponseFormat::Kind;
   TurnOptions guarded;
@@ -202,7 +196,7 @@ void AnswerJob::note_ignored_keywords() {
   }
 }
 
-Status AnswerJob::find_out(const Place& place) {
+Status AnswerJob::prepare(const Place& place) {
   if (request_.n > ChatSession::kMaxAnswers) {
     return {ErrorCode::kInvalidArgument,
             "n: " + std::to_string(request_.n) + ", allowed: 1 to " + std::to_string(ChatSession::kMaxAnswers)};
@@ -210,7 +204,7 @@ Status AnswerJob::find_out(const Place& place) {
   request_.options.stop = stop_token();
   request_.options.parse_reply = !request_.prompt;
   request_.options.parse_calls = request_.tool_choice.kind != ToolChoice::Kind::kNone;
-  request_.options.demands_call = demands_call(request_.tool_choice);
+  request_.options.demands_call = request_.tool_choice.demands_call();
   guard(place.engine()->max_seq_len());
   if (!request_.options.sampler.seed) request_.options.sampler.seed = random_seed();
   TRY(tokenize_prompt(*place.engine(), request_.prompt));
@@ -236,12 +230,7 @@ Status AnswerJob::find_prompt(const Place& place) {
 
 Status AnswerJob::plan(const Place& place) {
   Conversations& conversations = place.conversations;
-  Status status;
-  try {
-    status = begin(place);
-  } catch (const std::bad_alloc&) {
-    status = out_of_heap();
-  }
+  Status status = guarded([&] { return begin(place); });
   if (status.ok()) return status;
   if (asked_) put_back(*std::exchange(asked_, std::nullopt), conversations);
   for (std::unique_ptr<Part>& part : parts_) {
@@ -271,7 +260,7 @@ Status AnswerJob::begin_scoring(const Place& place) {
                              .cache_namespace = request_.cache_namespace,
                              .priority = request_.options.priority,
                              .stop = stop_token()};
-  TRY_ASSIGN(scoring_, ScorePass::begin(engine, scored_ids_, options, bell()));
+  TRY_ASSIGN(scoring_, ScorePass::begin(engine, scored_ids_, options, waker()));
   tell_begin(place, scored_ids_.size());
   return {};
 }
@@ -279,7 +268,7 @@ Status AnswerJob::begin_scoring(const Place& place) {
 Status AnswerJob::begin_reading(const Place& place) {
   Clock& clock = place.engine()->state().clock();
   read_.begin_ns = clock.steady_ns();
-  reading_.emplace(asked_->session(), request_.options.priority, stop_token(), bell());
+  reading_.emplace(asked_->session(), request_.options.priority, stop_token(), waker());
   if (const Usage* read = reading_->begun()) {
     tell_begin(place, read->n_prompt);
     return {};
@@ -324,7 +313,7 @@ Status AnswerJob::begin_turn(size_t i) {
   part.n_events = 0;
   TurnOptions options = request_.options;
   *options.sampler.seed += i;
-  part.stream.emplace(TurnStream(part.conversation.session(), start(), std::move(options), bell()));
+  part.stream.emplace(TurnStream(part.conversation.session(), start(), std::move(options), waker()));
   if (part.stream->begun() != nullptr) return {};
   const Status status = part.stream->finish().status();
   part.stream.reset();
@@ -497,8 +486,8 @@ void AnswerJob::end(const Status& status) {
 }  // namespace
 
 std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
-                                     std::stop_token gone, std::shared_ptr<Waker> bell) {
-  return std::make_unique<AnswerJob>(std::move(request), std::move(listener), std::move(gone), std::move(bell));
+                                     std::stop_token gone, std::shared_ptr<Waker> waker) {
+  return std::make_unique<AnswerJob>(std::move(request), std::move(listener), std::move(gone), std::move(waker));
 }
 
 }  // namespace ibid::serve

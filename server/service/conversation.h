@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/json_limits.h"
@@ -15,6 +16,31 @@
 #include "runtime/session/session_state.h"
 
 namespace ibid::serve {
+
+// --- A message as clients see it: role, text, tool calls. Histories that clients send are found and compared in this
+// form. Two messages are equal if they differ only in the following:
+// - a text, or a list with that text as its only part;
+// - fields that are null, empty, or absent;
+// - ids of tool calls; their arguments as JSON text or as an object; in these, 1.0 or 1;
+// - the reasoning of an answer, present or absent.
+// Pure functions, defined for any JSON value.
+
+// Returns the canonical form of a message, without the reasoning of an answer. Equal messages have equal forms.
+std::string seen_form(const Json& message);
+// Returns the reasoning of an answer; empty if it has none.
+std::string seen_reasoning(const Json& message);
+
+// True if `sent`, a message from a client, equals the known message. A client may leave out the reasoning, but not
+// change it.
+bool is_seen_as(const Json& known, const Json& sent);
+
+// Returns the hash of a history: combines `before`, the hash of the preceding messages, with one more message. The
+// first hash is a secret seed, so that clients cannot construct collisions. Hashes are stored: with one seed they are
+// the same in every process.
+uint64_t chain_hash(uint64_t before, const Json& message);
+uint64_t chain_start(const std::string& space, uint64_t seed);
+
+// --- Conversation.
 
 // The keys by which a conversation is found: a hash of each prefix (of the messages as the client sees them), and the
 // length of the shortest prefix with which it is found, because continuing shorter ones saves no work.
@@ -48,7 +74,7 @@ class Conversation {
   // Number of messages that the client sees, and message `i` of them.
   size_t size() const { return seen_.size(); }
   const Json& seen(size_t i) const { return seen_[i].own ? *seen_[i].own : session_.state().messages()[i]; }
-  // Hash of the first n messages, and size in bytes of their canonical forms (seen_message.h). REQUIRES: 0 < n <=
+  // Hash of the first n messages, and size in bytes of their canonical forms (seen_form()). REQUIRES: 0 < n <=
   // size().
   uint64_t hash_of(size_t n) const { return seen_[n - 1].hash; }
   size_t bytes_of(size_t n) const { return seen_[n - 1].bytes; }

@@ -1,39 +1,27 @@
 #include "server/service/conversations.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <exception>
 #include <filesystem>
 #include <future>
 #include <mutex>
-#include <new>
 #include <optional>
-#include <random>
 #include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/text.h"
+#include "base/work_threads.h"
 #include "model/model_fingerprint.h"
 #include "runtime/session/session_file.h"
 #include "runtime/session/session_json.h"
 #include "server/service/known_conversations.h"
-#include "server/service/seen_message.h"
-#include "server/service/work_threads.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
 
 namespace {
-
-// Returns a random name that the store does not have yet.
-std::string new_name() {
-  std::random_device random;
-  std::array<uint32_t, 4> words;
-  for (uint32_t& word : words) word = random();
-  return to_hex(std::as_bytes(std::span(words)));
-}
 
 std::shared_ptr<ConversationStore> store_of(const ConversationOptions& options) {
   return options.store != nullptr ? options.store : ConversationStore::open_or_in_memory({.remark = options.remark});
@@ -152,8 +140,8 @@ struct Conversations::Parts {
   std::mutex taking_over;            // held while files are moved; guards taken_over
   std::set<std::string> taken_over;  // cache directories whose files were moved
   std::atomic<uint64_t> n_waiting{0};
-  std::atomic<bool> has_failed{false};  // a write has failed and was logged
-  WorkThreads writer{1};                // the last member: it ends before the members that it uses are destroyed
+  std::atomic<bool> has_failed{false};   // a write has failed and was logged
+  WorkThreads writer{1, "ibid-writer"};  // the last member: it ends before the members that it uses are destroyed
 };
 
 // Returns a copy of the known conversation that the history continues, and the number of messages that they share;
@@ -261,11 +249,11 @@ Result<Conversation> Conversations::Parts::read(const std::shared_ptr<Engine>& e
 void Conversations::Parts::write_later(uint64_t number) {
   ++n_waiting;
   writer.post([this, number] {
-    try {
+    // If memory is out, the conversation is still in memory, and is written again after its next answer.
+    (void)guarded([&] {
       write(number);
-    } catch (const std::bad_alloc&) {
-      // The conversation is still in memory, and is written again after its next answer.
-    }
+      return Status();
+    });
     --n_waiting;
   });
 }
@@ -364,7 +352,7 @@ void Conversations::put(Conversation conversation) {
     if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
   if (before) known.kept = before->kept;
-  if (keeps && known.kept.empty()) known.kept = new_name();
+  if (keeps && known.kept.empty()) known.kept = random_digits();
   const uint64_t number = parts_->known.add(std::move(known));
   if (keeps && is_answered) parts_->write_later(number);
   gone = parts_->make_room();
@@ -390,16 +378,7 @@ void Conversations::forget_engine(const Engine& engine) {
 }
 
 ConversationStore& Conversations::store() { return *parts_->store; }
-void Conversations::write_behind(std::function<void()> work) {
-  parts_->writer.post([work = std::move(work)] {
-    try {
-      work();
-    } catch (const std::exception&) {
-      // Exceptions are ignored, as on a handler's thread: if an exchange is destroyed without a response, the client
-      // gets a 500.
-    }
-  });
-}
+void Conversations::write_behind(std::function<void()> work) { parts_->writer.post(std::move(work)); }
 
 ConversationStats Conversations::stats() const {
   const HistoryStats kept = parts_->store->is_on_disk() ? parts_->store->stats() : HistoryStats();

@@ -2,7 +2,7 @@
 // the session that sampled the answers, so that tokens are reused instead of being encoded and prefilled again.
 //
 // A known conversation is an idle ChatSession: messages, text and tokens, but no pages (those belong to the KV store,
-// and may be evicted). It is found by its messages as the client sees them (server/service/seen_message.h): hashes of
+// and may be evicted). It is found by its messages as the client sees them (server/service/conversation.h): hashes of
 // the prefixes of a history find candidates, whose messages are then compared.
 //
 // A request receives a copy (text and tokens) of the conversation that its history continues. It continues from the

@@ -10,13 +10,11 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <new>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <utility>
 
-#include "base/marked_text.h"
 #include "base/result.h"
 #include "ibid/usage.h"
 #include "ibid/waker.h"
@@ -64,7 +62,7 @@ class Job {
     ErrorCode none = ErrorCode::kOk;
     why_.compare_exchange_strong(none, why);
     stop_.request_stop();
-    bell_->ring();
+    waker_->ring();
   }
   bool is_stopped() const { return stop_.stop_requested(); }
   // Returns the error that is reported to the client. REQUIRES: is_stopped().
@@ -84,7 +82,7 @@ class Job {
   // engine.
   virtual bool computes() const { return true; }
   // Determines what the job needs, without computing and without memory of the engine. Called once, before plan(). If
-  // it returns an error (of the request), call end().
+  // it returns an error (of the request), call end(). prepare() and plan() may throw std::bad_alloc.
   virtual Status prepare(const Place& /*place*/) { return {}; }
   // Returns the maximum memory that the job needs. expected_answer: assumed length of an answer without max_tokens; a
   // longer answer needs more memory. REQUIRES: prepare() was called.
@@ -93,7 +91,7 @@ class Job {
   virtual Status plan(const Place& place) = 0;
 
   enum class Next {
-    kWait,     // nothing to do until `bell` rings
+    kWait,     // nothing to do until `waker` is rung
     kPlan,     // call plan() again
     kRetry,    // out of memory: call plan() again when there is more memory; the job resumes where it stopped
     kOver,     // call end()
@@ -116,8 +114,8 @@ class Job {
   const Usage& usage() const { return usage_; }
 
  protected:
-  // bell: rung when the client has left, and when there are events.
-  Job(Asked asked, std::shared_ptr<Waker> bell) : asked_(std::move(asked)), bell_(std::move(bell)) {}
+  // waker: rung when the client has left, and when there are events.
+  Job(Asked asked, std::shared_ptr<Waker> waker) : asked_(std::move(asked)), waker_(std::move(waker)) {}
 
   // After watch(), the job stops when the client leaves. The callback may use members of derived classes. So derived
   // classes call watch() at the end of their constructor and end_watch() at the beginning of their destructor.
@@ -129,7 +127,7 @@ class Job {
     stop_.request_stop();
   }
 
-  const std::shared_ptr<Waker>& bell() const { return bell_; }
+  const std::shared_ptr<Waker>& waker() const { return waker_; }
   std::stop_token stop_token() const { return stop_.get_token(); }
 
   Status status_;
@@ -137,7 +135,7 @@ class Job {
 
  private:
   const Asked asked_;
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   std::atomic<ErrorCode> why_{ErrorCode::kOk};
   std::stop_source stop_;
   std::optional<std::stop_callback<std::function<void()>>> gone_;
@@ -145,29 +143,26 @@ class Job {
 
 // gone: requested when the client has left. Destroying the job also cancels it, and waits for the end of its turns.
 std::unique_ptr<Job> make_answer_job(AnswerRequest request, std::shared_ptr<AnswerListener> listener,
-                                     std::stop_token gone, std::shared_ptr<Waker> bell);
+                                     std::stop_token gone, std::shared_ptr<Waker> waker);
 std::unique_ptr<Job> make_embedding_job(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener,
-                                        std::stop_token gone, std::shared_ptr<Waker> bell, Clock& clock);
+                                        std::stop_token gone, std::shared_ptr<Waker> waker, Clock& clock);
 
 // A short task that needs a model but no computation of it: count the tokens of a prompt, tokenize a text.
 template <typename Value>
 class TaskJob final : public Job {
  public:
-  // May throw std::bad_alloc.
   using Ask = std::function<Result<Value>(const ModelLeasePtr& lease)>;
-  TaskJob(Asked asked, Ask ask, Backend::Then<Value> then, std::stop_token gone, std::shared_ptr<Waker> bell)
-      : Job(std::move(asked), std::move(bell)), ask_(std::move(ask)), then_(std::move(then)) {
+  TaskJob(Asked asked, Ask ask, Backend::Then<Value> then, std::stop_token gone, std::shared_ptr<Waker> waker)
+      : Job(std::move(asked), std::move(waker)), ask_(std::move(ask)), then_(std::move(then)) {
     watch(std::move(gone));
   }
   ~TaskJob() override { end_watch(); }
 
   bool computes() const override { return false; }
-  Status plan(const Place& place) override try {
+  Status plan(const Place& place) override {
     then_(ask_(place.lease));
     then_ = nullptr;
     return {};
-  } catch (const std::bad_alloc&) {
-    return out_of_heap();
   }
   void end(const Status& status) override {
     const auto then = std::exchange(then_, nullptr);
@@ -179,21 +174,5 @@ class TaskJob final : public Job {
   Ask ask_;
   Backend::Then<Value> then_;  // null after the callback was called
 };
-
-// --- The prompt of a request without a session. Errors: kUnsupported if the model has no template; those of
-// ChatTemplate::render(); kInvalidArgument.
-
-// Returns the variables of the template, tools included.
-Json variables_for(const AnswerRequest& request);
-// Renders the prompt of these messages with the request's tools and variables.
-Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages);
-// Changes the messages to those that the model's template renders: with a description of the tools (describe_tools()),
-// and system messages at the places that the template allows. Calling it again changes nothing.
-Status prepare_messages(const Engine& engine, AnswerRequest& request);
-// Both functions prepare the messages, and convert prompts of several parts to tokens.
-Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request);
-Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request);
-// Returns the approximate size of the prompt's texts, without rendering them.
-size_t bytes_of_prompt(const AnswerRequest& request);
 
 }  // namespace ibid::serve

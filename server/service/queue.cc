@@ -17,6 +17,17 @@ bool waits(State state) { return counts_as_waiting(state) || state == State::kFo
 
 }  // namespace
 
+size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& need) {
+  const size_t n_read = std::min(need.n_prompt, max_seq_len);
+  const size_t n_completion_tokens = std::min(need.n_answer, max_seq_len - n_read);
+  // Count one page more for each answer: an answer may begin within the last page of the prompt, of which it needs a
+  // copy.
+  const size_t n_pages = KvLayout::pages_for(n_read) + KvLayout::pages_for(need.n_dropped) +
+                         need.n_answers * (KvLayout::pages_for(n_completion_tokens) + 1);
+  const size_t n_states = std::max<size_t>(need.n_answers, 1) * KvLayout::kStatesAtWork;
+  return n_pages * layout.page_bytes() + n_states * layout.state_bytes();
+}
+
 Queue::Queue(const QueueLimits& limits)
     : answers_{limits}, tasks_{{kMaxTasks, limits.max_waiting, limits.max_waiting_prompt_bytes}} {}
 

@@ -32,6 +32,8 @@ struct ToolChoice {
   Kind kind = Kind::kAuto;
   std::string name = {};  // set for kNamed
   bool parallel = true;   // allows more than one call in an answer
+
+  bool demands_call() const { return kind == Kind::kRequired || kind == Kind::kNamed; }
 };
 
 // The format that the answer's text must have.

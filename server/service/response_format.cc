@@ -10,8 +10,7 @@
 #include "grammar/compile_budget.h"
 #include "grammar/grammar.h"
 #include "runtime/generate/constraint_cache.h"
-#include "server/service/generic_calls.h"
-#include "server/service/jobs.h"
+#include "server/service/request_prompt.h"
 #include "templates/message.h"
 #include "templates/reply/reply_format.h"
 #include "templates/reply/reply_parser.h"
@@ -209,7 +208,7 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
 
 Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
   const bool has_form = request.form.kind != ResponseFormat::Kind::kText;
-  if (!demands_call(request.tool_choice)) {
+  if (!request.tool_choice.demands_call()) {
     return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);
   }
   return constraint_of_call(engine, request);

@@ -6,7 +6,7 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "model/forward/language_model.h"
-#include "server/service/prompt_tokens.h"
+#include "server/service/request_prompt.h"
 #include "server/store/cache_namespace.h"
 
 namespace ibid::serve {
@@ -55,7 +55,7 @@ Service::Service(ModelHost& models, Clock& clock, const AdmissionOptions& option
       options_(options),
       conversations_(options.conversations),
       queue_({options.max_running, options.max_waiting, options.max_waiting_prompt_bytes}),
-      planners_(kPlanningThreads) {
+      planners_(kPlanningThreads, "ibid-planner") {
   models_.set_on_unload([this](const Engine& engine) { conversations_.forget_engine(engine); });
   events_ = std::thread([this] { run_events(); });
 }
@@ -74,7 +74,7 @@ Service::~Service() {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
-  bell_->ring();
+  waker_->ring();
   events_.join();
   planners_.end();
   tasks_.end();
@@ -98,11 +98,11 @@ bool Service::wait_until_quiet(std::chrono::milliseconds limit) {
 void Service::start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) {
   if (!options_.guards_answers && !request.guard) request.guard = false;
   if (!request.form.standard_schema) request.form.standard_schema = options_.standard_schemas;
-  enter(make_answer_job(std::move(request), std::move(listener), std::move(stop), bell_));
+  enter(make_answer_job(std::move(request), std::move(listener), std::move(stop), waker_));
 }
 
 void Service::embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) {
-  enter(make_embedding_job(std::move(request), std::move(listener), std::move(stop), bell_, clock_));
+  enter(make_embedding_job(std::move(request), std::move(listener), std::move(stop), waker_, clock_));
 }
 
 void Service::count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) {
@@ -110,7 +110,7 @@ void Service::count_prompt(AnswerRequest request, Then<size_t> then, std::stop_t
   auto ask = [request = std::move(request)](const ModelLeasePtr& lease) mutable {
     return count_prompt_ids(*lease->engine(), request);
   };
-  enter(std::make_unique<TaskJob<size_t>>(std::move(asked), std::move(ask), std::move(then), std::move(stop), bell_));
+  enter(std::make_unique<TaskJob<size_t>>(std::move(asked), std::move(ask), std::move(then), std::move(stop), waker_));
 }
 
 void Service::render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) {
@@ -120,7 +120,7 @@ void Service::render_prompt(AnswerRequest request, Then<std::string> then, std::
     return text.bytes();
   };
   enter(std::make_unique<TaskJob<std::string>>(std::move(asked), std::move(ask), std::move(then), std::move(stop),
-                                               bell_));
+                                               waker_));
 }
 
 void Service::with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) {
@@ -129,7 +129,7 @@ void Service::with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenize
                    .prompt_bytes = call.n_bytes,
                    .keep_alive = call.keep_alive};
   enter(std::make_unique<TaskJob<std::shared_ptr<const Tokenizer>>>(std::move(asked), tokenizer_of_lease,
-                                                                    std::move(then), std::move(stop), bell_));
+                                                                    std::move(then), std::move(stop), waker_));
 }
 
 void Service::enter(std::unique_ptr<Job> job) {
@@ -153,7 +153,7 @@ void Service::enter(std::unique_ptr<Job> job) {
     }
   }
   if (!status.ok()) return request->job->refuse(status, wait);
-  bell_->ring();  // the event thread checks the request's deadline from now on
+  waker_->ring();  // the event thread checks the request's deadline from now on
   admit();
 }
 
@@ -191,7 +191,9 @@ void Service::find_model(const ScheduledPtr& request, bool may_load) {
 }
 
 void Service::reserve(const ScheduledPtr& request) {
-  const Status status = request->job->prepare({request->lease, request->model, conversations_});
+  const Status status = guarded([&] {
+    return request->job->prepare({request->lease, request->model, conversations_});
+  });
   if (!status.ok()) return finish(request, status);
   const KvRoom room = request->job->room(*request->lease->engine(), options_.expected_answer_tokens);
   bool has_room = false;
@@ -204,15 +206,16 @@ void Service::reserve(const ScheduledPtr& request) {
 
 void Service::plan(const ScheduledPtr& request) {
   request->job->leave_queue(std::chrono::nanoseconds(clock_.steady_ns() - request->start_ns));
-  const Status status = request->job->is_stopped()
-                            ? request->job->why_stopped()
-                            : request->job->plan({request->lease, request->model, conversations_});
+  const Status status = guarded([&] {
+    return request->job->is_stopped() ? request->job->why_stopped()
+                                      : request->job->plan({request->lease, request->model, conversations_});
+  });
   if (!status.ok() || !request->job->computes()) return finish(request, status);
   {
     const std::lock_guard lock(mutex_);
     queue_.run(*request);
   }
-  bell_->ring();
+  waker_->ring();
 }
 
 void Service::plan_later(const ScheduledPtr& request) {
@@ -275,7 +278,7 @@ void Service::run_events() {
       unloaded_ns = now_ns;
       unload_idle_later();
     }
-    bell_->wait_for(is_quiet ? kIdleTick : kDeadlineTick);
+    waker_->wait_for(is_quiet ? kIdleTick : kDeadlineTick);
   }
 }
 
@@ -335,7 +338,7 @@ void Service::drop_stopped() {
 }
 
 void Service::check_times() {
-  std::vector<ScheduledPtr> late;  // stopped after the lock is released, because stopping rings the bell
+  std::vector<ScheduledPtr> late;  // stopped after the lock is released, because stopping rings the waker
   {
     const std::lock_guard lock(mutex_);
     late = queue_.late(clock_.steady_ns());

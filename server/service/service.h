@@ -29,13 +29,13 @@
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "base/work_threads.h"
 #include "ibid/waker.h"
 #include "server/service/backend.h"
 #include "server/service/conversations.h"
 #include "server/service/jobs.h"
 #include "server/service/model_host.h"
 #include "server/service/queue.h"
-#include "server/service/work_threads.h"
 
 namespace ibid::serve {
 
@@ -125,7 +125,7 @@ class Service final : public Backend {
   const AdmissionOptions options_;
   Conversations conversations_;
   mutable ModelHeaders headers_;
-  const std::shared_ptr<Waker> bell_ = std::make_shared<Waker>();
+  const std::shared_ptr<Waker> waker_ = std::make_shared<Waker>();
 
   mutable std::mutex mutex_;  // guards the following members
   std::condition_variable quiet_;
@@ -136,8 +136,8 @@ class Service final : public Backend {
   double mean_ms_ = 1000;  // mean duration of a request; recent requests weigh more
 
   WorkThreads planners_;
-  WorkThreads tasks_{1};
-  WorkThreads loader_{1};
+  WorkThreads tasks_{1, "ibid-tasks"};
+  WorkThreads loader_{1, "ibid-loader"};
   std::thread events_;
 };
 

@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "server/service/jobs.h"
+#include "base/json_limits.h"
+#include "server/service/request_prompt.h"
+#include "server/service/response_format.h"
 #include "templates/message.h"
 
 namespace ibid::serve {
@@ -127,11 +129,38 @@ Result<bool> shows(const Engine& engine, const AnswerRequest& request, const Jso
       texts, [&](const std::string& text) { return prompt->bytes().find(text) != std::string_view::npos; });
 }
 
+std::string description_of(const AnswerRequest& request) {
+  std::string text = "Call one of these tools. Answer with the call only: the tool's name, and its arguments as JSON.";
+  for (const CallableTool& tool : callable_tools(request.tools, request.tool_choice.name)) {
+    text += "\n\nTool: " + tool.name;
+    if (!tool.description.empty()) text += "\nDescription: " + tool.description;
+    text += "\nArguments: " + json_to_string(tool.schema);
+  }
+  return text;
+}
+
+// Describes the tools that may be called in the first system message, or in a new one, if the request demands a call
+// and the model's template does not show the tools. Changes nothing if the messages already have the description.
+void describe_tools(const Engine& engine, AnswerRequest& request) {
+  if (request.prompt || !request.tool_choice.demands_call() || engine.state().reply_format().shows_tools) return;
+  if (!request.messages.is_array()) return;
+  const std::string text = description_of(request);
+  const bool has_system = !request.messages.empty() && is_from(request.messages.front(), Role::kSystem);
+  if (!has_system) {
+    request.messages.insert(request.messages.begin(), make_message(Role::kSystem, text));
+    return;
+  }
+  const std::string* content = content_of(request.messages.front());
+  if (content != nullptr && std::string_view(*content).ends_with(text)) return;
+  set_content(request.messages.front(), content == nullptr || content->empty() ? text : *content + "\n\n" + text);
+}
+
 }  // namespace
 
 bool is_refusal(ErrorCode code) { return code == ErrorCode::kTemplateRaise || code == ErrorCode::kTemplateError; }
 
-Status place_system_messages(const Engine& engine, AnswerRequest& request) {
+Status prepare_messages(const Engine& engine, AnswerRequest& request) {
+  describe_tools(engine, request);
   if (request.prompt || !has_later_system(request.messages) || engine.state().chat_template() == nullptr) return {};
   std::vector<std::string> marks;
   const Json marked = with_marked_system(request.messages, marks);

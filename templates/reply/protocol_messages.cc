@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "base/json_limits.h"
+#include "base/json_members.h"
 #include "templates/chat_template.h"
 #include "templates/message.h"
 #include "templates/reply/json_scanner.h"
@@ -44,7 +44,7 @@ class NestedReader {
   std::optional<std::string> read_elements(const Json& schema, size_t depth) {
     if (depth == kMaxTagDepth) return std::nullopt;
     const Json* resolved = &schema;
-    if (const Json* reference = object_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
+    if (const Json* reference = find_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
       const Json* found = referred_schema(root_, reference->get_ref<const std::string&>());
       if (found != nullptr) resolved = found;
     }
@@ -69,9 +69,9 @@ class NestedReader {
 
   static const Json& schema_of(const Json& schema, std::string_view key) {
     static const Json& any = *new Json(true);
-    const Json* properties = object_member(schema, "properties");
-    const Json* found = properties == nullptr ? nullptr : object_member(*properties, std::string(key).c_str());
-    if (found == nullptr && key == kItem) found = object_member(schema, "items");
+    const Json* properties = find_member(schema, "properties");
+    const Json* found = properties == nullptr ? nullptr : find_member(*properties, key);
+    if (found == nullptr && key == kItem) found = find_member(schema, "items");
     return found == nullptr ? any : *found;
   }
 
@@ -251,7 +251,7 @@ AllowedTypes allowed_types_within(const Json& schema, const Json& root, size_t d
   AllowedTypes types;
   if (depth == 0 || n_left == 0) return types;
   --n_left;
-  if (const Json* type = object_member(schema, "type")) {
+  if (const Json* type = find_member(schema, "type")) {
     if (type->is_string()) add(types, type->get_ref<const std::string&>());
     if (type->is_array()) {
       for (const Json& one : *type) {
@@ -260,18 +260,18 @@ AllowedTypes allowed_types_within(const Json& schema, const Json& root, size_t d
     }
     if (types.any()) return types;
   }
-  if (const Json* value = object_member(schema, "const")) add_type_of(types, *value);
-  const Json* values = object_member(schema, "enum");
+  if (const Json* value = find_member(schema, "const")) add_type_of(types, *value);
+  const Json* values = find_member(schema, "enum");
   if (values != nullptr && values->is_array()) {
     for (const Json& value : *values) add_type_of(types, value);
   }
   if (types.any()) return types;
-  if (const Json* reference = object_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
+  if (const Json* reference = find_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
     const Json* found = referred_schema(root, reference->get_ref<const std::string&>());
     if (found != nullptr) return allowed_types_within(*found, root, depth - 1, n_left);
   }
   for (const char* key : {"anyOf", "oneOf", "allOf"}) {
-    const Json* schemas = object_member(schema, key);
+    const Json* schemas = find_member(schema, key);
     if (schemas == nullptr || !schemas->is_array()) continue;
     for (const Json& one : *schemas) {
       const AllowedTypes more = allowed_types_within(one, root, depth - 1, n_left);
@@ -292,8 +292,8 @@ AllowedTypes allowed_types(const Json& schema, const Json& root) {
 }
 
 std::string_view tool_name(const Json& tool) {
-  const Json* function = object_member(tool, "function");
-  const Json* name = object_member(function != nullptr ? *function : tool, "name");
+  const Json* function = find_member(tool, "function");
+  const Json* name = find_member(function != nullptr ? *function : tool, "name");
   return name != nullptr && name->is_string() ? std::string_view(name->get_ref<const std::string&>())
                                               : std::string_view();
 }
@@ -304,10 +304,10 @@ OfferedTools::OfferedTools(const Json& tools) {
     const std::string_view name = tool_name(one);
     if (name.empty()) continue;
     Tool& tool = tools_[std::string(name)];
-    const Json* function = object_member(one, "function");
-    const Json* schema = object_member(function != nullptr ? *function : one, "parameters");
+    const Json* function = find_member(one, "function");
+    const Json* schema = find_member(function != nullptr ? *function : one, "parameters");
     tool = {schema == nullptr ? Json(true) : *schema, {}};
-    const Json* properties = object_member(tool.schema, "properties");
+    const Json* properties = find_member(tool.schema, "properties");
     if (properties == nullptr || !properties->is_object()) continue;
     for (const auto& [key, property] : properties->items()) tool.types[key] = allowed_types(property, tool.schema);
   }
@@ -357,8 +357,8 @@ std::optional<std::string> OfferedTools::nested(std::string_view tool, std::stri
   static const Json& any = *new Json(true);
   const Tool* known = find(tool);
   if (known == nullptr) return std::nullopt;
-  const Json* properties = object_member(known->schema, "properties");
-  const Json* schema = properties == nullptr ? nullptr : object_member(*properties, std::string(argument).c_str());
+  const Json* properties = find_member(known->schema, "properties");
+  const Json* schema = properties == nullptr ? nullptr : find_member(*properties, argument);
   return nested_value_json(text, syntax.parameter, schema == nullptr ? any : *schema, known->schema);
 }
 

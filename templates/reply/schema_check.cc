@@ -5,15 +5,10 @@
 #include <cstddef>
 #include <string>
 
-#include "base/json_limits.h"
+#include "base/json_members.h"
+#include "base/utf8.h"
 
 namespace ibid {
-
-const Json* object_member(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() ? nullptr : &*found;
-}
 
 const Json* referred_schema(const Json& root, std::string_view reference) {
   if (!reference.starts_with('#')) return nullptr;
@@ -27,7 +22,7 @@ const Json* referred_schema(const Json& root, std::string_view reference) {
       const bool escaped = part[i] == '~' && i + 1 < part.size();
       key += !escaped ? part[i] : part[++i] == '0' ? '~' : '/';
     }
-    at = object_member(*at, key.c_str());
+    at = find_member(*at, key);
   }
   return at;
 }
@@ -49,11 +44,6 @@ bool is_of_type(const Json& value, std::string_view type) {
   return !value.is_number_float() || std::trunc(value.get<double>()) == value.get<double>();
 }
 
-size_t n_characters(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
-
 // Evaluates one schema and those inside it. Used once.
 class SchemaCheck {
  public:
@@ -67,7 +57,7 @@ class SchemaCheck {
       return false;
     }
     --n_left_;
-    if (const Json* reference = object_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
+    if (const Json* reference = find_member(schema, "$ref"); reference != nullptr && reference->is_string()) {
       const Json* found = referred_schema(root_, reference->get_ref<const std::string&>());
       if (found == nullptr || !accepts(*found, value, depth - 1)) return false;
     }
@@ -80,12 +70,12 @@ class SchemaCheck {
 
  private:
   static bool type_fits(const Json& schema, const Json& value) {
-    if (const Json* only = object_member(schema, "const"); only != nullptr && *only != value) return false;
-    const Json* values = object_member(schema, "enum");
+    if (const Json* only = find_member(schema, "const"); only != nullptr && *only != value) return false;
+    const Json* values = find_member(schema, "enum");
     if (values != nullptr && values->is_array() && std::find(values->begin(), values->end(), value) == values->end()) {
       return false;
     }
-    const Json* type = object_member(schema, "type");
+    const Json* type = find_member(schema, "type");
     if (type == nullptr) return true;
     if (value.is_null() && schema.contains("nullable") && schema["nullable"] == Json(true)) return true;
     if (type->is_string()) return is_of_type(value, type->get_ref<const std::string&>());
@@ -101,8 +91,8 @@ class SchemaCheck {
       for (const Json& one : schemas) n += accepts(one, value, depth) ? 1 : 0;
       return n;
     };
-    const Json *any = object_member(schema, "anyOf"), *one = object_member(schema, "oneOf"),
-               *all = object_member(schema, "allOf"), *none = object_member(schema, "not");
+    const Json *any = find_member(schema, "anyOf"), *one = find_member(schema, "oneOf"),
+               *all = find_member(schema, "allOf"), *none = find_member(schema, "not");
     if (any != nullptr && any->is_array() && n_that_fit(*any) == 0) return false;
     if (one != nullptr && one->is_array() && n_that_fit(*one) != 1) return false;
     if (all != nullptr && all->is_array() && n_that_fit(*all) != all->size()) return false;
@@ -111,20 +101,20 @@ class SchemaCheck {
 
   // True if the amount is within the limits with these names.
   static bool is_within(const Json& schema, double amount, const char* least, const char* most) {
-    const Json *low = object_member(schema, least), *high = object_member(schema, most);
+    const Json *low = find_member(schema, least), *high = find_member(schema, most);
     if (low != nullptr && low->is_number() && amount < low->get<double>()) return false;
     return high == nullptr || !high->is_number() || amount <= high->get<double>();
   }
 
   static bool numbers_fit(const Json& schema, const Json& value) {
     if (value.is_string()) {
-      const double n = static_cast<double>(n_characters(value.get_ref<const std::string&>()));
+      const double n = static_cast<double>(utf8_length(value.get_ref<const std::string&>()));
       return is_within(schema, n, "minLength", "maxLength");
     }
     if (!value.is_number()) return true;
     const double number = value.get<double>();
-    const Json *above = object_member(schema, "exclusiveMinimum"), *below = object_member(schema, "exclusiveMaximum"),
-               *step = object_member(schema, "multipleOf");
+    const Json *above = find_member(schema, "exclusiveMinimum"), *below = find_member(schema, "exclusiveMaximum"),
+               *step = find_member(schema, "multipleOf");
     if (above != nullptr && above->is_number() && number <= above->get<double>()) return false;
     if (below != nullptr && below->is_number() && number >= below->get<double>()) return false;
     if (step != nullptr && step->is_number() && step->get<double>() > 0) {
@@ -137,8 +127,8 @@ class SchemaCheck {
   bool items_fit(const Json& schema, const Json& value, size_t depth) {
     if (!value.is_array()) return true;
     if (!is_within(schema, static_cast<double>(value.size()), "minItems", "maxItems")) return false;
-    const Json* first = object_member(schema, "prefixItems");
-    const Json* items = object_member(schema, "items");
+    const Json* first = find_member(schema, "prefixItems");
+    const Json* items = find_member(schema, "items");
     const size_t n_first = first != nullptr && first->is_array() ? first->size() : 0;
     for (size_t i = 0; i < value.size(); ++i) {
       const Json* one = i < n_first ? &(*first)[i] : items;
@@ -150,19 +140,19 @@ class SchemaCheck {
   bool members_fit(const Json& schema, const Json& value, size_t depth) {
     if (!value.is_object()) return true;
     if (!is_within(schema, static_cast<double>(value.size()), "minProperties", "maxProperties")) return false;
-    if (const Json* required = object_member(schema, "required"); required != nullptr && required->is_array()) {
+    if (const Json* required = find_member(schema, "required"); required != nullptr && required->is_array()) {
       for (const Json& key : *required) {
         if (key.is_string() && !value.contains(key.get_ref<const std::string&>())) return false;
       }
     }
-    const Json* properties = object_member(schema, "properties");
-    const Json* others = object_member(schema, "additionalProperties");
+    const Json* properties = find_member(schema, "properties");
+    const Json* others = find_member(schema, "additionalProperties");
     constexpr const char* kAboutOthers[] = {"patternProperties", "$ref", "allOf", "anyOf", "oneOf"};
     const bool closed = properties != nullptr && others == nullptr &&
                         std::none_of(std::begin(kAboutOthers), std::end(kAboutOthers),
                                      [&](const char* keyword) { return schema.contains(keyword); });
     for (const auto& [key, member] : value.items()) {
-      const Json* listed = properties == nullptr ? nullptr : object_member(*properties, key.c_str());
+      const Json* listed = properties == nullptr ? nullptr : find_member(*properties, key);
       if (listed == nullptr && closed) return false;
       if (listed == nullptr && others != nullptr && schema.contains("patternProperties")) continue;
       const Json* one = listed != nullptr ? listed : others;

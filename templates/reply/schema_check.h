@@ -8,9 +8,6 @@
 
 namespace ibid {
 
-// Returns the member; null if `object` is no object or has no such member.
-const Json* object_member(const Json& object, const char* key);
-
 // Returns the target of a reference "#/a/b"; null if it does not exist or is in another document.
 const Json* referred_schema(const Json& root, std::string_view reference);
 

@@ -1,4 +1,4 @@
-// Bytes of HTTP requests, whole and in two pieces, through the reader, the request filter (Door), the router, and the
+// Bytes of HTTP requests, whole and in two pieces, through the reader, the request filter, the router, and the
 // response head. The first byte is the length of the first piece.
 #include <algorithm>
 #include <optional>
@@ -64,8 +64,8 @@ void check_target(const http::RequestTarget& target) {
   CHECK(again && again->path == target.path);
 }
 
-const http::RequestFilter& door() {
-  static const http::RequestFilter the_door = [] {
+const http::RequestFilter& filter() {
+  static const http::RequestFilter the_filter = [] {
     const auto nothing = [](const http::ExchangePtr&, const http::PathParts&) {};
     http::Router router;
     router.add("GET", "/health", nothing, http::Access::kEverybody);
@@ -75,12 +75,12 @@ const http::RequestFilter& door() {
     return http::RequestFilter({.allowed_hosts = {"a.example"}, .allowed_origins = {"http://b.example"}, .port = 80},
                                {{"fuzzing-key", "mine"}}, std::move(router));
   }();
-  return the_door;
+  return the_filter;
 }
 
 // The response must be exactly one head, whatever bytes of the client it contains.
 void check_admission(const http::RequestHead& head) {
-  const http::Admission admission = door().admit(head, false);
+  const http::Admission admission = filter().admit(head, false);
   CHECK(admission.refusal || admission.status != 0 || admission.match.handler != nullptr);
   for (const std::string& part : admission.match.parts) CHECK(!part.empty());
   const auto head_with = [](const http::Headers& headers) {

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json_members.h"
 #include "base/text.h"
 #include "tokenizer/loading/json_pipeline.h"
 #include "tokenizer/loading/special_tokens.h"
@@ -94,7 +95,7 @@ Result<NamedTemplates> gguf_templates(const ModelFile& file) {
 // templates by name.
 NamedTemplates config_templates(const Json& config) {
   NamedTemplates templates;
-  const Json* found = json_member(config, "chat_template");
+  const Json* found = member(config, "chat_template");
   if (found == nullptr) return templates;
   if (found->is_string()) templates.usual = found->get<std::string>();
   if (found->is_object()) {

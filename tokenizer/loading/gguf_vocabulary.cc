@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_members.h"
 #include "base/text.h"
 #include "tokenizer/loading/chat_template_text.h"
 #include "tokenizer/loading/json_tokenizer.h"
@@ -203,7 +204,7 @@ class VocabularyWriter {
   Status write_unigram() {
     TRY_ASSIGN(const bool prefix, write_unigram_pipeline());
     TRY_ASSIGN(const std::vector<float> scores, unigram_scores());
-    const Json* unknown = json_member(json_.model, "unk_id");  // load_tokenizer() has checked that unk_id is a number
+    const Json* unknown = member(json_.model, "unk_id");  // load_tokenizer() has checked that unk_id is a number
     const auto id = unknown->get<size_t>();
     const bool has_bytes = json_flag(json_.model, "byte_fallback", false);
     set_tokens(has_bytes);

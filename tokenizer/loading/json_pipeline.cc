@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/json_limits.h"
+#include "base/json_members.h"
 #include "base/text.h"
 #include "tokenizer/models/piece_model.h"
 
@@ -30,7 +30,7 @@ std::optional<SplitBehavior> behavior_of(const Json& step) {
 
 Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
   bool seen = false, steps_behind = false, cuts = true;
-  for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
+  for (const Json* step : json_steps(member(root, "pre_tokenizer"), "pretokenizers")) {
     const size_t n_before = out.split.size();
     const bool behind = seen;
     if (json_type(*step) == "ByteLevel") {
@@ -58,9 +58,9 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
 // Reads {"SpecialToken": {"id": "<s>"}} and appends the ids that special_tokens["<s>"] lists.
 Status add_special(const JsonSource& source, const Json& processor, const Json& special, std::vector<int64_t>& out) {
   const std::string name = json_text(special, "id").value_or("");
-  const Json* table = json_member(processor, "special_tokens");
-  const Json* entry = table == nullptr ? nullptr : json_member(*table, name);
-  const Json* ids = entry == nullptr ? nullptr : json_member(*entry, "ids");
+  const Json* table = member(processor, "special_tokens");
+  const Json* entry = table == nullptr ? nullptr : member(*table, name);
+  const Json* ids = entry == nullptr ? nullptr : member(*entry, "ids");
   if (ids == nullptr || !ids->is_array()) {
     return source.error(ErrorCode::kMissingKey, "post_processor names " + in_quotes(name) + " without its ids");
   }
@@ -69,13 +69,13 @@ Status add_special(const JsonSource& source, const Json& processor, const Json& 
 }
 
 Status read_template(const JsonSource& source, const Json& processor, JsonPipeline& out) {
-  const Json* single = json_member(processor, "single");
+  const Json* single = member(processor, "single");
   if (single == nullptr || !single->is_array()) return source.unsupported("a TemplateProcessing without \"single\"");
   bool text_seen = false;
   for (const Json& piece : *single) {
-    if (json_member(piece, "Sequence") != nullptr && !text_seen) {
+    if (member(piece, "Sequence") != nullptr && !text_seen) {
       text_seen = true;
-    } else if (const Json* special = json_member(piece, "SpecialToken")) {
+    } else if (const Json* special = member(piece, "SpecialToken")) {
       TRY(add_special(source, processor, *special, text_seen ? out.suffix : out.prefix));
     } else {
       return source.unsupported("the TemplateProcessing of post_processor");
@@ -87,7 +87,7 @@ Status read_template(const JsonSource& source, const Json& processor, JsonPipeli
 
 // Reads a token and its id from "cls": ["<s>", 0], or from another key.
 Status add_around(const JsonSource& source, const Json& processor, const char* key, std::vector<int64_t>& out) {
-  const Json* pair = json_member(processor, key);
+  const Json* pair = member(processor, key);
   if (pair == nullptr || !pair->is_array() || pair->size() != 2 || !(*pair)[1].is_number_integer()) {
     return source.error(ErrorCode::kMissingKey,
                         std::string("post_processor.") + key + " is not a pair of a text and an id");
@@ -98,7 +98,7 @@ Status add_around(const JsonSource& source, const Json& processor, const char* k
 
 Status read_post_processor(const JsonSource& source, const Json& root, JsonPipeline& out) {
   bool template_seen = false;
-  for (const Json* step : json_steps(json_member(root, "post_processor"), "processors")) {
+  for (const Json* step : json_steps(member(root, "post_processor"), "processors")) {
     const std::string type = json_type(*step);
     if (type == "ByteLevel") continue;  // skip: as a post-processor, ByteLevel only changes offsets
     if (type == "RobertaProcessing" || type == "BertProcessing") {
@@ -139,20 +139,14 @@ Status check_growth(const JsonSource& source, const JsonPipeline& pipeline) {
 
 }  // namespace
 
-const Json* json_member(const Json& object, std::string_view key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
 std::optional<std::string> json_text(const Json& object, std::string_view key) {
-  const Json* member = json_member(object, key);
-  return member != nullptr && member->is_string() ? std::optional(member->get<std::string>()) : std::nullopt;
+  const std::string* text = text_member(object, key);
+  return text == nullptr ? std::nullopt : std::optional(*text);
 }
 
 bool json_flag(const Json& object, std::string_view key, bool otherwise) {
-  const Json* member = json_member(object, key);
-  return member != nullptr && member->is_boolean() ? member->get<bool>() : otherwise;
+  const Json* flag = member(object, key);
+  return flag != nullptr && flag->is_boolean() ? flag->get<bool>() : otherwise;
 }
 
 std::vector<const Json*> json_steps(const Json* component, const char* list_key) {
@@ -161,7 +155,7 @@ std::vector<const Json*> json_steps(const Json* component, const char* list_key)
   while (!todo.empty()) {
     const Json& step = *todo.back();
     todo.pop_back();
-    const Json* list = json_type(step) == "Sequence" ? json_member(step, list_key) : nullptr;
+    const Json* list = json_type(step) == "Sequence" ? member(step, list_key) : nullptr;
     if (list == nullptr || !list->is_array()) {
       out.push_back(&step);
       continue;
@@ -174,7 +168,7 @@ std::vector<const Json*> json_steps(const Json* component, const char* list_key)
 std::string json_type(const Json& component) { return json_text(component, "type").value_or("?"); }
 
 std::optional<std::string> pattern_text(const Json& step, std::string_view key) {
-  const Json* pattern = json_member(step, "pattern");
+  const Json* pattern = member(step, "pattern");
   return pattern == nullptr ? std::nullopt : json_text(*pattern, key);
 }
 
@@ -237,7 +231,7 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   JsonPipeline out;
   TRY_ASSIGN(out.normalizer, read_normalizer(source, root));
   TRY(read_post_processor(source, root, out));
-  for (const Json* step : json_steps(json_member(root, "pre_tokenizer"), "pretokenizers")) {
+  for (const Json* step : json_steps(member(root, "pre_tokenizer"), "pretokenizers")) {
     out.byte_level |= json_type(*step) == "ByteLevel";
   }
   if (!out.byte_level) {
@@ -248,7 +242,7 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   }
   TRY(read_byte_level_pretokenizer(source, root, out));
   TRY(check_growth(source, out));
-  const std::vector<const Json*> decoders = json_steps(json_member(root, "decoder"), "decoders");
+  const std::vector<const Json*> decoders = json_steps(member(root, "decoder"), "decoders");
   if (decoders.size() == 1 && json_type(*decoders[0]) == "ByteLevel") return out;
   if (decoders.empty()) return source.unsupported("a missing decoder");
   return source.unsupported("the decoder " + in_quotes(json_type(*decoders[0])));
@@ -369,8 +363,8 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
 
 // True if the member `key` is the number `wanted`; a missing member counts as 0.
 bool is_number(const Json& object, std::string_view key, int64_t wanted) {
-  const Json* member = json_member(object, key);
-  return member == nullptr ? wanted == 0 : member->is_number_integer() && *member == wanted;
+  const Json* number = member(object, key);
+  return number == nullptr ? wanted == 0 : number->is_number_integer() && *number == wanted;
 }
 
 // True if the normalizer leaves no spaces in a text, so that a Split at spaces would split nothing.
@@ -387,7 +381,7 @@ bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
 
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root) {
   std::vector<NormalizerStep> out;
-  for (const Json* step : json_steps(json_member(root, "normalizer"), "normalizers")) {
+  for (const Json* step : json_steps(member(root, "normalizer"), "normalizers")) {
     if (json_type(*step) == "Sequence") continue;  // skips a Sequence without steps
     TRY_ASSIGN(NormalizerStep read, read_step(source, *step));
     out.push_back(std::move(read));
@@ -397,7 +391,7 @@ Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, co
 
 Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
   bool words = false, marks = false;
-  const std::vector<const Json*> steps = json_steps(json_member(root, "pre_tokenizer"), "pretokenizers");
+  const std::vector<const Json*> steps = json_steps(member(root, "pre_tokenizer"), "pretokenizers");
   for (size_t i = 0; i < steps.size(); ++i) {
     const std::string type = json_type(*steps[i]);
     const bool marks_follow = i + 1 < steps.size() && json_type(*steps[i + 1]) == "Metaspace";
@@ -423,7 +417,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
 }
 
 Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeline& out) {
-  const Json* decoder = json_member(root, "decoder");
+  const Json* decoder = member(root, "decoder");
   if (decoder == nullptr) return source.unsupported("a missing decoder");
   bool fused = false;
   for (const Json* step : json_steps(decoder, "decoders")) {

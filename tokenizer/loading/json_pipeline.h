@@ -26,8 +26,6 @@ struct JsonSource {
   }
 };
 
-// Returns the member; nullptr if it is missing or null, or `object` is not an object.
-const Json* json_member(const Json& object, std::string_view key);
 std::optional<std::string> json_text(const Json& object, std::string_view key);
 bool json_flag(const Json& object, std::string_view key, bool otherwise);
 

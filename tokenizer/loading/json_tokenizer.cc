@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json_members.h"
 #include "base/text.h"
 #include "tokenizer/loading/json_tokenizer.h"
 #include "tokenizer/loading/special_tokens.h"
@@ -24,7 +25,7 @@ Status check_model(const JsonSource& source, const Json& model) {
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!json_text(model, key).value_or("").empty()) return source.unsupported(std::string("model.") + key);
   }
-  const Json* dropout = json_member(model, "dropout");
+  const Json* dropout = member(model, "dropout");
   if (dropout != nullptr && *dropout != 0.0) return source.unsupported("model.dropout");
   return {};
 }
@@ -49,7 +50,7 @@ Result<std::vector<VocabularyEntry>> read_scored_vocabulary(const JsonSource& so
 }
 
 Result<std::vector<VocabularyEntry>> read_vocabulary(const JsonSource& source, const Json& model) {
-  const Json* vocab = json_member(model, "vocab");
+  const Json* vocab = member(model, "vocab");
   if (json_text(model, "type") == "Unigram") {
     if (vocab != nullptr && vocab->is_array()) return read_scored_vocabulary(source, *vocab);
     return source.error(ErrorCode::kBadVocab, "model.vocab is not an array");
@@ -89,13 +90,13 @@ class AddedReader {
       : source_(source), json_(json), n_rows_(n_rows), next_(static_cast<TokenId>(json.vocabulary.size())) {}
 
   Status read(const Json& root, const SpecialTokens& special) {
-    const Json* list = json_member(root, "added_tokens");
+    const Json* list = member(root, "added_tokens");
     if (list != nullptr && !list->is_array()) {
       return source_.error(ErrorCode::kBadVocab, "added_tokens is not an array");
     }
     static const Json kNone = Json::array();
     for (const Json& entry : list == nullptr ? kNone : *list) {
-      const Json* content = json_member(entry, "content");
+      const Json* content = member(entry, "content");
       if (content == nullptr || !content->is_string()) {
         return source_.error(ErrorCode::kBadVocab, "an added token has no content");
       }
@@ -155,7 +156,7 @@ class AddedReader {
 };
 
 Result<std::vector<TextMerge>> read_merges(const JsonSource& source, const Json& model) {
-  const Json* merges = json_member(model, "merges");
+  const Json* merges = member(model, "merges");
   if (merges == nullptr || !merges->is_array())
     return source.error(ErrorCode::kBadMerge, "model.merges is not an array");
   std::vector<TextMerge> out;
@@ -247,7 +248,7 @@ Result<std::unique_ptr<TokenizerBuilder>> build_byte_level(const JsonSource& sou
 }
 
 Status add_unigram(const JsonSource& source, const JsonTokenizer& json, PieceBuilder& builder) {
-  const Json* unknown = json_member(json.model, "unk_id");
+  const Json* unknown = member(json.model, "unk_id");
   if (unknown == nullptr) {
     return source.error(ErrorCode::kMissingKey, "model.unk_id is missing (id of the unknown token)");
   }
@@ -308,7 +309,7 @@ Result<JsonTokenizer> read_json_tokenizer(const ModelFile& file, const SpecialTo
                                           const JsonDocument& document) {
   const JsonSource source = json_source(file);
   const Json& root = document.root();
-  const Json* model = json_member(root, "model");
+  const Json* model = member(root, "model");
   if (model == nullptr) return source.error(ErrorCode::kMissingKey, "the key \"model\" is missing");
   TRY(check_model(source, *model));
   JsonTokenizer read{*model, {}, {}, {}, {}, {}, {}, {}};

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/json_members.h"
 #include "tokenizer/loading/json_pipeline.h"
 #include "weights/model_json.h"
 
@@ -110,7 +111,7 @@ Result<SpecialTokens> read_special_tokens(const ModelFile& file) {
   if (file.container() == Container::kGguf) return out;
   TRY_ASSIGN(out.config, read_object(file, "tokenizer_config.json"));
   Reader reader(out);
-  reader.take_decoder(json_member(out.config, "added_tokens_decoder"));
+  reader.take_decoder(member(out.config, "added_tokens_decoder"));
   reader.take_ids(read_or_warn(file, "added_tokens.json", out.warnings));
   reader.take_names(out.config);
   reader.take_names(read_or_warn(file, "special_tokens_map.json", out.warnings));
@@ -121,8 +122,8 @@ Result<std::vector<int64_t>> read_end_ids(const ModelFile& file) {
   std::vector<int64_t> ids;
   if (file.container() == Container::kGguf) return ids;
   TRY_ASSIGN(const Json generation, read_object(file, "generation_config.json"));
-  const Json* ends = json_member(generation, "eos_token_id");
-  if (ends == nullptr && file.config_json() != nullptr) ends = json_member(*file.config_json(), "eos_token_id");
+  const Json* ends = member(generation, "eos_token_id");
+  if (ends == nullptr && file.config_json() != nullptr) ends = member(*file.config_json(), "eos_token_id");
   if (ends == nullptr) return ids;
   for (const Json& end : ends->is_array() ? *ends : Json::array({*ends})) {
     if (end.is_number_integer()) ids.push_back(end.get<int64_t>());

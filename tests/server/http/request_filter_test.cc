@@ -13,9 +13,9 @@ namespace {
 
 void answers_nothing(const ExchangePtr&, const PathParts&) {}
 
-class DoorTest : public testing::Test {
+class RequestFilterTest : public testing::Test {
  protected:
-  static RequestFilter door(std::vector<ApiKey> keys = {}) {
+  static RequestFilter filter(std::vector<ApiKey> keys = {}) {
     Router router;
     router.add("GET", "/open", answers_nothing, Access::kEverybody);
     router.add("POST", "/locked", answers_nothing);
@@ -33,10 +33,10 @@ class DoorTest : public testing::Test {
   }
 
   static int status_for_host(const std::string& host) {
-    return door().admit(head("GET", "/open", host), false).refusal.status;
+    return filter().admit(head("GET", "/open", host), false).refusal.status;
   }
   static int status_for_origin(const std::string& origin, const std::string& host = "127.0.0.1:8080") {
-    return door().admit(head("POST", "/locked", host, {{"Origin", origin}}), false).refusal.status;
+    return filter().admit(head("POST", "/locked", host, {{"Origin", origin}}), false).refusal.status;
   }
   static std::string header(const Admission& admission, std::string_view name) {
     for (const auto& [key, value] : admission.headers) {
@@ -47,7 +47,7 @@ class DoorTest : public testing::Test {
 };
 
 // A page of another site may let its own name resolve to this machine: "DNS rebinding".
-TEST_F(DoorTest, ForeignHostNamesAreRefused) {
+TEST_F(RequestFilterTest, ForeignHostNamesAreRefused) {
   for (const char* host : {"localhost", "localhost:8080", "LOCALHOST:1", "localhost.", "x.localhost", "127.0.0.1:8080",
                            "[::1]:8080", "[::1]", "192.168.1.7:8080", "llm.example", "LLM.example:443"}) {
     EXPECT_EQ(status_for_host(host), 0) << host;
@@ -59,11 +59,11 @@ TEST_F(DoorTest, ForeignHostNamesAreRefused) {
   }
 }
 
-TEST_F(DoorTest, AnyHostIsAllowedOverAUnixSocket) {
-  EXPECT_EQ(door().admit(head("GET", "/open", "anything"), true).refusal.status, 0);
+TEST_F(RequestFilterTest, AnyHostIsAllowedOverAUnixSocket) {
+  EXPECT_EQ(filter().admit(head("GET", "/open", "anything"), true).refusal.status, 0);
 }
 
-TEST_F(DoorTest, ForeignOriginsAreRefused) {
+TEST_F(RequestFilterTest, ForeignOriginsAreRefused) {
   for (const char* origin : {"http://127.0.0.1:8080", "http://localhost:8080", "https://localhost:8080",
                              "http://[::1]:8080", "https://page.example"}) {
     EXPECT_EQ(status_for_origin(origin), 0) << origin;
@@ -77,23 +77,23 @@ TEST_F(DoorTest, ForeignOriginsAreRefused) {
   EXPECT_EQ(status_for_origin("https://llm.example:444", "llm.example"), 403);
 }
 
-TEST_F(DoorTest, AllowedOriginIsReturned) {
+TEST_F(RequestFilterTest, AllowedOriginIsReturned) {
   const Admission allowed =
-      door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://page.example"}}), false);
+      filter().admit(head("POST", "/locked", "localhost", {{"Origin", "https://page.example"}}), false);
   EXPECT_EQ(header(allowed, "Access-Control-Allow-Origin"), "https://page.example");
   EXPECT_EQ(header(allowed, "Vary"), "Origin");
   const Admission refused =
-      door().admit(head("POST", "/locked", "localhost", {{"Origin", "https://evil.example"}}), false);
+      filter().admit(head("POST", "/locked", "localhost", {{"Origin", "https://evil.example"}}), false);
   EXPECT_EQ(header(refused, "Access-Control-Allow-Origin"), "");
 }
 
-TEST_F(DoorTest, PreflightNeedsNoKey) {
+TEST_F(RequestFilterTest, PreflightNeedsNoKey) {
   const Headers headers = {{"Origin", "https://page.example"},
                            {"Access-Control-Request-Method", "POST"},
                            {"Access-Control-Request-Headers", "authorization, content-type"},
                            {"Access-Control-Request-Private-Network", "true"}};
   const Admission admission =
-      door({{"secret-key", "me"}}).admit(head("OPTIONS", "/locked", "localhost", headers), false);
+      filter({{"secret-key", "me"}}).admit(head("OPTIONS", "/locked", "localhost", headers), false);
   EXPECT_EQ(admission.status, 204);
   EXPECT_EQ(header(admission, "Access-Control-Allow-Methods"), "POST, OPTIONS");
   EXPECT_EQ(header(admission, "Access-Control-Allow-Headers"), "authorization, content-type");
@@ -101,19 +101,19 @@ TEST_F(DoorTest, PreflightNeedsNoKey) {
   EXPECT_EQ(header(admission, "Allow"), "POST, OPTIONS");
 }
 
-TEST_F(DoorTest, PreflightAllowsOnlyValidHeaderNames) {
+TEST_F(RequestFilterTest, PreflightAllowsOnlyValidHeaderNames) {
   for (const std::string& wanted :
        {std::string("x\r\nSet-Cookie: a"), std::string("<script>"), std::string(3000, 'a')}) {
     const Headers headers = {{"Origin", "https://page.example"}, {"Access-Control-Request-Headers", wanted}};
     EXPECT_EQ(
-        header(door().admit(head("OPTIONS", "/locked", "localhost", headers), false), "Access-Control-Allow-Headers"),
+        header(filter().admit(head("OPTIONS", "/locked", "localhost", headers), false), "Access-Control-Allow-Headers"),
         "");
   }
 }
 
 // Case 133.
-TEST_F(DoorTest, RequestWithoutAKeyCannotDetectExistingPaths) {
-  const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
+TEST_F(RequestFilterTest, RequestWithoutAKeyCannotDetectExistingPaths) {
+  const RequestFilter locked = filter({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto status = [&](const char* path, Headers headers) {
     return locked.admit(head("POST", path, "localhost", std::move(headers)), false).refusal.status;
   };
@@ -131,8 +131,8 @@ TEST_F(DoorTest, RequestWithoutAKeyCannotDetectExistingPaths) {
   EXPECT_EQ(locked.admit(head("GET", "/open", "localhost"), false).refusal.status, 0);
 }
 
-TEST_F(DoorTest, EachKeyHasItsNamespace) {
-  const RequestFilter locked = door({{"secret-key", "mine"}, {"other-key", "theirs"}});
+TEST_F(RequestFilterTest, EachKeyHasItsNamespace) {
+  const RequestFilter locked = filter({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto whose = [&](const char* key) {
     return locked.admit(head("POST", "/locked", "localhost", {{"x-api-key", key}}), false).cache_namespace;
   };
@@ -140,13 +140,13 @@ TEST_F(DoorTest, EachKeyHasItsNamespace) {
   EXPECT_EQ(whose("other-key"), "theirs");
 }
 
-TEST_F(DoorTest, OtherMethodsAndPathsAreRefused) {
-  const Admission other = door().admit(head("DELETE", "/locked", "localhost"), false);
+TEST_F(RequestFilterTest, OtherMethodsAndPathsAreRefused) {
+  const Admission other = filter().admit(head("DELETE", "/locked", "localhost"), false);
   EXPECT_EQ(other.refusal.status, 405);
   EXPECT_EQ(header(other, "Allow"), "POST, OPTIONS");
-  EXPECT_EQ(door().admit(head("GET", "/nowhere", "localhost"), false).refusal.status, 404);
-  EXPECT_EQ(door().admit(head("OPTIONS", "*", "localhost"), false).status, 204);
-  EXPECT_EQ(door().admit(head("OPTIONS", "/nowhere", "localhost"), false).refusal.status, 404);
+  EXPECT_EQ(filter().admit(head("GET", "/nowhere", "localhost"), false).refusal.status, 404);
+  EXPECT_EQ(filter().admit(head("OPTIONS", "*", "localhost"), false).status, 204);
+  EXPECT_EQ(filter().admit(head("OPTIONS", "/nowhere", "localhost"), false).refusal.status, 404);
 }
 
 }  // namespace

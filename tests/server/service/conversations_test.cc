@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "server/service/seen_message.h"
 #include "server/store/cache_namespace.h"
 #include "tests/server/service/service_fixture.h"
 

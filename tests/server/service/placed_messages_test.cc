@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/service/prompt_tokens.h"
+#include "server/service/request_prompt.h"
 #include "tests/server/service/service_fixture.h"
 
 namespace ibid::serve {

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "runtime/session/turn_reply.h"
-#include "server/service/jobs.h"
+#include "server/service/request_prompt.h"
 #include "templates/chat_template.h"
 #include "templates/reply/find_reply_format.h"
 #include "templates/reply/protocol_messages.h"

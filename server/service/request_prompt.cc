@@ -1,10 +1,16 @@
-#include "server/service/prompt_tokens.h"
+#include "server/service/request_prompt.h"
 
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "runtime/prompt/plain_prompt.h"
+#include "server/service/system_messages.h"
+#include "templates/chat_template.h"
+#include "templates/message.h"
+#include "templates/reply/protocol_messages.h"
 
 namespace ibid::serve {
 namespace {
@@ -105,6 +111,21 @@ Tokens ids_of_infill(const Tokenizer& tokenizer, const InfillTokens& special, co
   return ids;
 }
 
+// Returns the approximate length of a value as JSON text, without serialising it.
+size_t bytes_of_json(const Json& value) {
+  if (value.is_string()) return value.get_ref<const std::string&>().size();
+  size_t n = 8;
+  if (value.is_structured()) {
+    for (const Json& part : value) n += bytes_of_json(part);
+  }
+  return n;
+}
+
+size_t bytes_of(const std::variant<std::string, Tokens>& input) {
+  if (const auto* text = std::get_if<std::string>(&input)) return text->size();
+  return std::get<Tokens>(input).size() * sizeof(TokenId);
+}
+
 }  // namespace
 
 Tokens ids_of_pieces(const Tokenizer& tokenizer, const PromptPieces& pieces) {
@@ -145,6 +166,84 @@ Status tokenize_prompt(const Engine& engine, std::optional<Prompt>& prompt) {
     prompt = ids_of_infill(tokenizer, *special, *infill);
   }
   return {};
+}
+
+size_t bytes_of_prompt(const Prompt& prompt) {
+  if (const auto* text = std::get_if<std::string>(&prompt)) return text->size();
+  if (const auto* ids = std::get_if<Tokens>(&prompt)) return ids->size() * sizeof(TokenId);
+  size_t n = 0;
+  if (const auto* infill = std::get_if<Infill>(&prompt)) {
+    for (const Infill::File& file : infill->files) n += file.name.size() + file.text.size();
+    return n + infill->prefix.size() + infill->suffix.size();
+  }
+  for (const auto& piece : std::get<PromptPieces>(prompt)) n += bytes_of(piece);
+  return n;
+}
+
+Json variables_for(const AnswerRequest& request) {
+  Json variables = request.variables.is_object() ? request.variables : Json::object();
+  if (!request.tools.is_null() && !request.tools.empty()) variables["tools"] = request.tools;
+  return variables;
+}
+
+namespace {
+
+Result<TemplateVariables> template_variables(const Engine& engine, const AnswerRequest& request) {
+  TRY(engine.state().check_answers());
+  const ChatTemplate* chat_template = engine.state().chat_template();
+  if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine.name() + " has no chat template"};
+  return TemplateVariables{.values = variables_for(request)};
+}
+
+// Renders the prompt of a request that continues its last message.
+Result<MarkedText> rendered_to_continue(const Engine& engine, const AnswerRequest& request) {
+  TRY_ASSIGN(TemplateVariables variables, template_variables(engine, request));
+  variables.values["add_generation_prompt"] = false;
+  Json messages = messages_for_template(request.messages, engine.state().reply_format());
+  TRY_ASSIGN(const std::string content, append_continue_tag(messages.back()));
+  TRY_ASSIGN(const MarkedText render, engine.state().chat_template()->render(messages, variables));
+  TRY_ASSIGN(ContinuedText text, cut_at_continue_tag(render, content));
+  return std::move(text.text);
+}
+
+}  // namespace
+
+Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages) {
+  TRY_ASSIGN(TemplateVariables variables, template_variables(engine, request));
+  variables.values["add_generation_prompt"] = request.adds_generation_prompt;
+  return engine.state().chat_template()->render(messages_for_template(messages, engine.state().reply_format()),
+                                                variables);
+}
+
+Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request) {
+  TRY(tokenize_prompt(engine, request.prompt));
+  if (request.prompt) {
+    if (const auto* text = std::get_if<std::string>(&*request.prompt)) return MarkedText(*text, TextOrigin::kTemplate);
+    return MarkedText(engine.state().tokenizer().decode(std::get<Tokens>(*request.prompt)), TextOrigin::kTemplate);
+  }
+  TRY(prepare_messages(engine, request));
+  if (request.continues) return rendered_to_continue(engine, request);
+  Result<MarkedText> text = rendered(engine, request, request.messages);
+  const bool again = !text.ok() && is_refusal(text.status().code()) && join_system_to_user(request);
+  return again ? rendered(engine, request, request.messages) : std::move(text);
+}
+
+Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request) {
+  TRY(tokenize_prompt(engine, request.prompt));
+  if (request.prompt) {
+    const auto* text = std::get_if<std::string>(&*request.prompt);
+    const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
+    TRY_ASSIGN(const PromptDelta plan,
+               plan_plain_prompt(engine.state().tokenizer(), Json::array({message}), Transcript()));
+    return plan.n_prompt;
+  }
+  TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
+  return engine.state().tokenizer().encode_marked(text).size();
+}
+
+size_t bytes_of_prompt(const AnswerRequest& request) {
+  if (!request.prompt) return bytes_of_json(request.messages) + bytes_of_json(request.tools);
+  return bytes_of_prompt(*request.prompt);
 }
 
 }  // namespace ibid::serve
