@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "server/store/store_file.h"
 
 namespace ibid::serve {
 namespace {
@@ -31,16 +30,14 @@ Status append_items(Json& items, const std::string& text) {
 
 Result<std::unique_ptr<ConversationStore>> ConversationStore::open(Options options) {
   std::unique_ptr<ConversationStore> store(new ConversationStore(std::move(options)));
-  const Options& to_open = store->options_;
-  TRY_ASSIGN(std::unique_ptr<Database> db, store->is_on_disk()
-                                               ? open_store_file(to_open.directory, to_open.vfs, to_open.remark)
-                                               : open_store_in_memory());
-  TRY_ASSIGN(const int64_t seed, db->number(0, "select hash_seed from store"));
+  const auto& [directory, budget_bytes, remark, vfs] = store->options_;
+  TRY_ASSIGN(store->writer_.rows, store->is_on_disk() ? KeptRows::open(directory, vfs, budget_bytes, remark)
+                                                      : KeptRows::open_in_memory(budget_bytes));
+  TRY_ASSIGN(const int64_t seed, store->writer_.rows->db().number(0, "select hash_seed from store"));
   store->hash_seed_ = static_cast<uint64_t>(seed);
-  store->writer_.rows = std::make_unique<KeptRows>(std::move(db), to_open.budget_bytes);
   TRY(store->write([](KeptRows& rows) { return rows.make_room(-1); }));
   if (!store->is_on_disk()) return store;
-  TRY_ASSIGN(store->reader_.rows, store->connect_to_read());
+  TRY_ASSIGN(store->reader_.rows, KeptRows::open_reader(directory, vfs));
   return store;
 }
 
@@ -58,11 +55,6 @@ std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options 
 ConversationStore::~ConversationStore() {
   // Writes in which order entries were last used. If this fails, entries only lose their place in LRU order.
   if (!used_.empty()) (void)write([](KeptRows&) { return Status(); });
-}
-
-Result<std::unique_ptr<KeptRows>> ConversationStore::connect_to_read() const {
-  TRY_ASSIGN(std::unique_ptr<Database> db, open_store_reader(options_.directory, options_.vfs));
-  return std::make_unique<KeptRows>(std::move(db), options_.budget_bytes);
 }
 
 Status ConversationStore::write(const std::function<Status(KeptRows&)>& change) {
@@ -88,9 +80,8 @@ Status ConversationStore::write(const std::function<Status(KeptRows&)>& change) 
 }
 
 Result<ConversationStore::Rows> ConversationStore::find(Kept kind, const std::string& space, const std::string& name) {
-  Connection& reader = this->reader();
-  const Lock lock(reader.mutex);
-  return reader.rows->find(kind, space, name);
+  const auto [lock, kept] = reading();
+  return kept.find(kind, space, name);
 }
 
 void ConversationStore::count_use(int64_t id) {
@@ -149,7 +140,7 @@ Result<Json> ConversationStore::find_item(const std::string& cache_namespace, co
   const std::string space = holder_of(cache_namespace).space;
   Connection own;
   if (is_on_disk()) {
-    TRY_ASSIGN(own.rows, connect_to_read());
+    TRY_ASSIGN(own.rows, KeptRows::open_reader(options_.directory, options_.vfs));
   }
   Connection& searched = is_on_disk() ? own : writer_;
   const Lock lock(searched.mutex);
@@ -263,13 +254,12 @@ Status ConversationStore::put_history(const Holder& holder, const StoredHistory&
 
 Result<std::optional<FoundHistory>> ConversationStore::find_history(const Holder& holder,
                                                                     std::span<const uint64_t> hashes, size_t n_known) {
-  Connection& reader = this->reader();
-  const Lock lock(reader.mutex);
+  const auto [lock, kept] = reading();
   for (size_t n = hashes.size(); n > n_known; --n) {
     TRY_ASSIGN(Database::Rows rows,
-               reader.rows->db().ask("select name from place join kept on kept.id = history where hash = ? and n = ? "
-                                     "and space = ? limit 1",
-                                     static_cast<int64_t>(hashes[n - 1]), static_cast<int64_t>(n), holder.space));
+               kept.db().ask("select name from place join kept on kept.id = history where hash = ? and n = ? "
+                             "and space = ? limit 1",
+                             static_cast<int64_t>(hashes[n - 1]), static_cast<int64_t>(n), holder.space));
     TRY_ASSIGN(const bool is_there, rows.next());
     if (is_there) return std::optional(FoundHistory{rows.text(0), n});
   }
@@ -287,10 +277,9 @@ Status ConversationStore::refuse_history(const Holder& holder, const std::string
 }
 
 Result<std::vector<std::pair<int64_t, int64_t>>> ConversationStore::history_versions() {
-  Connection& reader = this->reader();
-  const Lock lock(reader.mutex);
-  TRY_ASSIGN(Database::Rows rows, reader.rows->db().ask("select version, count(*) from kept where kind = 3 "
-                                                        "group by version order by version"));
+  const auto [lock, kept] = reading();
+  TRY_ASSIGN(Database::Rows rows, kept.db().ask("select version, count(*) from kept where kind = 3 "
+                                                "group by version order by version"));
   std::vector<std::pair<int64_t, int64_t>> versions;
   for (;;) {
     TRY_ASSIGN(const bool is_there, rows.next());
@@ -310,17 +299,15 @@ void ConversationStore::say(const Status& error) const {
 }
 
 Result<uint64_t> ConversationStore::bytes() {
-  Connection& reader = this->reader();
-  const Lock lock(reader.mutex);
-  TRY_ASSIGN(const int64_t n_bytes, reader.rows->db().number(0, "select sum(bytes) from share"));
+  const auto [lock, kept] = reading();
+  TRY_ASSIGN(const int64_t n_bytes, kept.db().number(0, "select sum(bytes) from share"));
   return static_cast<uint64_t>(n_bytes);
 }
 
 HistoryStats ConversationStore::stats() {
   HistoryStats stats{.n_written = n_written_, .n_failed = n_failed_, .n_refused = n_refused_};
-  Connection& reader = this->reader();
-  const Lock lock(reader.mutex);
-  Result<Database::Rows> rows = reader.rows->db().ask("select sum(n), sum(bytes) from share where kind = 3");
+  const auto [lock, kept] = reading();
+  Result<Database::Rows> rows = kept.db().ask("select sum(n), sum(bytes) from share where kind = 3");
   if (!rows.ok() || !rows->next().ok()) return stats;
   stats.n_kept = static_cast<uint64_t>(rows->number(0));
   stats.n_bytes = static_cast<uint64_t>(rows->number(1));

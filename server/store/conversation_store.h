@@ -94,8 +94,8 @@ class ConversationStore {
     std::function<void(const std::string&)> remark = {};  // logs a line
     const char* vfs = nullptr;                            // name of SQLite's VFS; tests use their own
   };
-  // Opens the store. A budget that is smaller than before applies at once. Errors: those of open_store_file()
-  // (server/store/store_file.h).
+  // Opens the store. A budget that is smaller than before applies at once. Errors: those of KeptRows::open()
+  // (server/store/kept_rows.h).
   static Result<std::unique_ptr<ConversationStore>> open(Options options);
   // As open(). If that fails, logs the error and opens a store in memory.
   static std::unique_ptr<ConversationStore> open_or_in_memory(Options options);
@@ -158,9 +158,11 @@ class ConversationStore {
   using Rows = std::vector<KeptRows::Row>;
 
   explicit ConversationStore(Options options) : options_(std::move(options)) {}
-  // Returns the connection for reads. A store in memory has only one connection.
-  Connection& reader() { return reader_.rows != nullptr ? reader_ : writer_; }
-  Result<std::unique_ptr<KeptRows>> connect_to_read() const;
+  // Locks the connection for reads. A store in memory has only one connection.
+  std::pair<std::unique_lock<std::mutex>, KeptRows&> reading() {
+    Connection& reader = reader_.rows != nullptr ? reader_ : writer_;
+    return {std::unique_lock(reader.mutex), *reader.rows};
+  }
   // Runs `change` as one transaction, which is rolled back if it returns an error.
   Status write(const std::function<Status(KeptRows&)>& change);
   Status remove(Kept kind, const std::string& space, const std::string& name);

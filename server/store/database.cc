@@ -7,13 +7,8 @@ namespace ibid::serve {
 Result<std::unique_ptr<Database>> Database::open(const std::string& path, const char* vfs) {
   std::unique_ptr<Database> db(new Database(path));
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
-  if (const int code = sqlite3_open_v2(path.c_str(), &db->connection_, kFlags, vfs); code != SQLITE_OK) {
-    return db->error(code);
-  }
-  if (const int code = sqlite3_busy_timeout(db->connection_, static_cast<int>(kBusyTimeout.count()));
-      code != SQLITE_OK) {
-    return db->error(code);
-  }
+  TRY(db->check(sqlite3_open_v2(path.c_str(), &db->connection_, kFlags, vfs)));
+  TRY(db->check(sqlite3_busy_timeout(db->connection_, static_cast<int>(kBusyTimeout.count()))));
   return db;
 }
 
@@ -24,13 +19,11 @@ Database::~Database() {
 }
 
 Status Database::set_merges_at_close(bool merges) {
-  const int code = sqlite3_db_config(connection_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, merges ? 0 : 1, nullptr);
-  return code == SQLITE_OK ? Status() : error(code);
+  return check(sqlite3_db_config(connection_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, merges ? 0 : 1, nullptr));
 }
 
 Status Database::execute(const char* statements) {
-  const int code = sqlite3_exec(connection_, statements, nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? Status() : error(code);
+  return check(sqlite3_exec(connection_, statements, nullptr, nullptr, nullptr));
 }
 
 Status Database::transact(const std::function<Status()>& change) {
@@ -52,8 +45,7 @@ Status Database::transact(const std::function<Status()>& change) {
 Result<sqlite3_stmt*> Database::prepare(const char* sql) {
   sqlite3_stmt*& statement = statements_[sql];
   if (statement == nullptr) {
-    const int code = sqlite3_prepare_v3(connection_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr);
-    if (code != SQLITE_OK) return error(code);
+    TRY(check(sqlite3_prepare_v3(connection_, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, nullptr)));
   }
   return statement;
 }
@@ -61,13 +53,11 @@ Result<sqlite3_stmt*> Database::prepare(const char* sql) {
 Status Database::bind(sqlite3_stmt* statement, int at, std::string_view text) {
   // SQLite would bind a null pointer as NULL and not as an empty text.
   const char* data = text.data() == nullptr ? "" : text.data();
-  const int code = sqlite3_bind_text64(statement, at, data, text.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
-  return code == SQLITE_OK ? Status() : error(code);
+  return check(sqlite3_bind_text64(statement, at, data, text.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
 }
 
 Status Database::bind(sqlite3_stmt* statement, int at, int64_t number) {
-  const int code = sqlite3_bind_int64(statement, at, number);
-  return code == SQLITE_OK ? Status() : error(code);
+  return check(sqlite3_bind_int64(statement, at, number));
 }
 
 Status Database::finish(Rows& rows) {
@@ -77,7 +67,8 @@ Status Database::finish(Rows& rows) {
   }
 }
 
-Status Database::error(int code) const {
+Status Database::check(int code) const {
+  if (code == SQLITE_OK) return {};
   const char* words = connection_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(connection_);
   const std::string message = path_ + ": " + words + " (SQLite " + std::to_string(code) + ")";
   switch (code & 0xff) {
@@ -102,7 +93,7 @@ Result<bool> Database::Rows::next() {
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
-  return db_->error(code);
+  return db_->check(code);
 }
 
 int64_t Database::Rows::number(int column) const { return sqlite3_column_int64(statement_, column); }

@@ -99,7 +99,7 @@ class Database {
   Status bind(sqlite3_stmt* statement, int at, std::string_view text);
   Status bind(sqlite3_stmt* statement, int at, int64_t number);
   Status finish(Rows& rows);
-  Status error(int code) const;
+  Status check(int code) const;  // converts a result of SQLite
 
   const std::string path_;
   sqlite3* connection_ = nullptr;

@@ -2,6 +2,12 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "base/file_ops.h"
 #include "cache/tier/kv_record.h"
 #include "server/store/cache_namespace.h"
 
@@ -21,12 +27,182 @@ int64_t checksum_of(const KeptRows::Row& row) {
   return static_cast<int64_t>(XXH3_64bits_withSeed(row.body.data(), row.body.size(), of_items));
 }
 
+// --- opening
+
+constexpr int64_t kVersion = 1;
+
+// Settings of every connection. They keep SQLite from writing texts of clients to temporary files.
+constexpr const char* kSettings =
+    "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
+
+// kept: one row per entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: grows
+// with each use, so the least is the least recently used. version: of a conversation, number of changes of its items;
+// of a history, its numerics version. previous, talk, n_output: of a response, the row id of the one that it continues
+// or 0, its conversation, number of output items. is_gone: a removed response that others continue. items, body: texts;
+// checksum: of both. place: hashes by which a history is found. share: sums over kept, which triggers maintain.
+constexpr const char* kTables = R"(
+  create table kept(
+    id integer primary key, kind integer not null, space text not null, name text not null, owner text not null,
+    key text not null, used integer not null, bytes integer not null, created integer not null,
+    version integer not null, previous integer not null, talk text not null, n_output integer not null,
+    is_gone integer not null, checksum integer not null, items text not null, body text not null);
+  create unique index kept_name on kept(kind, space, name);
+  create index kept_used on kept(owner, key, used) where is_gone = 0;
+  create index kept_previous on kept(previous) where previous <> 0;
+  create table place(
+    hash integer not null, n integer not null, history integer not null, primary key(hash, n, history)) without rowid;
+  create index place_history on place(history);
+  create table share(
+    key text not null, owner text not null, kind integer not null, n integer not null, bytes integer not null,
+    primary key(key, owner, kind)) without rowid;
+  create trigger kept_added after insert on kept begin
+    insert into share values(new.key, new.owner, new.kind, 1, new.bytes)
+      on conflict(key, owner, kind) do update set n = n + 1, bytes = bytes + excluded.bytes;
+  end;
+  create trigger kept_changed after update of owner, key, bytes on kept begin
+    update share set n = n - 1, bytes = bytes - old.bytes
+      where key = old.key and owner = old.owner and kind = old.kind;
+    insert into share values(new.key, new.owner, new.kind, 1, new.bytes)
+      on conflict(key, owner, kind) do update set n = n + 1, bytes = bytes + excluded.bytes;
+    delete from share where n = 0;
+  end;
+  create trigger kept_removed after delete on kept begin
+    update share set n = n - 1, bytes = bytes - old.bytes
+      where key = old.key and owner = old.owner and kind = old.kind;
+    delete from share where n = 0;
+    delete from place where history = old.id;
+  end;
+  create table store(used integer not null, hash_seed integer not null);
+)";
+
+// Uses all columns that the program needs: if a statement cannot be prepared, the file has other tables.
+constexpr const char* kProbes[] = {
+    "select id, kind, space, name, owner, key, used, bytes, created, version, previous, talk, n_output, is_gone, "
+    "checksum, items, body from kept limit 0",
+    "select hash, n, history from place limit 0", "select key, owner, kind, n, bytes from share limit 0",
+    "select used + hash_seed from store limit 0"};
+
+Status make_tables(Database& db) {
+  std::random_device random;
+  const auto seed = static_cast<int64_t>((uint64_t{random()} << 32) | random());
+  return db.transact([&]() -> Status {
+    TRY_ASSIGN(const int64_t version, db.number(0, "pragma user_version"));
+    if (version != 0) return {};  // another process has created the tables meanwhile
+    TRY(db.execute(kTables));
+    TRY(db.run("insert into store values(0, ?)", seed));
+    static_assert(kVersion == 1);
+    return db.execute("pragma user_version = 1");
+  });
+}
+
+Status check_tables(Database& db, const std::string& path) {
+  {
+    TRY_ASSIGN(Database::Rows rows, db.ask("pragma quick_check(1)"));
+    TRY_ASSIGN(const bool is_there, rows.next());
+    std::string found = is_there ? rows.text(0) : "nothing";
+    std::ranges::replace(found, '\n', ' ');
+    // If a page cannot be read from disk, the check reports that in these words and not as an error of the statement.
+    const bool is_read =
+        found.find("failed to get page") == found.npos && found.find("unable to get the page") == found.npos;
+    if (found != "ok") return {is_read ? ErrorCode::kCorrupt : ErrorCode::kIo, path + ": " + found};
+  }
+  for (const char* probe : kProbes) TRY(db.run(probe));
+  TRY_ASSIGN(const int64_t n_rows, db.number(0, "select count(*) from store"));
+  return n_rows == 1 ? Status() : Status(ErrorCode::kCorrupt, path + ": the table store must have one row");
+}
+
+// Opens an existing or new file. Nothing is written before its version is checked.
+Result<std::unique_ptr<Database>> open_path(const std::string& path, const char* vfs) {
+  TRY_ASSIGN(std::unique_ptr<Database> db, Database::open(path, vfs));
+  TRY(db->set_merges_at_close(false));
+  TRY(db->execute(kSettings));
+  TRY_ASSIGN(const int64_t version, db->number(0, "pragma user_version"));
+  if (version > kVersion) {
+    return Status(ErrorCode::kUnsupportedVersion, path + ": version " + std::to_string(version) +
+                                                      " of the store, this program reads up to version " +
+                                                      std::to_string(kVersion));
+  }
+  TRY_ASSIGN(const int64_t n_tables, db->number(0, "select count(*) from sqlite_schema"));
+  if (version == 0 && n_tables > 0) return Status(ErrorCode::kCorrupt, path + ": not a database of ibid");
+  TRY(db->set_merges_at_close(true));
+  // The log is merged into the file when it reaches 4 MiB, and truncated to 16 MiB.
+  TRY(
+      db->execute("pragma journal_mode = wal; pragma synchronous = normal; pragma secure_delete = on; "
+                  "pragma journal_size_limit = 16777216"));
+  if (version == 0) TRY(make_tables(*db));
+  TRY(check_tables(*db, path));
+  return db;
+}
+
+// Renames the file and its log. The log is first, so that it is never beside a different database.
+Status set_aside(FileOps& files, const std::string& path) {
+  for (const char* ending : {"-wal", ""}) {
+    if (files.info(path + ending).status().code() == ErrorCode::kNotFound) continue;
+    TRY(files.rename(path + ending, path + kDamagedEnding + ending));
+  }
+  return files.remove(path + "-shm");
+}
+
+// Locks the opening of the store across processes. The system releases the lock when the process ends.
+Result<std::unique_ptr<FileLock>> lock_opening(FileOps& files, const std::string& path) {
+  constexpr std::chrono::milliseconds kStep{10};
+  const auto until = std::chrono::steady_clock::now() + Database::kBusyTimeout;
+  for (;;) {
+    Result<std::unique_ptr<FileLock>> lock = files.lock(path);
+    if (lock.ok() || lock.status().code() != ErrorCode::kBusy || std::chrono::steady_clock::now() > until) return lock;
+    std::this_thread::sleep_for(kStep);
+  }
+}
+
 }  // namespace
 
 Holder holder_of(std::string_view cache_namespace) {
   const auto digits = [](std::string_view name) { return to_hex(digest_of_namespace(name)); };
   return {digits(cache_namespace), digits(owner_of_namespace(cache_namespace)),
           digits(key_of_namespace(cache_namespace))};
+}
+
+Result<std::unique_ptr<KeptRows>> KeptRows::open(const std::string& directory, const char* vfs, uint64_t budget_bytes,
+                                                 const std::function<void(const std::string&)>& remark) {
+  FileOps& files = system_file_ops();
+  TRY(files.open_directory(directory).status());
+  const std::string path = directory + "/" + kStoreFileName;
+  TRY_ASSIGN(const std::unique_ptr<FileLock> lock, lock_opening(files, path + ".lock"));
+  // SQLite gives -wal and -shm the mode of the database file, so the file is created with mode 0600 before.
+  if (const Status made = files.create_new(path).status(); !made.ok() && made.code() != ErrorCode::kDuplicate) {
+    return made;
+  }
+  TRY_ASSIGN(const FileInfo info, files.info(path));
+  if (info.kind != FileKind::kRegular) return Status(ErrorCode::kNotRegularFile, path + ": not a regular file");
+  std::error_code error;
+  using std::filesystem::perms;
+  std::filesystem::permissions(path, perms::owner_read | perms::owner_write, error);
+  if (error) return errno_status(error.value(), path, "change its mode");
+  Result<std::unique_ptr<Database>> opened = open_path(path, vfs);
+  if (opened.status().code() == ErrorCode::kCorrupt) {
+    TRY(set_aside(files, path));
+    if (remark) {
+      remark("the conversation store is damaged and was renamed to *" + std::string(kDamagedEnding) + ": " +
+             opened.status().message());
+    }
+    TRY(files.create_new(path).status());
+    opened = open_path(path, vfs);
+  }
+  TRY(opened.status());
+  return std::make_unique<KeptRows>(*std::move(opened), budget_bytes);
+}
+
+Result<std::unique_ptr<KeptRows>> KeptRows::open_reader(const std::string& directory, const char* vfs) {
+  TRY_ASSIGN(std::unique_ptr<Database> db, Database::open(directory + "/" + kStoreFileName, vfs));
+  TRY(db->execute(kSettings));
+  TRY(db->execute("pragma query_only = on"));
+  return std::make_unique<KeptRows>(std::move(db), 0);
+}
+
+Result<std::unique_ptr<KeptRows>> KeptRows::open_in_memory(uint64_t budget_bytes) {
+  TRY_ASSIGN(std::unique_ptr<Database> db, Database::open(":memory:"));
+  TRY(make_tables(*db));
+  return std::make_unique<KeptRows>(std::move(db), budget_bytes);
 }
 
 Result<int64_t> KeptRows::put(const Holder& holder, const Row& row) {

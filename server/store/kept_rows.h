@@ -1,5 +1,5 @@
-// KeptRows: the entries of a ConversationStore as rows of its database. Each has a checksum and a position in LRU
-// order, and all share one budget.
+// KeptRows: the entries of a ConversationStore as rows of its database, which it opens. Each has a checksum and a
+// position in LRU order, and all share one budget.
 //
 // Not thread-safe. REQUIRES: put(), touch(), remove() and make_room() are called within a transaction. Errors of all
 // calls: those of Database, and kCorrupt for a row whose checksum does not match.
@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ struct Holder {
   std::string space, owner, key;
 };
 Holder holder_of(std::string_view cache_namespace);
+
+inline constexpr const char* kStoreFileName = "conversations.sqlite3";
+inline constexpr const char* kDamagedEnding = ".damaged";
 
 enum class Kept : int64_t { kResponse = 1, kConversation = 2, kHistory = 3 };
 
@@ -41,7 +45,17 @@ class KeptRows {
     size_t n_places = 0;  // history: number of its prefixes by which it is found
   };
 
-  // budget_bytes: limit for the sizes of all rows, as put() counts them.
+  // Opens the database of a directory that only this user can access. Creates the directory and the file (mode 0600) if
+  // missing. Processes that open it at the same time wait for each other. A file that is not a valid database of this
+  // program is logged by `remark`, renamed to end in kDamagedEnding (replacing an earlier such file), and replaced by a
+  // new one. vfs: as in Database::open(). Further errors: kUnsupportedVersion: a later version wrote the file, which is
+  // not changed; kUnsafePath, kNotRegularFile.
+  static Result<std::unique_ptr<KeptRows>> open(const std::string& directory, const char* vfs, uint64_t budget_bytes,
+                                                const std::function<void(const std::string&)>& remark);
+  // Opens a second connection to that database, which only reads, and waits for no transaction of other connections.
+  static Result<std::unique_ptr<KeptRows>> open_reader(const std::string& directory, const char* vfs);
+  static Result<std::unique_ptr<KeptRows>> open_in_memory(uint64_t budget_bytes);
+  // REQUIRES: the database has the tables. budget_bytes: limit for the sizes of all rows, as put() counts them.
   KeptRows(std::unique_ptr<Database> db, uint64_t budget_bytes) : db_(std::move(db)), budget_bytes_(budget_bytes) {}
 
   Database& db() { return *db_; }
