@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <random>
+#include <variant>
 #include <vector>
 
 #include "ibid/turn_stream.h"
@@ -108,7 +109,8 @@ class AnswerJob final : public Job {
   Status begin_turns(const Place& place);
   Status begin_turn(size_t i);
   void tell_begin(const Place& place, size_t n_prompt);
-  Next after_scoring(Conversations& conversations);
+  bool has_read() const;  // REQUIRES: the prompt is prefilled or scored
+  Result<Usage> finish_reading();
   Next after_reading(Conversations& conversations);
   void tell_events(size_t i);
   void tell_prefill(size_t n_done);
@@ -122,18 +124,19 @@ class AnswerJob final : public Job {
   Json variables_;
 
   std::optional<Conversation> asked_;  // conversation of the request until the turns begin
-  // The prefill or the scoring of the prompt before its answers, and its cost, planning included. Times are those of
-  // the engine's clock.
-  struct Reading {
-    int64_t begin_ns = 0, end_ns = 0;
-    double ms() const { return static_cast<double>(end_ns - begin_ns) * 1e-6; }
+  // The computation for the prompt before its answers: none, the scores of its tokens, or a prefill.
+  struct Scoring {
+    Tokens ids;
+    std::unique_ptr<ScorePass> pass;
+  };
+  std::variant<std::monostate, Scoring, PrefillStream> reading_;
+  int64_t read_begin_ns_ = 0;  // time of the engine's clock at which its planning began
+  // Its cost, planning included, after it has ended.
+  struct ReadingCost {
+    double ms = 0;
     Usage usage = {};
   };
-  Tokens scored_ids_;
-  std::unique_ptr<ScorePass> scoring_;
-  std::optional<PrefillStream> reading_;
-  Reading read_;
-  bool is_read_ = false;
+  std::optional<ReadingCost> read_;
   std::vector<std::unique_ptr<Part>> parts_;
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
@@ -232,6 +235,7 @@ Status AnswerJob::plan(const Place& place) {
   Conversations& conversations = place.conversations;
   Status status = guarded([&] { return begin(place); });
   if (status.ok()) return status;
+  reading_.emplace<std::monostate>();
   if (asked_) put_back(*std::exchange(asked_, std::nullopt), conversations);
   for (std::unique_ptr<Part>& part : parts_) {
     part->stream.reset();
@@ -245,44 +249,46 @@ Status AnswerJob::plan(const Place& place) {
 // turns.
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
-  if (!is_read_ && request_.n_prompt_logprobs) return begin_scoring(place);
+  if (!read_ && request_.n_prompt_logprobs) return begin_scoring(place);
   const bool reads_first = request_.n == 0 || (request_.n > 1 && !request_.continues);
-  if (!is_read_ && reads_first && parts_.empty()) return begin_reading(place);
+  if (!read_ && reads_first && parts_.empty()) return begin_reading(place);
   return begin_turns(place);
 }
 
 // The keys and values of the scored prompt stay in the store, where the turns find them.
 Status AnswerJob::begin_scoring(const Place& place) {
   EngineState& engine = place.engine()->state();
-  read_.begin_ns = engine.clock().steady_ns();
-  TRY_ASSIGN(scored_ids_, asked_->session().state().prompt_ids(start()));
+  read_begin_ns_ = engine.clock().steady_ns();
+  TRY_ASSIGN(Tokens ids, asked_->session().state().prompt_ids(start()));
   const ScoreOptions options{.n_top = *request_.n_prompt_logprobs,
                              .cache_namespace = request_.cache_namespace,
                              .priority = request_.options.priority,
                              .stop = stop_token()};
-  TRY_ASSIGN(scoring_, ScorePass::begin(engine, scored_ids_, options, waker()));
-  tell_begin(place, scored_ids_.size());
+  TRY_ASSIGN(std::unique_ptr<ScorePass> pass, ScorePass::begin(engine, ids, options, waker()));
+  tell_begin(place, ids.size());
+  reading_.emplace<Scoring>(Scoring{std::move(ids), std::move(pass)});
   return {};
 }
 
 Status AnswerJob::begin_reading(const Place& place) {
   Clock& clock = place.engine()->state().clock();
-  read_.begin_ns = clock.steady_ns();
-  reading_.emplace(asked_->session(), request_.options.priority, stop_token(), waker());
-  if (const Usage* read = reading_->begun()) {
+  read_begin_ns_ = clock.steady_ns();
+  PrefillStream& prefill =
+      reading_.emplace<PrefillStream>(asked_->session(), request_.options.priority, stop_token(), waker());
+  if (const Usage* read = prefill.begun()) {
     tell_begin(place, read->n_prompt);
     return {};
   }
-  const Status status = reading_->finish().status();
-  reading_.reset();
+  const Status status = prefill.finish().status();
+  reading_.emplace<std::monostate>();
   // If the context is full, continue without a prefill, because every turn drops messages by itself.
   const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
   TRY(status);
   TRY_ASSIGN(const size_t n_prompt, count_prompt_ids(*place.engine(), request_));
-  read_.end_ns = clock.steady_ns();
-  read_.usage = {.n_prompt = n_prompt, .n_cached = n_prompt};
+  read_ = {.ms = static_cast<double>(clock.steady_ns() - read_begin_ns_) * 1e-6,
+           .usage = {.n_prompt = n_prompt, .n_cached = n_prompt}};
   tell_begin(place, n_prompt);
   return {};
 }
@@ -327,8 +333,7 @@ void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
 }
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
-  if (scoring_ != nullptr) return scoring_->is_over() ? after_scoring(conversations) : Next::kWait;
-  if (reading_) return reading_->is_over() ? after_reading(conversations) : Next::kWait;
+  if (reading_.index() != 0) return has_read() ? after_reading(conversations) : Next::kWait;
   if (request_.n == 0) {  // no answer was requested, so the job ends after the prefill
     end_reading(conversations);
     return Next::kOver;
@@ -346,36 +351,32 @@ AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
   return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
 }
 
-AnswerJob::Next AnswerJob::after_scoring(Conversations& conversations) {
-  Result<Scored> scored = scoring_->finish();
-  scoring_.reset();
-  status_ = scored.status();
-  if (status_.code() == ErrorCode::kOutOfMemory) return Next::kRetry;
-  if (!scored.ok()) {
-    put_back(*std::exchange(asked_, std::nullopt), conversations);
-    return Next::kOver;
-  }
-  is_read_ = true;
-  read_.usage = scored->usage;
-  read_.end_ns = asked_->session().engine()->state().clock().steady_ns();
-  listener_->prompt_scores(0, std::make_shared<PromptScores>(PromptScores{std::move(scored_ids_), *std::move(scored)}));
-  if (request_.n > 0) return Next::kPlan;
-  end_reading(conversations);
-  return Next::kOver;
+bool AnswerJob::has_read() const {
+  if (const Scoring* scoring = std::get_if<Scoring>(&reading_)) return scoring->pass->is_over();
+  return std::get<PrefillStream>(reading_).is_over();
+}
+
+// Ends the prefill or the scoring of the prompt, and returns its usage.
+Result<Usage> AnswerJob::finish_reading() {
+  if (PrefillStream* prefill = std::get_if<PrefillStream>(&reading_)) return prefill->finish();
+  Scoring& scoring = std::get<Scoring>(reading_);
+  TRY_ASSIGN(Scored scored, scoring.pass->finish());
+  const Usage usage = scored.usage;
+  listener_->prompt_scores(0, std::make_shared<PromptScores>(PromptScores{std::move(scoring.ids), std::move(scored)}));
+  return usage;
 }
 
 AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
-  const Result<Usage> read = reading_->finish();
-  reading_.reset();
-  status_ = read.status();
+  const Result<Usage> usage = finish_reading();
+  reading_.emplace<std::monostate>();
+  status_ = usage.status();
   if (status_.code() == ErrorCode::kOutOfMemory) return Next::kRetry;
-  if (!read.ok()) {
+  if (!usage.ok()) {
     put_back(*std::exchange(asked_, std::nullopt), conversations);
     return Next::kOver;
   }
-  is_read_ = true;
-  read_.usage = *read;
-  read_.end_ns = asked_->session().engine()->state().clock().steady_ns();
+  const int64_t now_ns = asked_->session().engine()->state().clock().steady_ns();
+  read_ = {.ms = static_cast<double>(now_ns - read_begin_ns_) * 1e-6, .usage = *usage};
   if (request_.n > 0) return Next::kPlan;
   end_reading(conversations);
   return Next::kOver;
@@ -386,8 +387,8 @@ void AnswerJob::end_reading(Conversations& conversations) {
   put_back(*std::exchange(asked_, std::nullopt), conversations);
   Answer turn;
   turn.finish_reason = FinishReason::kLength;
-  turn.usage = usage_ = read_.usage;
-  turn.timings.prefill_ms = turn.timings.total_ms = read_.ms();
+  turn.usage = usage_ = read_->usage;
+  turn.timings.prefill_ms = turn.timings.total_ms = read_->ms;
   listener_->answer(0, turn);
 }
 
@@ -424,7 +425,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
     put_back(std::move(part.conversation), conversations);
     return fail(turn.status());
   }
-  if (i == 0 && is_read_) add_prefill_usage(*turn);
+  if (i == 0 && read_) add_prefill_usage(*turn);
   usage_ += turn->usage;
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
@@ -446,10 +447,10 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
 // Adds the prefill or scoring of the prompt, done once for all answers, to the usage of the first answer. If a part was
 // evicted before the answer began, the answer's own prefill counts this part.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
-  ibid::add_prefill_usage(turn.usage, read_.usage);
-  turn.timings.prefill_ms += read_.ms();
-  turn.timings.ttft_ms += read_.ms();
-  turn.timings.total_ms += read_.ms();
+  ibid::add_prefill_usage(turn.usage, read_->usage);
+  turn.timings.prefill_ms += read_->ms;
+  turn.timings.ttft_ms += read_->ms;
+  turn.timings.total_ms += read_->ms;
   const double prefill_ms = turn.timings.prefill_ms;
   turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }
