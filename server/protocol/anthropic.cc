@@ -364,11 +364,11 @@ class MessageStream final : public StreamReply {
     emit_named({{"type", "message_start"}, {"message", std::move(message)}});
     send_bytes(kPing);
   }
-  void said(size_t, std::string_view text) override {
+  void content(size_t, std::string_view text) override {
     open("text", {{"type", "text"}, {"text", ""}});
     emit_delta({{"type", "text_delta"}, {"text", text}});
   }
-  void thought(size_t, std::string_view text) override {
+  void reasoning(size_t, std::string_view text) override {
     open("thinking", {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
     emit_delta({{"type", "thinking_delta"}, {"thinking", text}});
   }
@@ -376,7 +376,7 @@ class MessageStream final : public StreamReply {
     close();
     open("tool_use", {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", Json::object()}});
   }
-  void call_part(size_t, size_t, std::string_view part) override {
+  void tool_arguments(size_t, size_t, std::string_view part) override {
     emit_delta({{"type", "input_json_delta"}, {"partial_json", part}});
   }
   void answered(size_t, const Answer&) override { close(); }

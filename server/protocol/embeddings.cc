@@ -2,8 +2,6 @@
 //
 // All vectors have length 1. `dimensions` truncates each vector and normalises it again. That is suitable for models
 // trained with nested embeddings (Matryoshka), such as Qwen3-Embedding; the vectors of other models become worse.
-#include "server/protocol/embeddings.h"
-
 #include <array>
 #include <bit>
 #include <charconv>

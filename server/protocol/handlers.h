@@ -2,6 +2,7 @@
 // handler for stored objects receives the namespace of the request (read_namespace()).
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ std::vector<FieldRule> ollama_embed_rules();
 void post_ollama_embed(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> ollama_embeddings_rules();
 void post_ollama_embeddings(const Site& site, const http::ExchangePtr& exchange);
+// Appends a vector as "[0.25,-1]", with the shortest numbers that parse as the same floats.
+void append_numbers(std::string& out, std::span<const float> vector);
+// Appends the bytes of the floats, little-endian, as base64 (RFC 4648) in quotes.
+void append_base64(std::string& out, std::span<const float> vector);
 
 // In anthropic.cc: POST /v1/messages and /v1/messages/count_tokens, which have the same fields.
 std::vector<FieldRule> messages_rules();

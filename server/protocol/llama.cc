@@ -273,7 +273,7 @@ class LlamaStream final : public StreamReply {
 
  private:
   void opened() override { progress_.begin(); }
-  void said(size_t i, std::string_view text) override {
+  void content(size_t i, std::string_view text) override {
     Json json = llama_part(i, text, false);
     const std::vector<TokenLogprobs> tokens = take_logprobs(i);
     progress_.decode(tokens.size());

@@ -245,8 +245,8 @@ class OllamaStream final : public StreamReply {
       : StreamReply(std::move(exchange), 1), form_(std::move(form)) {}
 
  private:
-  void said(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, text)); }
-  void thought(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, "", text)); }
+  void content(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, text)); }
+  void reasoning(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, "", text)); }
   // Emits calls only when complete, because their arguments are objects in this protocol.
   void answered(size_t, const Answer& answer) override {
     if (!form_.is_chat || answer.tool_calls.empty()) return;

@@ -151,13 +151,13 @@ class ChatStream final : public StreamReply {
     progress_.begin();
     for (size_t i = 0; i < heard_.answers.size(); ++i) emit_delta(i, {{"role", "assistant"}, {"content", Json()}});
   }
-  void said(size_t i, std::string_view text) override { emit_delta(i, {{"content", text}}); }
-  void thought(size_t i, std::string_view text) override { emit_delta(i, {{"reasoning_content", text}}); }
+  void content(size_t i, std::string_view text) override { emit_delta(i, {{"content", text}}); }
+  void reasoning(size_t i, std::string_view text) override { emit_delta(i, {{"reasoning_content", text}}); }
   void called(size_t i, size_t call, std::string_view id, std::string_view name) override {
     emit_call(i,
               {{"index", call}, {"id", id}, {"type", "function"}, {"function", {{"name", name}, {"arguments", ""}}}});
   }
-  void call_part(size_t i, size_t call, std::string_view part) override {
+  void tool_arguments(size_t i, size_t call, std::string_view part) override {
     emit_call(i, {{"index", call}, {"function", {{"arguments", part}}}});
   }
   void answered(size_t i, const Answer& answer) override {

@@ -251,7 +251,7 @@ class CompletionStream final : public StreamReply {
     StreamReply::prompt_scores(first, std::move(scores));
     for (size_t i = first; i < first + completion_.n; ++i) emit_echo(i);
   }
-  void said(size_t i, std::string_view text) override {
+  void content(size_t i, std::string_view text) override {
     const std::vector<TokenLogprobs> tokens = take_logprobs(i);
     n_completion_ += tokens.size();
     Json json = chunk();

@@ -95,15 +95,15 @@ void WholeReply::logprobs(size_t i, std::span<const TokenLogprobs> tokens) {
   n_logprobs_ += tokens.size();
 }
 
-void WholeReply::content(size_t i, std::string_view text) {
-  if (i != 0 || text.empty()) return;
+void WholeReply::content(size_t i, std::string_view) {
+  if (i != 0) return;
   heard_.content_logprobs.insert(heard_.content_logprobs.end(), logprobs_.begin(), logprobs_.end());
   logprobs_.clear();
   ends_in_content_ = true;
 }
 
-void WholeReply::reasoning(size_t i, std::string_view text) {
-  if (i != 0 || text.empty()) return;
+void WholeReply::reasoning(size_t i, std::string_view) {
+  if (i != 0) return;
   logprobs_.clear();
   ends_in_content_ = false;
 }
@@ -156,27 +156,15 @@ std::vector<TokenLogprobs> StreamReply::take_last_logprobs(size_t i, const Answe
   return {answer.logprobs.begin() + static_cast<std::ptrdiff_t>(n_taken), answer.logprobs.end()};
 }
 
-void StreamReply::content(size_t i, std::string_view text) {
-  if (!text.empty()) said(i, text);
-}
-
-void StreamReply::reasoning(size_t i, std::string_view text) {
-  if (!text.empty()) thought(i, text);
-}
-
 void StreamReply::tool_call(size_t i, size_t call, std::string_view id, std::string_view name) {
   told_.at(i).n_calls = call + 1;
   called(i, call, id, name);
 }
 
-void StreamReply::tool_arguments(size_t i, size_t call, std::string_view part) {
-  if (!part.empty()) call_part(i, call, part);
-}
-
 void StreamReply::answer(size_t i, const Answer& answer) {
   for (size_t call = told_.at(i).n_calls; call < answer.tool_calls.size(); ++call) {
     called(i, call, answer.tool_calls[call].id, answer.tool_calls[call].name);
-    call_part(i, call, answer.tool_calls[call].arguments);
+    tool_arguments(i, call, answer.tool_calls[call].arguments);
   }
   heard_.answers.at(i) = answer;
   answered(i, answer);

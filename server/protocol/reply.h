@@ -111,26 +111,23 @@ class StreamReply : public ExchangeReply {
 
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) final;
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) final;
-  void content(size_t i, std::string_view text) final;
-  void reasoning(size_t i, std::string_view text) final;
+  // The default emits reasoning as text, and no arguments.
+  void reasoning(size_t i, std::string_view text) override { content(i, text); }
   void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) final;
-  void tool_arguments(size_t i, size_t call, std::string_view part) final;
+  void tool_arguments(size_t, size_t, std::string_view) override {}
   void answer(size_t i, const Answer& answer) final;
 
  protected:
   // n: number of answers. keep_alive: bytes that are sent while the stream is idle; must be empty for lines of JSON.
   StreamReply(http::ExchangePtr exchange, size_t n, std::string keep_alive = ": ping\n\n");
 
-  // Write the events of a protocol, in the order of AnswerListener. A tool call whose arguments did not arrive in parts
-  // is written with all arguments as one part, before answered(). By default these functions emit nothing, except that
-  // reasoning is emitted as text.
+  // Write the events of a protocol, in the order of AnswerListener, of which a protocol implements content(),
+  // reasoning() and tool_arguments() itself. A tool call whose arguments did not arrive in parts is written with all
+  // arguments as one part, before answered(). By default these functions emit nothing.
   virtual void opened() {}
-  virtual void said(size_t i, std::string_view text) = 0;
-  virtual void thought(size_t i, std::string_view text) { said(i, text); }
   virtual void called(size_t i, size_t call, std::string_view id, std::string_view name) {
     (void)i, (void)call, (void)id, (void)name;
   }
-  virtual void call_part(size_t i, size_t call, std::string_view part) { (void)i, (void)call, (void)part; }
   virtual void answered(size_t i, const Answer& answer) { (void)i, (void)answer; }
   virtual void finished() = 0;
   virtual void failed(const Fault& fault) { emit(fault_json(fault, style_)); }

@@ -156,7 +156,7 @@ class ResponseStream final : public StreamReply {
       emit_next({{"type", type}, {"response", response_json(context_, heard_.model, "in_progress", Json::array())}});
     }
   }
-  void thought(size_t, std::string_view text) override {
+  void reasoning(size_t, std::string_view text) override {
     if (item_ != Item::kReasoning) {
       open(Item::kReasoning, "rs_");
       emit_of_item("response.content_part.added", {{"content_index", 0}, {"part", reasoning_text("")}});
@@ -165,7 +165,7 @@ class ResponseStream final : public StreamReply {
     (void)take_tokens();
     emit_of_item("response.reasoning_text.delta", with_timings({{"content_index", 0}, {"delta", text}}));
   }
-  void said(size_t, std::string_view text) override {
+  void content(size_t, std::string_view text) override {
     if (item_ != Item::kMessage) open_message();
     text_ += text;
     Json logprobs = keep_logprobs(take_tokens());
@@ -178,7 +178,7 @@ class ResponseStream final : public StreamReply {
     call_ = {std::string(id), std::string(name), ""};
     open(Item::kCall, "fc_");
   }
-  void call_part(size_t, size_t, std::string_view part) override {
+  void tool_arguments(size_t, size_t, std::string_view part) override {
     call_.arguments += part;
     emit_of_item("response.function_call_arguments.delta", {{"delta", part}});
   }

@@ -150,7 +150,7 @@ class AnswerListener {
   // The next tokens of answer `i` with log-probabilities; only if requested. Called before the text of these tokens;
   // for the last tokens perhaps only with answer().
   virtual void logprobs(size_t i, std::span<const TokenLogprobs> tokens) { (void)i, (void)tokens; }
-  // The next text of answer `i`, in whole characters.
+  // The next text of answer `i`, in whole characters. Texts, and parts of arguments, are not empty.
   virtual void content(size_t i, std::string_view text) = 0;
   virtual void reasoning(size_t i, std::string_view text) = 0;
   // Call number `call` of answer `i` begins; its arguments follow in parts.

@@ -1,5 +1,3 @@
-#include "server/protocol/embeddings.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 #include <variant>
 
+#include "server/protocol/handlers.h"
 #include "tests/server/protocol/fake_door.h"
 
 namespace ibid::serve {

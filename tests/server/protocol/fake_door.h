@@ -178,8 +178,8 @@ class FakeBackend final : public Backend {
       if (request.returns_prompt_ids) listener.prompt_tokens(i, Tokens{1, 2, 3});
       if (!answer.reasoning.empty()) listener.reasoning(i, answer.reasoning);
       const size_t half = answer.content.size() / 2;
-      listener.content(i, answer.content.substr(0, half));
-      listener.content(i, answer.content.substr(half));
+      if (half > 0) listener.content(i, answer.content.substr(0, half));
+      if (!answer.content.empty()) listener.content(i, answer.content.substr(half));
       listener.answer(i, answer);
     }
     listener.end({});
