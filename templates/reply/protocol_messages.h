@@ -60,7 +60,7 @@ class OfferedTools {
   bool may_have(std::string_view tool, std::string_view argument) const;
   // Returns the arguments, a JSON object, with texts converted where the schema allows no strings: "3" becomes 3.
   std::string typed(std::string_view tool, std::string arguments) const;
-  // Returns an argument written as tags (templates/reply/nested_values.h) as JSON; nullopt if it has another form.
+  // Returns an argument written as tags (protocol_messages.cc) as JSON; nullopt if it has another form.
   std::optional<std::string> nested(std::string_view tool, std::string_view argument, std::string_view text,
                                     const CallSyntax& syntax) const;
   // Returns the arguments; if there is only one, an object of arguments under a name that the tool does not have

@@ -41,7 +41,7 @@ struct ParameterSyntax {
   std::string before_other_value = {};
   std::string after_value = {};
   // If not empty, a value ends with after_value, its key again, and this text: <KEY>VALUE</KEY>. Objects and arrays are
-  // written in the same way, with their keys or "item" (templates/reply/nested_values.h).
+  // written in the same way, with their keys or "item" (templates/reply/protocol_messages.cc).
   std::string after_closing_key = {};
   bool operator==(const ParameterSyntax&) const = default;
 };
