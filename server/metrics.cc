@@ -120,23 +120,23 @@ void write_answers(MetricsText& text, const ServiceStats& stats) {
   text.gauge("ibid_requests_processing", "The same as ibid_num_requests_running.", as_number(stats.n_running));
   text.gauge("ibid_requests_deferred", "The same as ibid_num_requests_waiting.", as_number(stats.n_waiting));
   text.counter("ibid_tokens_predicted_total", "The same as ibid_generation_tokens_total.", as_number(stats.n_decoded));
-  text.gauge("ibid_kv_store_sessions", "The same as ibid_conversations.", as_number(stats.n_conversations));
-  text.gauge("ibid_conversations", "Conversations in memory.", as_number(stats.n_conversations));
+  text.gauge("ibid_kv_store_sessions", "The same as ibid_conversations.", as_number(stats.conversations.n_known));
+  text.gauge("ibid_conversations", "Conversations in memory.", as_number(stats.conversations.n_known));
   text.gauge("ibid_conversation_bytes", "Memory for the texts and tokens of conversations.",
-             as_number(stats.conversation_bytes));
-  const HistoryStats& kept = stats.histories;
+             as_number(stats.conversations.n_bytes));
+  const HistoryStats& kept = stats.conversations.kept;
   text.gauge("ibid_conversation_files", "Conversations on disk.", as_number(kept.n_kept));
   text.gauge("ibid_conversation_file_bytes", "Size of the conversations on disk.", as_number(kept.n_bytes));
-  text.gauge("ibid_conversation_files_waiting", "To be written.", as_number(stats.n_to_write));
+  text.gauge("ibid_conversation_files_waiting", "To be written.", as_number(stats.conversations.n_waiting));
   text.counter("ibid_conversation_files_restored_total", "Conversations restored from disk.",
-               as_number(stats.n_restored));
+               as_number(stats.conversations.n_restored));
   text.counter("ibid_conversation_files_refused_total", "Invalid conversations rejected.", as_number(kept.n_refused));
   text.counter("ibid_conversation_files_failed_total", "Conversations that could not be written to disk.",
                as_number(kept.n_failed));
   const char* found = "Requests, by how much of their history was known.";
-  text.counter("ibid_histories_total", found, as_number(stats.n_continued), {{"found", "continued"}});
-  text.counter("ibid_histories_total", found, as_number(stats.n_forked), {{"found", "forked"}});
-  text.counter("ibid_histories_total", found, as_number(stats.n_unknown), {{"found", "unknown"}});
+  text.counter("ibid_histories_total", found, as_number(stats.conversations.n_continued), {{"found", "continued"}});
+  text.counter("ibid_histories_total", found, as_number(stats.conversations.n_forked), {{"found", "forked"}});
+  text.counter("ibid_histories_total", found, as_number(stats.conversations.n_unknown), {{"found", "unknown"}});
 }
 
 // Writes one metric for all models, because the values of a name must be consecutive.

@@ -89,12 +89,6 @@ std::optional<double> seconds_of_duration(std::string_view text) {
 Json begin_request(const Site& site, const http::Request& source, std::span<const FieldRule> rules,
                    AnswerRequest& request) {
   Json body = parse_body(source.body);
-  begin_parsed(site, source, body, rules, request);
-  return body;
-}
-
-void begin_parsed(const Site& site, const http::Request& source, const Json& body, std::span<const FieldRule> rules,
-                  AnswerRequest& request) {
   static constexpr Field<AnswerRequest> kModel[] = {{model_field<AnswerRequest>().rule, set<&AnswerRequest::model>}};
   read_fields<AnswerRequest>(body, kModel, request);
   request.cache_namespace = read_namespace(site, source, body);
@@ -105,6 +99,7 @@ void begin_parsed(const Site& site, const http::Request& source, const Json& bod
   }
   find_model(site, request.model, request.ignored);
   request.options = site.backend->default_options(request.model);
+  return body;
 }
 
 void find_model(const Site& site, std::string& model, IgnoredParts& ignored) {

@@ -23,9 +23,6 @@ namespace ibid::serve {
 // Faults: parse_body()'s; a model that is not a text.
 Json begin_request(const Site& site, const http::Request& source, std::span<const FieldRule> rules,
                    AnswerRequest& request);
-// As begin_request(), with a parsed body.
-void begin_parsed(const Site& site, const http::Request& source, const Json& body, std::span<const FieldRule> rules,
-                  AnswerRequest& request);
 
 // If the server has one model, another name means that model, and is reported, unless names are checked
 // (Site::checks_model_names): many clients send a fixed name.

@@ -244,13 +244,9 @@ void read_chat_ending(ChatCall& call, bool is_answered) {
 std::vector<FieldRule> chat_rules() { return message_rules(rules_of<ChatCall>(kChatFields)); }
 
 ChatCall read_chat(const Site& site, const http::Request& source, bool is_answered) {
-  return read_chat_body(site, source, parse_body(source.body), is_answered);
-}
-
-ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body, bool is_answered) {
   ChatCall call;
   static const std::vector<FieldRule> kRules = chat_rules();
-  begin_parsed(site, source, body, kRules, call.request);
+  const Json body = begin_request(site, source, kRules, call.request);
   read_fields<ChatCall>(body, kChatFields, call);
   read_answer_fields(body, call.request, true);
   ChatOutput& output = call.output;

@@ -36,8 +36,6 @@ struct ChatCall {
 
 // Throws Fault.
 ChatCall read_chat(const Site& site, const http::Request& source, bool is_answered = true);
-// As read_chat(), with a parsed body.
-ChatCall read_chat_body(const Site& site, const http::Request& source, const Json& body, bool is_answered = true);
 
 // Makes the listener that writes the answer to the exchange, as one response or in chunks.
 std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http::ExchangePtr& exchange,

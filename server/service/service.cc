@@ -390,14 +390,7 @@ ServiceStats Service::stats() const {
   ServiceStats stats = stats_;
   stats.n_running = queue_.n_running();
   stats.n_waiting = queue_.n_waiting();
-  stats.n_conversations = known.n_known;
-  stats.conversation_bytes = known.n_bytes;
-  stats.n_continued = known.n_continued;
-  stats.n_forked = known.n_forked;
-  stats.n_unknown = known.n_unknown;
-  stats.n_restored = known.n_restored;
-  stats.n_to_write = known.n_waiting;
-  stats.histories = known.kept;
+  stats.conversations = known;
   return stats;
 }
 

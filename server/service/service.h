@@ -61,12 +61,7 @@ struct ServiceStats {
   uint64_t n_running = 0, n_waiting = 0;  // requests running and waiting now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
   uint64_t n_drafted = 0, n_accepted = 0;                               // of draft tokens
-  uint64_t n_conversations = 0, conversation_bytes = 0;                 // conversations in memory now
-  // Numbers of requests by how they found their conversation (ConversationStats).
-  uint64_t n_continued = 0, n_forked = 0, n_unknown = 0;
-  uint64_t n_restored = 0,
-           n_to_write = 0;  // conversations read from the store; conversations that wait to be written now
-  HistoryStats histories = {};
+  ConversationStats conversations = {};
 };
 
 class Service final : public Backend {

@@ -52,7 +52,7 @@ class KeptRows {
   // not changed; kUnsafePath, kNotRegularFile.
   static Result<std::unique_ptr<KeptRows>> open(const std::string& directory, const char* vfs, uint64_t budget_bytes,
                                                 const std::function<void(const std::string&)>& remark);
-  // Opens a second connection to that database, which only reads, and waits for no transaction of other connections.
+  // Opens a second connection to the database of open(). It only reads and waits for no transaction.
   static Result<std::unique_ptr<KeptRows>> open_reader(const std::string& directory, const char* vfs);
   static Result<std::unique_ptr<KeptRows>> open_in_memory(uint64_t budget_bytes);
   // REQUIRES: the database has the tables. budget_bytes: limit for the sizes of all rows, as put() counts them.

@@ -33,11 +33,11 @@ Json tokens_json(const ServiceStats& stats) {
 }
 
 Json conversations_json(const ServiceStats& stats) {
-  return {{"known", stats.n_conversations},
-          {"bytes", stats.conversation_bytes},
-          {"continued", stats.n_continued},
-          {"forked", stats.n_forked},
-          {"unknown", stats.n_unknown}};
+  return {{"known", stats.conversations.n_known},
+          {"bytes", stats.conversations.n_bytes},
+          {"continued", stats.conversations.n_continued},
+          {"forked", stats.conversations.n_forked},
+          {"unknown", stats.conversations.n_unknown}};
 }
 
 Json passes_json(const SchedulerStats& stats) {

@@ -303,7 +303,7 @@ TEST(AnswerLoadTest, ConversationsSurviveAnAnswerLongerThanKeepAlive) {
   f.host->unload_idle();
   f.dir.write("fake.gguf", "another file");
   EXPECT_EQ(f.host->try_get("fake").value(), nullptr) << "the old file still has a lease";
-  EXPECT_EQ(f.service->stats().n_conversations, 1u);
+  EXPECT_EQ(f.service->stats().conversations.n_known, 1u);
   EXPECT_TRUE(f.host->list()[0].is_loaded);
   gate.open();
   EXPECT_TRUE(running->wait().ok());
@@ -314,7 +314,7 @@ TEST(AnswerLoadTest, KeepAliveZeroUnloadsAfterTheAnswer) {
   AnswerRequest request = ask({user("x")});
   request.keep_alive = std::chrono::milliseconds(0);
   f.answer(request);
-  while (f.host->list()[0].is_loaded || f.service->stats().n_conversations > 0)
+  while (f.host->list()[0].is_loaded || f.service->stats().conversations.n_known > 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   request.keep_alive.reset();
   f.answer(request);

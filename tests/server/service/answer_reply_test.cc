@@ -57,7 +57,7 @@ TEST(AnswerReplyTest, ReasoningIsSeparateAndMayBeOmittedFromTheHistory) {
     const Answer next = f.answer(f.request(messages));
     EXPECT_EQ(next.content, "on");
     EXPECT_EQ(next.usage.n_prefilled, f.chat.next_prompt("y").size() + 1) << "the tokens are those that were sampled";
-    EXPECT_EQ(f.service->stats().n_continued, 1u);
+    EXPECT_EQ(f.service->stats().conversations.n_continued, 1u);
   }
 }
 
@@ -91,7 +91,7 @@ TEST(AnswerReplyTest, UnchangedToolCallIsNotPrefilledAgain) {
     EXPECT_EQ(next.content, "fine");
     EXPECT_EQ(next.usage.n_prefilled,
               f.chat.ids("\n<|im_start|>tool\nsun<|im_end|>\n<|im_start|>assistant\n").size() + 1);
-    EXPECT_EQ(f.service->stats().n_continued, 1u);
+    EXPECT_EQ(f.service->stats().conversations.n_continued, 1u);
   }
 }
 

@@ -39,7 +39,7 @@ struct Life : ServiceFixture {
         {.directory = cache.file("cache"), .budget_bytes = budget_bytes, .remark = all.conversations.remark});
     return all;
   }
-  HistoryStats kept() const { return service->stats().histories; }
+  HistoryStats kept() const { return service->stats().conversations.kept; }
   // Sends n questions from number `first` on; `messages` is the history so far.
   void talk(Json& messages, size_t first, size_t n, const std::string& name_space = "a") {
     for (size_t i = first; i < first + n; ++i) {
@@ -113,12 +113,12 @@ TEST(RestartTest, TurnAfterRestartPrefillsOnlyItsMessage) {
   EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(5)));
   EXPECT_GT(after.last.usage.n_from_disk, 500u);
   const ServiceStats stats = after.service->stats();
-  EXPECT_EQ(stats.n_restored, 1u);
-  EXPECT_EQ(stats.n_continued, 1u);
+  EXPECT_EQ(stats.conversations.n_restored, 1u);
+  EXPECT_EQ(stats.conversations.n_continued, 1u);
   EXPECT_THAT(remarks, testing::IsEmpty());
   after.talk(messages, 6, 1);
   EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(6)));
-  EXPECT_EQ(after.service->stats().n_restored, 1u) << "it is in memory now";
+  EXPECT_EQ(after.service->stats().conversations.n_restored, 1u) << "it is in memory now";
 }
 
 TEST(RestartTest, RegeneratedAnswerAndEditedMessageReuseRowsAfterRestart) {
@@ -138,8 +138,8 @@ TEST(RestartTest, RegeneratedAnswerAndEditedMessageReuseRowsAfterRestart) {
   changed[6] = user("else");
   EXPECT_EQ(after.answer(ask(changed)).usage.n_prefilled,
             after.chat.ids("else<|im_end|>\n<|im_start|>assistant\n").size());
-  EXPECT_EQ(after.service->stats().n_forked, 2u);
-  EXPECT_EQ(after.service->stats().n_restored, 1u);
+  EXPECT_EQ(after.service->stats().conversations.n_forked, 2u);
+  EXPECT_EQ(after.service->stats().conversations.n_restored, 1u);
 }
 
 TEST(RestartTest, NamespacesAndModelsAreSeparate) {
@@ -155,14 +155,15 @@ TEST(RestartTest, NamespacesAndModelsAreSeparate) {
     Life after(cache, odd_replies());
     const Usage usage = after.answer(ask(messages, "b")).usage;
     EXPECT_EQ(usage.n_cached, 0u);
-    EXPECT_EQ(after.service->stats().n_restored, 0u);
+    EXPECT_EQ(after.service->stats().conversations.n_restored, 0u);
   }
   EngineParts other = with_directory(cache);
   other.fingerprint = FingerprintBuilder().add("model", "two").finish();
   ServiceFixture after(Life::options(cache, nullptr, 256u << 20), kChatMl, {}, 64u << 20, std::move(other));
   after.answer(ask(messages));
-  EXPECT_EQ(after.service->stats().n_restored, 0u);
-  EXPECT_TRUE(after.service->stats().histories.n_refused == 0) << "it is valid, but belongs to another conversation";
+  EXPECT_EQ(after.service->stats().conversations.n_restored, 0u);
+  EXPECT_TRUE(after.service->stats().conversations.kept.n_refused == 0)
+      << "it is valid, but belongs to another conversation";
 }
 
 TEST(RestartTest, ForgottenNamespaceIsRemovedFromDisk) {
@@ -177,9 +178,9 @@ TEST(RestartTest, ForgottenNamespaceIsRemovedFromDisk) {
   }
   Life after(cache, odd_replies());
   after.talk(messages, 2, 1);
-  EXPECT_EQ(after.service->stats().n_restored, 0u);
+  EXPECT_EQ(after.service->stats().conversations.n_restored, 0u);
   after.talk(others, 1, 1, "b");
-  EXPECT_EQ(after.service->stats().n_restored, 1u);
+  EXPECT_EQ(after.service->stats().conversations.n_restored, 1u);
 }
 
 TEST(RestartTest, StoreEvictsTheOldestOfTheLargestNamespace) {
@@ -201,7 +202,7 @@ TEST(RestartTest, StoreEvictsTheOldestOfTheLargestNamespace) {
   }
   Life after(cache, odd_replies(), nullptr, kBudget / 2);
   after.talk(rare, 1, 1, "rare");
-  EXPECT_EQ(after.service->stats().n_restored, 1u);
+  EXPECT_EQ(after.service->stats().conversations.n_restored, 1u);
   EXPECT_LE(after.kept().n_bytes, kBudget / 2);
 }
 
@@ -249,7 +250,7 @@ TEST(RestartTest, DamagedEntryOfTheStoreIsAMissAndLogged) {
     Json now = messages;
     after.talk(now, 3, 1);
     EXPECT_EQ(after.last.content, "abc");
-    EXPECT_EQ(after.service->stats().n_restored, 0u);
+    EXPECT_EQ(after.service->stats().conversations.n_restored, 0u);
     EXPECT_EQ(after.kept().n_refused, 1u);
     ASSERT_EQ(remarks.size(), 1u) << text.substr(0, 80);
     EXPECT_THAT(remarks[0], testing::HasSubstr("is not used"));
@@ -279,14 +280,14 @@ TEST(RestartTest, FilesOfAnEarlierVersionAreImported) {
     Life after(cache, odd_replies(), &remarks);
     after.talk(messages, 5, 1);
     EXPECT_EQ(after.last.usage.n_prefilled, after.n_new(Life::question(5)));
-    EXPECT_EQ(after.service->stats().n_restored, 1u);
+    EXPECT_EQ(after.service->stats().conversations.n_restored, 1u);
     EXPECT_EQ(after.kept().n_kept, 2u);
   }
   EXPECT_THAT(remarks, testing::IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(cache.file("cache/conversations"))) << "once";
   Life again(cache, odd_replies(), &remarks);
   again.talk(others, 1, 1, "b");
-  EXPECT_EQ(again.service->stats().n_restored, 1u);
+  EXPECT_EQ(again.service->stats().conversations.n_restored, 1u);
   EXPECT_THAT(remarks, testing::IsEmpty());
 }
 
@@ -322,7 +323,7 @@ TEST(RestartTest, HostileFileIsAMissAndLogged) {
     Json now = messages;
     after.talk(now, 3, 1);
     EXPECT_EQ(after.last.content, "abc");
-    EXPECT_EQ(after.service->stats().n_restored, 0u);
+    EXPECT_EQ(after.service->stats().conversations.n_restored, 0u);
     EXPECT_EQ(after.kept().n_refused, 1u);
     ASSERT_EQ(remarks.size(), 1u);
     EXPECT_THAT(remarks[0], testing::HasSubstr(name));
@@ -346,7 +347,7 @@ TEST(RestartTest, FilesLeftByACrashAreRemovedAndForeignFilesStay) {
   std::vector<std::string> remarks;
   Life after(cache, odd_replies(), &remarks);
   after.talk(messages, 1, 1);
-  EXPECT_EQ(after.service->stats().n_restored, 1u);
+  EXPECT_EQ(after.service->stats().conversations.n_restored, 1u);
   EXPECT_FALSE(std::filesystem::exists(file_of(cache, name) + ".1a2b.tmp"));
   EXPECT_FALSE(std::filesystem::exists(file_of(cache, name)));
   EXPECT_TRUE(std::filesystem::exists(cache.file("cache/conversations/mine.chat")));
@@ -363,8 +364,8 @@ TEST(RestartTest, AnswersDoNotWaitForTheWritingThread) {
   life.service->write_behind([wait = disk.get_future().share()] { wait.wait(); });
   Json messages = Json::array();
   life.talk(messages, 0, 3);
-  EXPECT_EQ(life.service->stats().n_continued, 2u);
-  EXPECT_EQ(life.service->stats().n_to_write, 3u);
+  EXPECT_EQ(life.service->stats().conversations.n_continued, 2u);
+  EXPECT_EQ(life.service->stats().conversations.n_waiting, 3u);
   EXPECT_EQ(life.kept().n_kept, 0u);
   disk.set_value();
   life.service->forget_namespace("nobody");  // returns after all writes

@@ -39,9 +39,9 @@ TEST(ServiceTest, WholeHistoryPrefillsOnlyItsNewMessage) {
   ASSERT_TRUE(f.service->wait_until_quiet(std::chrono::seconds(60)));  // requests are counted after their end
   const ServiceStats stats = f.service->stats();
   EXPECT_EQ(stats.n_answers, 20u);
-  EXPECT_EQ(stats.n_continued, 19u);
-  EXPECT_EQ(stats.n_unknown, 1u);
-  EXPECT_EQ(stats.n_conversations, 1u);
+  EXPECT_EQ(stats.conversations.n_continued, 19u);
+  EXPECT_EQ(stats.conversations.n_unknown, 1u);
+  EXPECT_EQ(stats.conversations.n_known, 1u);
 }
 
 // Recurrent layers can resume only at checkpoints.
@@ -141,7 +141,7 @@ TEST(ServiceTest, EditPrefillsOnlyTheEditedMessage) {
   messages.push_back(user("on"));
   const Answer on = f.answer(ask(messages));
   EXPECT_EQ(on.usage.n_prefilled, f.chat.next_prompt("on").size() + kBehindCut);
-  EXPECT_EQ(f.service->stats().n_forked, 1u);
+  EXPECT_EQ(f.service->stats().conversations.n_forked, 1u);
 }
 
 TEST(ServiceTest, ShorterHistoryPrefillsItsNewMessage) {
@@ -160,7 +160,7 @@ TEST(ServiceTest, SystemPromptIsCachedForItsNamespaceOnly) {
   EXPECT_EQ(first("one", "a").n_cached, 0u);
   EXPECT_EQ(first("two", "a").n_prefilled, f.chat.ids("two<|im_end|>\n<|im_start|>assistant\n").size());
   EXPECT_EQ(first("one", "b").n_cached, 0u);
-  EXPECT_EQ(f.service->stats().n_unknown, 3u);
+  EXPECT_EQ(f.service->stats().conversations.n_unknown, 3u);
 }
 
 TEST(ServiceTest, SampledTokensAreKeptIfTheTextEncodesDifferently) {
@@ -347,7 +347,7 @@ TEST(ServiceTest, SeveralAnswersPrefillTheQuestionOnce) {
         Json::array({user(question(0)), make_message(Role::kAssistant, expected[i].content), user("go on")});
     EXPECT_EQ(f.answer(ask(messages)).usage.n_prefilled, f.chat.next_prompt("go on").size() + kBehindCut);
   }
-  EXPECT_EQ(f.service->stats().n_continued, 3u) << "each of them can be continued";
+  EXPECT_EQ(f.service->stats().conversations.n_continued, 3u) << "each of them can be continued";
 }
 
 TEST(ServiceTest, PlainPromptIsContinuedWithoutATemplate) {

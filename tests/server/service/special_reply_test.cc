@@ -146,7 +146,7 @@ TEST_P(SpecialReplyTest, CallIsEmittedAndNotPrefilledAgainWhenSentBack) {
   EXPECT_EQ(next.content, "fine");
   EXPECT_EQ(next.usage.n_prefilled, behind.size() + 1) << "the result, and the token that ended the answer";
   EXPECT_FALSE(next.lost_prefix.has_value()) << next.lost_prefix->to_string();
-  EXPECT_EQ(f.service->stats().n_continued, 1u);
+  EXPECT_EQ(f.service->stats().conversations.n_continued, 1u);
 }
 
 // A special token that is no marker stays in the conversation but is not shown.
