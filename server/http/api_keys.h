@@ -1,40 +1,18 @@
 // The API keys of a server, from a file and from the environment. There is no option for keys, because every user of
-// the machine can see a command line. KeyRing stores only the SHA-256 digests of keys. Immutable and thread-safe.
+// the machine can see a command line.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "base/sha256.h"
-#include "server/http/exchange.h"
 
 namespace ibid::http {
 
 struct ApiKey {
   std::string key;
   std::string cache_namespace;  // requests of one namespace share conversations and KV
-};
-
-class KeyRing {
- public:
-  explicit KeyRing(const std::vector<ApiKey>& keys);
-
-  bool empty() const { return entries_.empty(); }
-  // Returns the namespace of the key in the request ("Authorization: Bearer", "x-api-key"); nullopt if there is no
-  // valid key. Always compares all bytes of all keys, so that the time of the search reveals nothing about the keys.
-  std::optional<std::string> find(const Headers& headers) const;
-
- private:
-  struct Entry {
-    Sha256Digest digest;
-    std::string cache_namespace;
-  };
-  const Entry* find_key(std::string_view key) const;
-
-  std::vector<Entry> entries_;
 };
 
 }  // namespace ibid::http

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/sha256.h"
 #include "server/http/api_keys.h"
 #include "server/http/request_reader.h"
 #include "server/http/router.h"
@@ -19,6 +21,26 @@ struct FilterRules {
   // Origins allowed besides the server's own and localhost with the same port; {"*"}: any origin.
   std::vector<std::string> allowed_origins = {};
   uint16_t port = 0;  // the server's port; 0: no TCP
+};
+
+// The keys of a server, as SHA-256 digests. Immutable.
+class KeyRing {
+ public:
+  explicit KeyRing(const std::vector<ApiKey>& keys);
+
+  bool empty() const { return entries_.empty(); }
+  // Returns the namespace of the key in the request ("Authorization: Bearer", "x-api-key"); nullopt if there is no
+  // valid key. Always compares all bytes of all keys, so that the time of the search reveals nothing about the keys.
+  std::optional<std::string> find(const Headers& headers) const;
+
+ private:
+  struct Entry {
+    Sha256Digest digest;
+    std::string cache_namespace;
+  };
+  const Entry* find_key(std::string_view key) const;
+
+  std::vector<Entry> entries_;
 };
 
 // The result of the checks.
