@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "base/token_prefix.h"
 #include "templates/message.h"
 
@@ -19,13 +20,6 @@ Json user_message(const char* text) { return make_message(Role::kUser, text); }
 
 // Limits the search for the first user message, so that a turn does not cost O(history).
 constexpr size_t kMostOpeningSpans = 64;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpaces);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
-}
 
 }  // namespace
 
