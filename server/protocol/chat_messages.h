@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_limits.h"
-#include "server/protocol/fault.h"
+#include "server/protocol/field.h"
 #include "server/service/request.h"
 
 namespace ibid::serve {

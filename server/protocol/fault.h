@@ -35,33 +35,6 @@ inline Fault missing_field(std::string param = {}) {
   return {.message = "is missing", .param = std::move(param), .code = "missing_required_parameter"};
 }
 
-// Calls `read`. If it throws a fault, puts `place` (".content") before the fault's param.
-template <typename Read>
-void read_at(std::string_view place, const Read& read) {
-  try {
-    read();
-  } catch (Fault& fault) {
-    fault.param.insert(0, place);
-    throw;
-  }
-}
-
-// Returns "[2]" for 2.
-inline std::string place_in_list(size_t i) { return "[" + std::to_string(i) + "]"; }
-
-// Calls `read` with each entry of a list. If it throws a fault, puts the entry's index before the fault's param.
-template <typename Read>
-void read_each(const Json& list, const Read& read) {
-  for (size_t i = 0; i < list.size(); ++i) {
-    try {
-      read(list[i]);
-    } catch (Fault& fault) {
-      fault.param.insert(0, place_in_list(i));
-      throw;
-    }
-  }
-}
-
 // Converts an error of the service to a fault. Status: 400: the request must change; 404: no such model; 429: busy;
 // 503: short memory, a model that cannot be loaded, a shutdown; 504: a deadline has passed; 500: a bug or other
 // failure.

@@ -78,6 +78,26 @@ Fault unsupported_field();
 // a byte order mark, more than 2 million values or kMaxBodyKeys keys, not an object.
 Json parse_body(std::string_view text);
 
+// Calls `read`. If it throws a fault, puts `place` (".content") before the fault's param.
+template <typename Read>
+void read_at(std::string_view place, const Read& read) {
+  try {
+    read();
+  } catch (Fault& fault) {
+    fault.param.insert(0, place);
+    throw;
+  }
+}
+
+// Returns "[2]" for 2.
+inline std::string place_in_list(size_t i) { return "[" + std::to_string(i) + "]"; }
+
+// Calls `read` with each entry of a list. If it throws a fault, puts the entry's index before the fault's param.
+template <typename Read>
+void read_each(const Json& list, const Read& read) {
+  for (size_t i = 0; i < list.size(); ++i) read_at(place_in_list(i), [&] { read(list[i]); });
+}
+
 // Reads the fields of the table, in its order. `path` precedes their names in faults: "options.".
 template <typename Target>
 void read_fields(const Json& body, std::span<const Field<Target>> fields, Target& target, std::string_view path = "") {
