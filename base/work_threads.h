@@ -47,7 +47,8 @@ class WorkThreads {
     }
     posted_.notify_one();
   }
-  // Runs all posted work, then joins the threads. REQUIRES: post() is not called any more.
+  // Runs all posted work and the work that it posts, then joins the threads. REQUIRES: nothing else calls post() any
+  // more.
   void end() {
     {
       const std::lock_guard lock(mutex_);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/json_members.h"
 #include "tests/support/failing_new.h"
 
 namespace ibid {
@@ -131,6 +132,22 @@ TEST(Json, ErrorMessagesAreShortAndPrintable) {
       parse_json("{\"" + std::string(1000, 'k') + "\":1,\"" + std::string(1000, 'k') + "\":1}", "k");
   EXPECT_EQ(key.status().code(), ErrorCode::kDuplicate);
   EXPECT_LT(key.status().message().size(), 300u);
+}
+
+TEST(Json, MembersAreFoundInObjectsOnly) {
+  const Json object = {{"text", "a"}, {"none", nullptr}, {"", 1}};
+  EXPECT_EQ(*find_member(object, "text"), Json("a"));
+  EXPECT_EQ(*find_member(object, ""), Json(1));
+  EXPECT_TRUE(find_member(object, "none")->is_null());
+  EXPECT_EQ(member(object, "none"), nullptr);
+  EXPECT_EQ(find_member(object, std::string_view("text\0", 5)), nullptr);
+  EXPECT_EQ(*text_member(object, "text"), "a");
+  for (const char* name : {"none", "", "other"}) EXPECT_EQ(text_member(object, name), nullptr) << name;
+  for (const Json& value : {Json(), Json("text"), Json::array({"text"}), Json(1)}) {
+    EXPECT_EQ(find_member(value, "text"), nullptr) << value;
+    EXPECT_EQ(member(value, "text"), nullptr) << value;
+    EXPECT_EQ(text_member(value, "text"), nullptr) << value;
+  }
 }
 
 TEST(Json, InvalidUtf8IsReplacedOnWriting) { EXPECT_EQ(json_to_string(Json("a\xFFz")), "\"a\xEF\xBF\xBDz\""); }

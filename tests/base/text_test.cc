@@ -49,6 +49,21 @@ TEST(Text, NumbersAreFormattedAsText) {
   EXPECT_FALSE(has_only_digits("-1"));
 }
 
+TEST(Text, TimesAreDatesOfUtc) {
+  EXPECT_EQ(iso_time(0), "1970-01-01T00:00:00");
+  EXPECT_EQ(iso_time(1'767'225'599'999'999'999), "2025-12-31T23:59:59") << "not rounded";
+  EXPECT_EQ(iso_time(1'835'395'200'000'000'000), "2028-02-29T00:00:00");
+  EXPECT_EQ(iso_time(std::numeric_limits<int64_t>::max()), "2262-04-11T23:47:16");
+  EXPECT_EQ(iso_time(std::numeric_limits<int64_t>::min()), "1677-09-21T00:12:44");
+}
+
+TEST(Text, RandomDigitsDiffer) {
+  const std::string digits = random_digits();
+  EXPECT_EQ(digits.size(), 32u);
+  EXPECT_EQ(digits.find_first_not_of("0123456789abcdef"), digits.npos) << digits;
+  EXPECT_NE(random_digits(), digits);
+}
+
 TEST(Text, PiecesAreJoinedAndSplit) {
   EXPECT_EQ(joined(std::vector<std::string>{"", "a", ""}, ", "), ", a, ");
   EXPECT_EQ(joined(std::vector<std::string_view>{}, ", "), "");
