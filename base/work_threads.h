@@ -37,8 +37,7 @@ class WorkThreads {
   WorkThreads(const WorkThreads&) = delete;
   WorkThreads& operator=(const WorkThreads&) = delete;
 
-  // Runs `work` on one of the threads. An exception of it is ignored and not logged, because its message may quote text
-  // from a client.
+  // Runs `work`, which must not throw, on one of the threads.
   void post(Work work) {
     {
       const std::lock_guard lock(mutex_);
@@ -46,6 +45,15 @@ class WorkThreads {
       queue_.push_back(std::move(work));
     }
     posted_.notify_one();
+  }
+  // As post(). Exceptions of `work` are ignored, and not logged, because their messages may quote text from a client.
+  void post_guarded(Work work) {
+    post([work = std::move(work)] {
+      try {
+        work();
+      } catch (...) {
+      }
+    });
   }
   // Runs all posted work and the work that it posts, then joins the threads. REQUIRES: nothing else calls post() any
   // more.
@@ -78,10 +86,7 @@ class WorkThreads {
       Work work = std::exchange(queue_.front(), {});
       queue_.pop_front();
       lock.unlock();
-      try {
-        work();
-      } catch (...) {
-      }
+      work();
       work = {};  // destroy the work without the lock: a session in it may take long to destroy, or may post
       lock.lock();
     }

@@ -314,7 +314,7 @@ void Connection::begin_exchange() {
   if (admission_.match.access == Access::kEverybody) {
     guarded(answer);
   } else {
-    room_->workers.post(std::move(answer));
+    room_->workers.post_guarded(std::move(answer));
   }
 }
 

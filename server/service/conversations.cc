@@ -378,7 +378,7 @@ void Conversations::forget_engine(const Engine& engine) {
 }
 
 ConversationStore& Conversations::store() { return *parts_->store; }
-void Conversations::write_behind(std::function<void()> work) { parts_->writer.post(std::move(work)); }
+void Conversations::write_behind(std::function<void()> work) { parts_->writer.post_guarded(std::move(work)); }
 
 ConversationStats Conversations::stats() const {
   const HistoryStats kept = parts_->store->is_on_disk() ? parts_->store->stats() : HistoryStats();

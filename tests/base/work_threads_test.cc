@@ -59,7 +59,7 @@ TEST(WorkThreads, StopDropsWaitingAndLaterWork) {
 TEST(WorkThreads, ExceptionOfWorkIsIgnored) {
   std::atomic<int> n_run{0};
   WorkThreads threads(1, "test");
-  threads.post([] { throw std::runtime_error("x"); });
+  threads.post_guarded([] { throw std::runtime_error("x"); });
   threads.post([&] { ++n_run; });
   threads.end();
   EXPECT_EQ(n_run, 1);
