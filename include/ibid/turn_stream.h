@@ -3,11 +3,11 @@
 //   while (std::optional<std::string> piece = stream.next()) std::cout << *piece;
 //   Result<Turn> turn = stream.finish();
 // The engine computes the turn from the constructor on, whether or not the program pulls it, and buffers at most one
-// answer. A stream has no thread, so one thread can pull any number of streams. They may share a Waker (`bell`), which
+// answer. A stream has no thread, so one thread can pull any number of streams. They may share a Waker (`waker`), which
 // wakes that thread when one of them has new events:
 //   while (!all_over) {
 //     for (TurnStream& stream : streams) while (auto piece = stream.poll()) show(*piece);
-//     bell->wait();
+//     waker->wait();
 //   }
 // Until the stream is over, the session is busy and the answer is not part of the conversation. A stream ends only in a
 // call of next(), poll() or finish(), or in the destructor. The session must outlive it. One thread at a time uses a
@@ -31,12 +31,12 @@ namespace ibid {
 class IBID_EXPORT TurnStream {
  public:
   // Begins a turn as ChatSession::run() does. If the turn cannot begin, the stream is over at once, and finish()
-  // returns the error. bell: nullptr, or a Waker that several streams share; the pulling thread waits for it.
+  // returns the error. waker: nullptr, or a Waker that several streams share; the pulling thread waits for it.
   TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options = TurnOptions(),
-             std::shared_ptr<Waker> bell = nullptr);
+             std::shared_ptr<Waker> waker = nullptr);
   TurnStream(ChatSession& session, std::string_view message, TurnOptions options = TurnOptions(),
-             std::shared_ptr<Waker> bell = nullptr)
-      : TurnStream(session, TurnStart::send(message), std::move(options), std::move(bell)) {}
+             std::shared_ptr<Waker> waker = nullptr)
+      : TurnStream(session, TurnStart::send(message), std::move(options), std::move(waker)) {}
   ~TurnStream();  // cancels, and waits for the end of the turn
   TurnStream(TurnStream&&) noexcept;
   TurnStream& operator=(TurnStream&&) = delete;

@@ -1,5 +1,5 @@
-// Waker: wakes a thread when one of its streams has new events. Several answers may share one Waker (a bell that they
-// ring), so that one thread waits for all of them. A ring means only that there may be new events.
+// Waker: wakes a thread when one of its streams has new events. Several answers may share one Waker, which they
+// ring, so that one thread waits for all of them. A ring means only that there may be new events.
 //
 // Waking a thread takes a core from the pass that computes the next token: on two cores, one wake-up per token of a
 // small model cost 8 % of its rate. So wake_softly() does not wake a thread within kRest of its last wake-up. ring() is

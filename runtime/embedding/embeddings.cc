@@ -51,8 +51,8 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
 // --- one text
 
 TextEmbedding::TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop,
-                             std::shared_ptr<Waker> bell)
-    : Task(priority, std::move(stop), std::move(bell)),
+                             std::shared_ptr<Waker> waker)
+    : Task(priority, std::move(stop), std::move(waker)),
       entry_(engine.pool()),
       rest_(text.ids),
       pooling_(engine.pooling().value_or(Pooling::kLast)),
@@ -101,11 +101,11 @@ void TextEmbedding::finish() noexcept {
 // --- many texts
 
 Embeddings::Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options,
-                       std::shared_ptr<Waker> bell)
+                       std::shared_ptr<Waker> waker)
     : engine_(engine),
       texts_(std::move(texts)),
       options_(std::move(options)),
-      bell_(std::move(bell)),
+      waker_(std::move(waker)),
       waiting_(texts_.size()),
       vectors_(texts_.size()) {
   std::iota(waiting_.begin(), waiting_.end(), size_t{0});
@@ -121,7 +121,7 @@ Embeddings::~Embeddings() {
     if (one.task != nullptr) one.task->cancel();
   }
   const auto is_over = [](const UnderWay& one) { return one.task == nullptr || one.task->is_over(); };
-  while (!std::ranges::all_of(under_way_, is_over)) bell_->wait();
+  while (!std::ranges::all_of(under_way_, is_over)) waker_->wait();
 }
 
 size_t Embeddings::most_bytes(const EngineState& engine, size_t longest) {
@@ -131,8 +131,8 @@ size_t Embeddings::most_bytes(const EngineState& engine, size_t longest) {
 }
 
 Result<std::unique_ptr<Embeddings>> Embeddings::begin(EngineState& engine, std::vector<Tokens> texts,
-                                                      EmbeddingOptions options, std::shared_ptr<Waker> bell) {
-  std::unique_ptr<Embeddings> all(new Embeddings(engine, std::move(texts), std::move(options), std::move(bell)));
+                                                      EmbeddingOptions options, std::shared_ptr<Waker> waker) {
+  std::unique_ptr<Embeddings> all(new Embeddings(engine, std::move(texts), std::move(options), std::move(waker)));
   TRY(all->engine_.check_process());
   TRY(all->check());
   all->advance();
@@ -188,7 +188,7 @@ Status Embeddings::submit_next() {
   const size_t n_bytes = engine_.pool().layout().work_bytes(texts_[text].size());
   under_way_.reserve(under_way_.size() + 1);
   auto task = std::make_unique<TextEmbedding>(engine_, TextEmbedding::Text{texts_[text], n_dims}, options_.priority,
-                                              options_.stop, bell_);
+                                              options_.stop, waker_);
   TRY(engine_.scheduler().submit(*task));
   under_way_.push_back({text, n_bytes, std::move(task)});
   n_bytes_ += n_bytes;
@@ -229,9 +229,9 @@ Result<std::vector<std::vector<float>>> Embeddings::finish() {
 
 Result<std::vector<std::vector<float>>> embed(EngineState& engine, std::vector<Tokens> texts,
                                               const EmbeddingOptions& options) {
-  const auto bell = std::make_shared<Waker>();
-  TRY_ASSIGN(const std::unique_ptr<Embeddings> all, Embeddings::begin(engine, std::move(texts), options, bell));
-  while (!all->advance()) bell->wait();
+  const auto waker = std::make_shared<Waker>();
+  TRY_ASSIGN(const std::unique_ptr<Embeddings> all, Embeddings::begin(engine, std::move(texts), options, waker));
+  while (!all->advance()) waker->wait();
   return all->finish();
 }
 

@@ -51,7 +51,7 @@ class TextEmbedding final : public Task {
     TokenSpan ids;
     size_t n_dims;
   };
-  TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
+  TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker);
 
   // After is_over() only. Errors: kCancelled, and those of LanguageModel::forward().
   Status take_status() { return std::move(status_); }
@@ -75,12 +75,12 @@ class TextEmbedding final : public Task {
 
 class Embeddings {
  public:
-  // Starts the tasks. `engine` must outlive the object. bell: rings when advance() should be called. Errors:
+  // Starts the tasks. `engine` must outlive the object. waker: rung when advance() should be called. Errors:
   // kUnsupported if the engine makes no embeddings, or their length is out of range; naming the number of the text:
   // kInvalidArgument for no tokens or a token outside the vocabulary, kContextFull with needed and available tokens;
   // kOutOfMemory; those of Scheduler::submit().
   static Result<std::unique_ptr<Embeddings>> begin(EngineState& engine, std::vector<Tokens> texts,
-                                                   EmbeddingOptions options, std::shared_ptr<Waker> bell);
+                                                   EmbeddingOptions options, std::shared_ptr<Waker> waker);
   // Cancels, and waits for running tasks.
   ~Embeddings();
   Embeddings(const Embeddings&) = delete;
@@ -96,7 +96,7 @@ class Embeddings {
   static size_t most_bytes(const EngineState& engine, size_t longest);
 
  private:
-  Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options, std::shared_ptr<Waker> bell);
+  Embeddings(EngineState& engine, std::vector<Tokens> texts, EmbeddingOptions options, std::shared_ptr<Waker> waker);
   Status check() const;
   Status submit_next();
   void take_results();
@@ -111,7 +111,7 @@ class Embeddings {
   EngineState& engine_;
   const std::vector<Tokens> texts_;
   const EmbeddingOptions options_;
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   std::deque<size_t> waiting_;  // indices of the texts that wait
   std::vector<UnderWay> under_way_;
   size_t n_bytes_ = 0;  // bytes of keys and values of running texts

@@ -37,8 +37,8 @@ TokenSpan expected_after(TokenId id, size_t n_sampled, Tokens& expected) {
 }  // namespace
 
 Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
-               std::shared_ptr<Waker> bell)
-    : Task(request.priority, request.stop, std::move(bell)),
+               std::shared_ptr<Waker> waker)
+    : Task(request.priority, request.stop, std::move(waker)),
       tokenizer_(setting.tokenizer),
       model_(setting.model),
       clock_(setting.clock),
@@ -291,7 +291,7 @@ void Answer::emit(TurnEvent event) {
     const std::lock_guard lock(mutex_);
     queued_.push_back({std::move(event), now_});
   }
-  more_text ? bell().wake_softly() : bell().ring();
+  more_text ? waker().wake_softly() : waker().ring();
 }
 
 void Answer::end(FinishReason reason) {

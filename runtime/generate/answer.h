@@ -51,7 +51,7 @@ class Answer final : public Task {
   // prompt if the sampler reads one. The setting's parts, entry, the request's drafter and constraint must outlive this
   // object. REQUIRES: max_tokens > 0; tokens to prefill, or prompt_logits.
   Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
-         std::shared_ptr<Waker> bell);
+         std::shared_ptr<Waker> waker);
 
   // --- the owner's thread
 

@@ -7,9 +7,9 @@
 
 namespace ibid {
 
-Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell,
+Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker,
                  Publish publish)
-    : Task(priority, std::move(stop), std::move(bell)),
+    : Task(priority, std::move(stop), std::move(waker)),
       entry_(entry),
       rest_(part.ids),
       want_(part.want),
@@ -47,10 +47,10 @@ void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept
 Status feed(Scheduler& scheduler, KvCacheEntry& entry, TokenSpan ids, WantLogits want, std::stop_token stop,
             Logits& logits, Priority priority) {
   return guarded([&]() -> Status {
-    const auto bell = std::make_shared<Waker>();
-    Feeding feeding(entry, {ids, want}, priority, std::move(stop), bell);
+    const auto waker = std::make_shared<Waker>();
+    Feeding feeding(entry, {ids, want}, priority, std::move(stop), waker);
     TRY(scheduler.submit(feeding));
-    while (!feeding.is_over()) bell->wait();
+    while (!feeding.is_over()) waker->wait();
     TRY(feeding.take_status());
     if (want != WantLogits::kNone) logits = feeding.take_logits();
     return {};

@@ -27,7 +27,7 @@ class Feeding final : public Task {
     CheckpointPositions checkpoints = {};  // checkpoints of the sequence
   };
   // The entry must outlive the task.
-  Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell,
+  Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker,
           Publish publish = {});
 
   // After is_over() only. Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then has

@@ -148,9 +148,9 @@ size_t Scheduler::ask_tasks() noexcept {
 
 // The owner may destroy the task as soon as it is over.
 void Scheduler::retire(Task& task) noexcept {
-  const std::shared_ptr<Waker> bell = std::move(task.bell_);
+  const std::shared_ptr<Waker> waker = std::move(task.waker_);
   task.over_.store(true, std::memory_order_release);
-  bell->ring();
+  waker->ring();
 }
 
 // Without memory for a plan, feeds only one task: the first of the highest priority.

@@ -32,9 +32,9 @@ struct LogitsRows {
 
 class Task {
  public:
-  // The bell rings when the task is over. The task may also ring it before.
-  Task(Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell)
-      : priority_(priority), stop_(std::move(stop)), bell_(std::move(bell)) {}
+  // The waker is rung when the task is over. The task may also ring it before.
+  Task(Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker)
+      : priority_(priority), stop_(std::move(stop)), waker_(std::move(waker)) {}
   virtual ~Task() = default;
   Task(const Task&) = delete;
   Task& operator=(const Task&) = delete;
@@ -51,7 +51,7 @@ class Task {
   };
 
   bool is_cancelled() const { return cancelled_.load(std::memory_order_relaxed) || stop_.stop_requested(); }
-  Waker& bell() const { return *bell_; }
+  Waker& waker() const { return *waker_; }
 
   // True for tasks that give way: their result is needed only as a whole, so that beside decoding tasks they get few
   // rows (ScoreShare).
@@ -78,7 +78,7 @@ class Task {
 
   const Priority priority_;
   const std::stop_token stop_;
-  std::shared_ptr<Waker> bell_;
+  std::shared_ptr<Waker> waker_;
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> over_{false};
 

@@ -54,8 +54,8 @@ class ScorePass::Scoring final : public Task {
  public:
   using Publish = std::function<void(KvCacheEntry&)>;
 
-  Scoring(KvCacheEntry entry, TokenSpan ids, const ScoreOptions& options, std::shared_ptr<Waker> bell, Publish publish)
-      : Task(options.priority, options.stop, std::move(bell)),
+  Scoring(KvCacheEntry entry, TokenSpan ids, const ScoreOptions& options, std::shared_ptr<Waker> waker, Publish publish)
+      : Task(options.priority, options.stop, std::move(waker)),
         entry_(std::move(entry)),
         ids_(ids),
         first_(options.first),
@@ -112,8 +112,8 @@ class ScorePass::Scoring final : public Task {
   Status status_;
 };
 
-ScorePass::ScorePass(EngineState& engine, Tokens ids, std::shared_ptr<Waker> bell)
-    : engine_(engine), ids_(std::move(ids)), bell_(std::move(bell)) {}
+ScorePass::ScorePass(EngineState& engine, Tokens ids, std::shared_ptr<Waker> waker)
+    : engine_(engine), ids_(std::move(ids)), waker_(std::move(waker)) {}
 
 ScorePass::~ScorePass() {
   if (scoring_ == nullptr) return;
@@ -122,15 +122,15 @@ ScorePass::~ScorePass() {
     return;
   }
   scoring_->cancel();
-  while (!scoring_->is_over()) bell_->wait();
+  while (!scoring_->is_over()) waker_->wait();
 }
 
 Result<std::unique_ptr<ScorePass>> ScorePass::begin(EngineState& engine, Tokens ids, ScoreOptions options,
-                                                    std::shared_ptr<Waker> bell) {
+                                                    std::shared_ptr<Waker> waker) {
   return guarded([&]() -> Result<std::unique_ptr<ScorePass>> {
     TRY(check_scored(engine, ids, options.n_top));
     options.first = std::clamp<size_t>(options.first, 1, ids.size());
-    std::unique_ptr<ScorePass> pass(new ScorePass(engine, std::move(ids), std::move(bell)));
+    std::unique_ptr<ScorePass> pass(new ScorePass(engine, std::move(ids), std::move(waker)));
     const TokenSpan all = pass->ids_;
     pass->usage_.n_prompt = all.size();
     KvCacheEntry entry(engine.pool());
@@ -144,7 +144,7 @@ Result<std::unique_ptr<ScorePass>> ScorePass::begin(EngineState& engine, Tokens 
     const auto publish = [&engine, name = options.cache_namespace](KvCacheEntry& rows) noexcept {
       (void)engine.store().insert(name, rows, {.extent = Extent::kAll});
     };
-    auto scoring = std::make_unique<Scoring>(std::move(entry), all, options, pass->bell_, publish);
+    auto scoring = std::make_unique<Scoring>(std::move(entry), all, options, pass->waker_, publish);
     TRY(engine.scheduler().submit(*scoring));
     pass->scoring_ = std::move(scoring);
     return pass;
@@ -165,9 +165,10 @@ Result<Scored> ScorePass::finish() {
 }
 
 Result<Scored> score(EngineState& engine, Tokens ids, ScoreOptions options) {
-  const auto bell = std::make_shared<Waker>();
-  TRY_ASSIGN(const std::unique_ptr<ScorePass> pass, ScorePass::begin(engine, std::move(ids), std::move(options), bell));
-  while (!pass->is_over()) bell->wait();
+  const auto waker = std::make_shared<Waker>();
+  TRY_ASSIGN(const std::unique_ptr<ScorePass> pass,
+             ScorePass::begin(engine, std::move(ids), std::move(options), waker));
+  while (!pass->is_over()) waker->wait();
   return pass->finish();
 }
 

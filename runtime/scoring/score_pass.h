@@ -19,11 +19,11 @@ namespace ibid {
 
 class ScorePass {
  public:
-  // Starts the pass. `engine` must outlive the object. Notifies `bell` when the scores are computed. Errors:
+  // Starts the pass. `engine` must outlive the object. Notifies `waker` when the scores are computed. Errors:
   // kUnsupported for an embedding model; kInvalidArgument for no tokens, a token outside the vocabulary, or n_top above
   // the maximum; kContextFull with needed and available tokens; kOutOfMemory; those of Scheduler::submit().
   static Result<std::unique_ptr<ScorePass>> begin(EngineState& engine, Tokens ids, ScoreOptions options,
-                                                  std::shared_ptr<Waker> bell);
+                                                  std::shared_ptr<Waker> waker);
   // Cancels, and waits for the end.
   ~ScorePass();
   ScorePass(const ScorePass&) = delete;
@@ -37,11 +37,11 @@ class ScorePass {
 
  private:
   class Scoring;
-  ScorePass(EngineState& engine, Tokens ids, std::shared_ptr<Waker> bell);
+  ScorePass(EngineState& engine, Tokens ids, std::shared_ptr<Waker> waker);
 
   EngineState& engine_;
   const Tokens ids_;
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   Usage usage_;
   std::unique_ptr<Scoring> scoring_;  // null: nothing to score
 };

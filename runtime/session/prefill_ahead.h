@@ -29,11 +29,11 @@ class PrefillAhead {
     Foreign foreign;    // namespace of the KV
     StateShare states;  // the engine's limits for recurrent states
   };
-  // bell: rings at the end. publish(entry, rest) runs on the compute thread at the end, also after an error, and moves
+  // waker: rung at the end. publish(entry, rest) runs on the compute thread at the end, also after an error, and moves
   // the KV to the store.
   template <typename Publish>
-  PrefillAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell, Publish publish)
-      : bell_(std::move(bell)),
+  PrefillAhead(Start start, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker, Publish publish)
+      : waker_(std::move(waker)),
         entry_(std::move(start.held)),
         prompt_(std::move(start.prompt)),
         usage_(start.usage),
@@ -42,7 +42,7 @@ class PrefillAhead {
                  {.ids = TokenSpan(prompt_.ids).subspan(entry_.length()),
                   .want = prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone,
                   .checkpoints = CheckpointPositions(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
-                 priority, std::move(stop), bell_,
+                 priority, std::move(stop), waker_,
                  [this, publish = std::move(publish)](KvCacheEntry& entry) { publish(entry, idle_); }) {}
   ~PrefillAhead() {
     feeding_.cancel();
@@ -59,7 +59,7 @@ class PrefillAhead {
   }
   bool is_over() const { return feeding_.is_over(); }
   void wait() const {
-    while (!feeding_.is_over()) bell_->wait();
+    while (!feeding_.is_over()) waker_->wait();
   }
 
   // After wait() only. Errors: those of Feeding.
@@ -73,7 +73,7 @@ class PrefillAhead {
   const Foreign& foreign() const { return foreign_; }
 
  private:
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   KvCacheEntry entry_;
   IdleSequence idle_;
   const AheadPrompt prompt_;

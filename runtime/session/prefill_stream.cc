@@ -16,8 +16,9 @@ struct PrefillStream::Parts {
   std::unique_ptr<PrefillAhead> prefill;  // null: nothing to prefill
 };
 
-PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell)
-    : status_(begin(session, priority, std::move(stop), std::move(bell))) {
+PrefillStream::PrefillStream(ChatSession& session, Priority priority, std::stop_token stop,
+                             std::shared_ptr<Waker> waker)
+    : status_(begin(session, priority, std::move(stop), std::move(waker))) {
   if (!status_.ok()) parts_.reset();
 }
 
@@ -29,11 +30,11 @@ PrefillStream::~PrefillStream() {
 }
 
 Status PrefillStream::begin(ChatSession& session, Priority priority, std::stop_token stop,
-                            std::shared_ptr<Waker> bell) {
+                            std::shared_ptr<Waker> waker) {
   return guarded([&]() -> Status {
     parts_ = std::make_unique<Parts>(session.state());
     TRY(parts_->guard.status());
-    TRY_ASSIGN(parts_->prefill, parts_->state.begin_prefill_ahead(priority, std::move(stop), std::move(bell)));
+    TRY_ASSIGN(parts_->prefill, parts_->state.begin_prefill_ahead(priority, std::move(stop), std::move(waker)));
     return {};
   });
 }

@@ -1,5 +1,5 @@
-// PrefillStream: ChatSession::prefill() for callers that poll instead of waiting. It starts with the object; the bell
-// rings when it is over. Until finish() the session is busy; it must outlive the stream. For one thread at a time.
+// PrefillStream: ChatSession::prefill() for callers that poll instead of waiting. It starts with the object; the waker
+// is rung when it is over. Until finish() the session is busy; it must outlive the stream. For one thread at a time.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace ibid {
 
 class PrefillStream {
  public:
-  PrefillStream(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
+  PrefillStream(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker);
   ~PrefillStream();  // cancels, and waits for the end
   PrefillStream(PrefillStream&&) noexcept;
   PrefillStream& operator=(PrefillStream&&) = delete;
@@ -29,7 +29,7 @@ class PrefillStream {
 
  private:
   struct Parts;
-  Status begin(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> bell);
+  Status begin(ChatSession& session, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker);
 
   std::unique_ptr<Parts> parts_;  // null: the prefill is over
   Status status_;                 // not ok: the prefill could not begin

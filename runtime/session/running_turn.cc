@@ -85,12 +85,12 @@ Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& t
 }
 
 RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptions& options,
-                         std::shared_ptr<Waker> bell)
+                         std::shared_ptr<Waker> waker)
     : branch_(branch),
       engine_(setting.engine),
       setting_(setting),
       options_(options),
-      bell_(std::move(bell)),
+      waker_(std::move(waker)),
       meter_(engine_.clock()) {}
 
 RunningTurn::~RunningTurn() {
@@ -106,7 +106,7 @@ RunningTurn::~RunningTurn() {
 }
 
 void RunningTurn::wait() const {
-  while (!answer_->is_over()) bell_->wait();
+  while (!answer_->is_over()) waker_->wait();
 }
 
 void RunningTurn::drop() noexcept {
@@ -172,7 +172,7 @@ Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
   if (counts_) meter_.work().history_steps += branch_.look_back.checkout(prompt, sampler);
   auto answer =
       std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()}, lease_->entry(),
-                               request_answer(prompt, delivery), std::move(sampler), std::move(stops), bell_);
+                               request_answer(prompt, delivery), std::move(sampler), std::move(stops), waker_);
   answer_ = std::move(answer);
   return engine_.scheduler().submit(*answer_);
 }

@@ -103,7 +103,7 @@ void SequenceCache::put_back(KvCacheEntry entry) noexcept {
 // --- ahead of a turn
 
 Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_prefill(AheadPrompt prompt, Priority priority,
-                                                                   std::stop_token stop, std::shared_ptr<Waker> bell) {
+                                                                   std::stop_token stop, std::shared_ptr<Waker> waker) {
   const TokenSpan ids = prompt.ids;
   if (ids.empty()) return std::unique_ptr<PrefillAhead>();
   Engine& engine = publisher_.engine();
@@ -133,7 +133,7 @@ Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_prefill(AheadPrompt p
     if (!publisher_.store().make_idle(rows, rest)) rows.slice_to_length(0);
   };
   PrefillAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state().state_share()};
-  auto prefill = std::make_unique<PrefillAhead>(std::move(start), priority, std::move(stop), std::move(bell), publish);
+  auto prefill = std::make_unique<PrefillAhead>(std::move(start), priority, std::move(stop), std::move(waker), publish);
   TRY(prefill->submit(engine.state().scheduler()));
   return prefill;
 }

@@ -45,7 +45,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<RunningTurn> turn;
     std::optional<Result<Turn>> result;
   };
-  const auto bell = std::make_shared<Waker>();
+  const auto waker = std::make_shared<Waker>();
   bool has_text = false;  // an answer has text, so a stop keeps the beginning of every answer
   std::vector<Running> running(branches.size());
   const auto pass_on = [&](size_t i, const TurnEvent& event) {
@@ -56,7 +56,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     Running& one = running[i];
     one.options = turn_options;
     one.options.sampler.seed = seed + i;
-    one.turn.emplace(branches[i], setting(), one.options, bell);
+    one.turn.emplace(branches[i], setting(), one.options, waker);
     const size_t n_messages = branches[i].dialogue.messages().size();
     TRY(one.turn->begin({.n_kept = n_messages}, on_event ? Delivery::kUntilStop : Delivery::kNone));
     const Turn& turn = one.turn->beginning();
@@ -78,7 +78,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
       }
     }
     TRY(engine->state().check_process());
-    if (is_idle && n_over < running.size()) bell->wait();
+    if (is_idle && n_over < running.size()) waker->wait();
   }
   std::vector<Turn> turns;
   turns.reserve(running.size());

@@ -223,9 +223,9 @@ void SessionState::begin_after_turn() noexcept {
 // --- ahead of a turn
 
 Result<std::unique_ptr<PrefillAhead>> SessionState::begin_prefill_ahead(Priority priority, std::stop_token stop,
-                                                                        std::shared_ptr<Waker> bell) {
+                                                                        std::shared_ptr<Waker> waker) {
   TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_read()));
-  return branch.cache.begin_prefill(std::move(prompt), priority, std::move(stop), std::move(bell));
+  return branch.cache.begin_prefill(std::move(prompt), priority, std::move(stop), std::move(waker));
 }
 
 Result<Usage> SessionState::prefill_ahead(Priority priority, std::stop_token stop) {
@@ -259,8 +259,8 @@ void SessionState::stop_idle_work() noexcept {
 
 // --- a call that gives a turn
 
-TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> bell)
-    : session_(session), bell_(std::move(bell)), guard_(session), options_(options) {}
+TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> waker)
+    : session_(session), waker_(std::move(waker)), guard_(session), options_(options) {}
 
 Status TurnCall::begin(const TurnStart& start, Delivery delivery) {
   TRY(guard_.status());
@@ -269,7 +269,7 @@ Status TurnCall::begin(const TurnStart& start, Delivery delivery) {
             "an answer cannot be continued under a constraint, which is for whole answers"};
   }
   TRY_ASSIGN(PendingEdit edit, session_.branch.dialogue.edit_for(start));
-  turn_.emplace(session_.branch, session_.setting(), options_, bell_);
+  turn_.emplace(session_.branch, session_.setting(), options_, waker_);
   Status status = turn_->begin(std::move(edit), delivery);
   if (!status.ok()) turn_.reset();
   return status;

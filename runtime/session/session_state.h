@@ -129,10 +129,10 @@ class SessionState {
   // prefill(); tokens prefilled until then stay in the store.
   Result<Usage> prefill_ahead(Priority priority, std::stop_token stop);
 
-  // Starts prefill_ahead() and returns; the bell rings at the end. Returns null if there is nothing to prefill. Errors:
-  // as prefill_ahead(); may throw std::bad_alloc.
+  // Starts prefill_ahead() and returns; the waker is rung at the end. Returns null if there is nothing to prefill.
+  // Errors: as prefill_ahead(); may throw std::bad_alloc.
   Result<std::unique_ptr<PrefillAhead>> begin_prefill_ahead(Priority priority, std::stop_token stop,
-                                                            std::shared_ptr<Waker> bell);
+                                                            std::shared_ptr<Waker> waker);
 
   // Starts to prefill in idle time if the template will rewrite earlier text when the conversation continues (it drops
   // thinking, for example), and there is memory for that.
@@ -172,11 +172,11 @@ Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSe
                                    const LoadOptions& load_options = {});
 
 // One call of a session that runs a turn. The session is busy for the life of this object. For one thread at a time;
-// its work is submitted to the compute thread, which rings the bell.
+// its work is submitted to the compute thread, which rings the waker.
 class TurnCall {
  public:
-  // `options` must outlive the call. `bell` rings when there are new events.
-  TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> bell);
+  // `options` must outlive the call. `waker` is rung when there are new events.
+  TurnCall(SessionState& session, const TurnOptions& options, std::shared_ptr<Waker> waker);
   // Cancels and rolls back a turn that is not finished.
   ~TurnCall() = default;
   TurnCall(const TurnCall&) = delete;
@@ -190,14 +190,14 @@ class TurnCall {
   RunningTurn& turn() { return *turn_; }
   const RunningTurn& turn() const { return *turn_; }
   Status check_process() const { return session_.engine->state().check_process(); }
-  void wait() const { bell_->wait(); }
+  void wait() const { waker_->wait(); }
   // As RunningTurn::finish(), and passes the last event, kFinish, to on_event. Further error: kUnsupported in a child
   // of fork(), which has no thread that computes.
   Result<Turn> finish(const TurnCallback& on_event = {});
 
  private:
   SessionState& session_;
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   const SessionGuard guard_;
   const TurnOptions& options_;
   std::optional<RunningTurn> turn_;

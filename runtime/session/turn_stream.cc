@@ -12,17 +12,17 @@ namespace ibid {
 
 class TurnStream::Pulled {
  public:
-  Pulled(ChatSession& session, TurnOptions options, std::shared_ptr<Waker> bell)
-      : bell_(bell != nullptr ? std::move(bell) : std::make_shared<Waker>()),
+  Pulled(ChatSession& session, TurnOptions options, std::shared_ptr<Waker> waker)
+      : waker_(waker != nullptr ? std::move(waker) : std::make_shared<Waker>()),
         options_(std::move(options)),
         callers_stop_(std::exchange(options_.stop, stop_.get_token()), Stops{&stop_}),
-        call_(std::in_place, session.state(), options_, bell_) {}
+        call_(std::in_place, session.state(), options_, waker_) {}
 
   static std::unique_ptr<Pulled> begin(ChatSession& session, const TurnStart& start, TurnOptions&& options,
-                                       std::shared_ptr<Waker>&& bell) {
+                                       std::shared_ptr<Waker>&& waker) {
     std::unique_ptr<Pulled> pulled;
     Status status = guarded([&]() -> Status {
-      pulled = std::make_unique<Pulled>(session, std::move(options), std::move(bell));
+      pulled = std::make_unique<Pulled>(session, std::move(options), std::move(waker));
       return pulled->call_->begin(start, Delivery::kAll);
     });
     if (pulled != nullptr && !status.ok()) pulled->end(std::move(status));
@@ -58,7 +58,7 @@ class TurnStream::Pulled {
     return !call_ && events_.empty();
   }
 
-  void wait() const { bell_->wait(); }
+  void wait() const { waker_->wait(); }
 
   // Waits for the end of the turn, except in a child of fork().
   void finish() {
@@ -121,7 +121,7 @@ class TurnStream::Pulled {
     call_.reset();
   }
 
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   std::stop_source stop_;
   TurnOptions options_;
   const std::stop_callback<Stops> callers_stop_;
@@ -134,8 +134,8 @@ class TurnStream::Pulled {
 TurnStream::TurnStream(TurnStream&&) noexcept = default;
 TurnStream::~TurnStream() = default;
 
-TurnStream::TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options, std::shared_ptr<Waker> bell)
-    : pulled_(Pulled::begin(session, start, std::move(options), std::move(bell))) {}
+TurnStream::TurnStream(ChatSession& session, const TurnStart& start, TurnOptions options, std::shared_ptr<Waker> waker)
+    : pulled_(Pulled::begin(session, start, std::move(options), std::move(waker))) {}
 
 std::optional<std::string> TurnStream::poll() { return pulled_ == nullptr ? std::nullopt : pulled_->poll(); }
 

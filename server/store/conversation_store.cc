@@ -105,7 +105,7 @@ Status ConversationStore::put_response(const std::string& cache_namespace, const
   const Holder holder = holder_of(cache_namespace);
   KeptRows::Row row{.kind = Kept::kResponse,
                     .name = response.id,
-                    .talk = response.conversation_id,
+                    .conversation = response.conversation_id,
                     .n_output = static_cast<int64_t>(response.n_output),
                     .body = response.response};
   return write([&](KeptRows& rows) -> Status {
@@ -122,8 +122,10 @@ Status ConversationStore::put_response(const std::string& cache_namespace, const
 Result<StoredResponse> ConversationStore::find_response(const std::string& cache_namespace, const std::string& id) {
   TRY_ASSIGN(const Rows chain, find(Kept::kResponse, holder_of(cache_namespace).space, id));
   const KeptRows::Row& row = chain.back();
-  StoredResponse response{
-      .id = id, .n_output = static_cast<size_t>(row.n_output), .conversation_id = row.talk, .response = row.body};
+  StoredResponse response{.id = id,
+                          .n_output = static_cast<size_t>(row.n_output),
+                          .conversation_id = row.conversation,
+                          .response = row.body};
   for (size_t i = 0; i + 1 < chain.size(); ++i) {
     response.previous_id = chain[i].name;
     TRY(append_items(response.in_front, chain[i].items));

@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kRowBytes = 512, kPlaceBytes = 48;
 
 int64_t bytes_of(const KeptRows::Row& row) {
-  return static_cast<int64_t>(kRowBytes + row.name.size() + row.talk.size() + row.items.size() + row.body.size() +
-                              row.n_places * kPlaceBytes);
+  return static_cast<int64_t>(kRowBytes + row.name.size() + row.conversation.size() + row.items.size() +
+                              row.body.size() + row.n_places * kPlaceBytes);
 }
 
 int64_t checksum_of(const KeptRows::Row& row) {
@@ -218,7 +218,7 @@ Result<int64_t> KeptRows::put(const Holder& holder, const Row& row) {
                          "n_output = excluded.n_output, is_gone = 0, checksum = excluded.checksum, "
                          "items = excluded.items, body = excluded.body returning id",
                          static_cast<int64_t>(row.kind), holder.space, row.name, holder.owner, holder.key, used,
-                         bytes_of(row), row.created, row.version, row.previous, row.talk, row.n_output,
+                         bytes_of(row), row.created, row.version, row.previous, row.conversation, row.n_output,
                          checksum_of(row), row.items, row.body));
   TRY(make_room(id));
   return id;
@@ -244,7 +244,7 @@ Result<std::vector<KeptRows::Row>> KeptRows::find(Kept kind, const std::string& 
                      .created = rows.number(2),
                      .version = rows.number(3),
                      .previous = rows.number(4),
-                     .talk = rows.text(5),
+                     .conversation = rows.text(5),
                      .n_output = rows.number(6),
                      .items = rows.text(7),
                      .body = rows.text(8)});

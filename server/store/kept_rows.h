@@ -37,10 +37,10 @@ class KeptRows {
     std::string name;
     int64_t id = 0;  // set in rows that find() returns
     int64_t created = 0;
-    int64_t version = 0;    // conversation: number of changes of its items; history: its numerics version
-    int64_t previous = 0;   // response: row id of the response that it continues; 0: it continues none
-    std::string talk = {};  // response: id of its conversation
-    int64_t n_output = 0;   // response: number of output items, which are the last of its items
+    int64_t version = 0;            // conversation: number of changes of its items; history: its numerics version
+    int64_t previous = 0;           // response: row id of the response that it continues; 0: it continues none
+    std::string conversation = {};  // response: id of its conversation (column talk)
+    int64_t n_output = 0;           // response: number of output items, which are the last of its items
     std::string items = {}, body = {};
     size_t n_places = 0;  // history: number of its prefixes by which it is found
   };

@@ -124,14 +124,14 @@ TEST_F(ApiTest, LoadRestoresSavedMessages) {
 
 TEST_F(ApiTest, SharedWakerWakesForEveryStream) {
   ChatSession second = session_of(engine);
-  const auto bell = std::make_shared<Waker>();
-  TurnStream one(chat, "first", greedy(), bell);
-  TurnStream two(second, "second", greedy(), bell);
+  const auto waker = std::make_shared<Waker>();
+  TurnStream one(chat, "first", greedy(), waker);
+  TurnStream two(second, "second", greedy(), waker);
   std::string text_one, text_two;
   while (!one.is_over() || !two.is_over()) {
     while (const auto piece = one.poll()) text_one += *piece;
     while (const auto piece = two.poll()) text_two += *piece;
-    if (!one.is_over() || !two.is_over()) bell->wait();
+    if (!one.is_over() || !two.is_over()) waker->wait();
   }
   EXPECT_EQ(must(one.finish()).text, text_one);
   EXPECT_EQ(must(two.finish()).text, text_two);

@@ -70,10 +70,10 @@ TEST(CallersTest, EightThreadsPull256ConcurrentAnswers) {
   std::vector<std::jthread> callers;
   for (size_t c = 0; c < kCallers; ++c) {
     callers.emplace_back([&, c] {
-      const auto bell = std::make_shared<Waker>();
+      const auto waker = std::make_shared<Waker>();
       std::vector<TurnStream> streams;
       for (size_t i = c * kEach; i < (c + 1) * kEach; ++i) {
-        streams.emplace_back(chats[i], question(i), options(i), bell);
+        streams.emplace_back(chats[i], question(i), options(i), waker);
       }
       begun.count_down();
       for (;;) {
@@ -83,7 +83,7 @@ TEST(CallersTest, EightThreadsPull256ConcurrentAnswers) {
           all_over = all_over && streams[s].is_over();
         }
         if (all_over) break;
-        bell->wait();
+        waker->wait();
       }
       for (TurnStream& stream : streams) EXPECT_TRUE(stream.finish().ok());
     });

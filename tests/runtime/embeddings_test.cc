@@ -189,8 +189,8 @@ TEST_F(EmbeddingsTest, StopTokenCancelsEmbeddings) {
   stop.request_stop();
   EXPECT_EQ(embed(engine->state(), some_texts(), {.stop = stop.get_token()}).status().code(), ErrorCode::kCancelled);
   {
-    const auto bell = std::make_shared<Waker>();
-    const auto all = Embeddings::begin(engine->state(), some_texts(), {}, bell);
+    const auto waker = std::make_shared<Waker>();
+    const auto all = Embeddings::begin(engine->state(), some_texts(), {}, waker);
     EXPECT_TRUE(all.ok());  // destroyed while running
   }
   EXPECT_EQ(engine->state().pool().bytes_in_use(), 0u);

@@ -33,12 +33,12 @@ struct Ran {
 // Without callbacks no events are queued, and a cancelled answer ends at its current token.
 inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheEntry& entry, GenerateRequest request,
                       Sampler sampler, StopDetector stops, Clock& clock, const Told& told = {}) {
-  const auto bell = std::make_shared<Waker>();
+  const auto waker = std::make_shared<Waker>();
   const bool takes = told.on_prefill || told.on_text;
   request.delivery = takes ? Delivery::kUntilStop : Delivery::kNone;
   const size_t n_before = request.prompt_begin, n_total = request.prompt.size();
   Answer answer({tokenizer, scheduler.model(), clock}, entry, std::move(request), std::move(sampler), std::move(stops),
-                bell);
+                waker);
   const TurnCallback listener = [&](const TurnEvent& event) {
     if (event.kind == TurnEvent::Kind::kText) {
       if (told.on_text) told.on_text(event.text);
@@ -52,7 +52,7 @@ inline Ran run_answer(Scheduler& scheduler, const Tokenizer& tokenizer, KvCacheE
     if (const std::optional<TurnEvent> event = answer.take_event()) {
       listener(*event);
     } else {
-      bell->wait();
+      waker->wait();
     }
   }
   Ran ran;

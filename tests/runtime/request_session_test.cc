@@ -133,12 +133,12 @@ TEST(RequestSessionTest, StreamEmitsPrefillProgressAndText) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"Hello"})});
   ChatSession chat = f.session();
-  const auto bell = std::make_shared<Waker>();
-  TurnStream stream = TurnStream(chat, TurnStart::answer(), greedy(), bell);
+  const auto waker = std::make_shared<Waker>();
+  TurnStream stream = TurnStream(chat, TurnStart::answer(), greedy(), waker);
   EXPECT_EQ(stream.begun(), nullptr) << "nothing awaits an answer";
   EXPECT_EQ(stream.finish().status().code(), ErrorCode::kInvalidArgument);
   ASSERT_TRUE(chat.state().append(make_message(Role::kUser, std::string(100, 'x'))).ok());
-  TurnStream begun = TurnStream(chat, TurnStart::answer(), greedy(), bell);
+  TurnStream begun = TurnStream(chat, TurnStart::answer(), greedy(), waker);
   ASSERT_NE(begun.begun(), nullptr);
   const size_t n_prompt = begun.begun()->usage.n_prompt;
   size_t n_done = 0;
@@ -153,7 +153,7 @@ TEST(RequestSessionTest, StreamEmitsPrefillProgressAndText) {
         n_done = event->n_done;
       }
     }
-    bell->wait_for(std::chrono::milliseconds(5));
+    waker->wait_for(std::chrono::milliseconds(5));
   }
   EXPECT_EQ(must(begun.finish()).text, text);
 }
@@ -163,11 +163,11 @@ TEST(RequestSessionTest, EventsBeforeTheFirstPullAreKept) {
     ChatFixture f;
     f.say({f.tokenizer->sampled({"Hello"})});
     ChatSession chat = f.session();
-    const auto bell = std::make_shared<Waker>();
-    TurnStream stream(chat, std::string(100, 'x'), greedy(), bell);
+    const auto waker = std::make_shared<Waker>();
+    TurnStream stream(chat, std::string(100, 'x'), greedy(), waker);
     while (stream.begun() != nullptr) {
       EXPECT_FALSE(stream.is_over()) << "there are events to pull";
-      bell->wait_for(std::chrono::milliseconds(1));
+      waker->wait_for(std::chrono::milliseconds(1));
     }
     EXPECT_FALSE(stream.is_over());
     if (wants_events) {
@@ -187,13 +187,13 @@ TEST(RequestSessionTest, FirstPullDecidesTheFormOfEarlierEvents) {
     ChatFixture f;
     f.say({f.tokenizer->sampled({"Hello", " wor", "lo"})});
     ChatSession chat = f.session();
-    const auto bell = std::make_shared<Waker>();
+    const auto waker = std::make_shared<Waker>();
     TurnOptions options = greedy();
     options.parse_reply = true;
-    TurnStream stream(chat, "x", options, bell);
+    TurnStream stream(chat, "x", options, waker);
     for (int i = 0; i < 50; ++i) {
       EXPECT_FALSE(stream.is_over()) << "there are events to pull";
-      bell->wait_for(std::chrono::milliseconds(1));
+      waker->wait_for(std::chrono::milliseconds(1));
     }
     std::string content;
     while (!stream.is_over()) {
@@ -204,7 +204,7 @@ TEST(RequestSessionTest, FirstPullDecidesTheFormOfEarlierEvents) {
         EXPECT_NE(event->kind, TurnEvent::Kind::kText);
         if (event->kind == TurnEvent::Kind::kContent) content += event->text;
       }
-      bell->wait_for(std::chrono::milliseconds(1));
+      waker->wait_for(std::chrono::milliseconds(1));
     }
     EXPECT_EQ(content, "Hello worlo");
     EXPECT_EQ(must(stream.finish()).content, content);
@@ -215,25 +215,25 @@ TEST(RequestSessionTest, PrefillStreamPrefillsThePrompt) {
   ChatFixture f;
   ChatSession chat = f.session();
   ASSERT_TRUE(chat.state().append(make_message(Role::kUser, "x")).ok());
-  const auto bell = std::make_shared<Waker>();
-  PrefillStream reading(chat, Priority::kNormal, {}, bell);
+  const auto waker = std::make_shared<Waker>();
+  PrefillStream reading(chat, Priority::kNormal, {}, waker);
   ASSERT_NE(reading.begun(), nullptr);
   EXPECT_EQ(reading.begun()->n_prompt, f.prompt("x").size());
   EXPECT_EQ(chat.state().append(make_message(Role::kUser, "y")).code(), ErrorCode::kBusy);
-  while (!reading.is_over()) bell->wait();
+  while (!reading.is_over()) waker->wait();
   EXPECT_EQ(reading.finish().value().n_prefilled, f.prompt("x").size());
   EXPECT_EQ(must(chat.answer(greedy(4))).usage.n_prefilled, 0u);
-  { const PrefillStream dropped(chat, Priority::kNormal, {}, bell); }
+  { const PrefillStream dropped(chat, Priority::kNormal, {}, waker); }
   EXPECT_TRUE(chat.state().append(make_message(Role::kUser, "y")).ok()) << "the session is free again";
 }
 
-TEST(BellTest, WaitForReturnsAtItsTimeLimit) {
-  Waker bell;
-  bell.wait_for(std::chrono::milliseconds(1));
-  bell.ring();
-  bell.wait_for(std::chrono::hours(1));
-  bell.wake_softly();
-  bell.wait_for(std::chrono::hours(1));
+TEST(WakerTest, WaitForReturnsAtItsTimeLimit) {
+  Waker waker;
+  waker.wait_for(std::chrono::milliseconds(1));
+  waker.ring();
+  waker.wait_for(std::chrono::hours(1));
+  waker.wake_softly();
+  waker.wait_for(std::chrono::hours(1));
 }
 
 }  // namespace

@@ -60,12 +60,12 @@ class TimedModel : public FakeModel {
 // Decodes one token per pass until it is cancelled.
 class Decoder : public Task {
  public:
-  Decoder(KvCacheEntry& entry, std::shared_ptr<Waker> bell)
-      : Task(Priority::kNormal, {}, bell), bell_(bell), entry_(entry) {}
+  Decoder(KvCacheEntry& entry, std::shared_ptr<Waker> waker)
+      : Task(Priority::kNormal, {}, waker), waker_(waker), entry_(entry) {}
 
   void end() {
     cancel();
-    while (!is_over()) bell_->wait();
+    while (!is_over()) waker_->wait();
   }
 
  private:
@@ -80,7 +80,7 @@ class Decoder : public Task {
     id_ = (id_ + 1) % 256;
   }
 
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   KvCacheEntry& entry_;
   TokenId id_ = 0;
 };
@@ -88,11 +88,11 @@ class Decoder : public Task {
 // Gives way, and records the positions of the rows that it reads.
 class Scorer : public Task {
  public:
-  Scorer(KvCacheEntry& entry, Tokens ids, std::shared_ptr<Waker> bell)
-      : Task(Priority::kNormal, {}, bell), n_read(ids.size()), bell_(bell), entry_(entry), ids_(std::move(ids)) {}
+  Scorer(KvCacheEntry& entry, Tokens ids, std::shared_ptr<Waker> waker)
+      : Task(Priority::kNormal, {}, waker), n_read(ids.size()), waker_(waker), entry_(entry), ids_(std::move(ids)) {}
 
   void wait() {
-    while (!is_over()) bell_->wait();
+    while (!is_over()) waker_->wait();
   }
 
   std::vector<size_t> n_read;  // by position
@@ -112,7 +112,7 @@ class Scorer : public Task {
   }
   bool gives_way() const noexcept override { return true; }
 
-  const std::shared_ptr<Waker> bell_;
+  const std::shared_ptr<Waker> waker_;
   KvCacheEntry& entry_;
   const Tokens ids_;
 };

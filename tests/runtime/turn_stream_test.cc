@@ -91,9 +91,9 @@ TEST(TurnStreamTest, OneThreadPullsManyStreamsWithOneWaker) {
   f.say({f.tokenizer->sampled({"Hello", " wor", "lo", "the"})});
   std::vector<ChatSession> chats;
   for (int i = 0; i < 5; ++i) chats.push_back(f.session());
-  const auto bell = std::make_shared<Waker>();
+  const auto waker = std::make_shared<Waker>();
   std::vector<TurnStream> streams;
-  for (ChatSession& chat : chats) streams.emplace_back(chat, "x", greedy(), bell);
+  for (ChatSession& chat : chats) streams.emplace_back(chat, "x", greedy(), waker);
   std::vector<std::string> texts(streams.size());
   for (size_t n_over = 0; n_over < streams.size();) {
     n_over = 0;
@@ -101,7 +101,7 @@ TEST(TurnStreamTest, OneThreadPullsManyStreamsWithOneWaker) {
       while (const auto piece = streams[i].poll()) texts[i] += *piece;
       n_over += streams[i].is_over() ? 1 : 0;
     }
-    if (n_over < streams.size()) bell->wait();
+    if (n_over < streams.size()) waker->wait();
   }
   for (size_t i = 0; i < streams.size(); ++i) {
     EXPECT_EQ(texts[i], "Hello worlothe");

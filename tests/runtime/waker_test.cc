@@ -9,51 +9,51 @@
 namespace ibid {
 namespace {
 
-TEST(BellTest, WakeBeforeWaitEndsTheWait) {
-  Waker bell;
-  bell.ring();
-  bell.wait();
-  bell.wake_softly();
-  bell.wait();
-  bell.wake_softly();
-  bell.ring();
-  bell.wait();
+TEST(WakerTest, WakeBeforeWaitEndsTheWait) {
+  Waker waker;
+  waker.ring();
+  waker.wait();
+  waker.wake_softly();
+  waker.wait();
+  waker.wake_softly();
+  waker.ring();
+  waker.wait();
 }
 
 // The ringer waits until each ring is seen: a lost ring hangs.
-TEST(BellTest, EveryWakeEndsAWait) {
-  Waker bell;
+TEST(WakerTest, EveryWakeEndsAWait) {
+  Waker waker;
   std::atomic<int> n_told{0};
   std::atomic<int> n_heard{0};
   constexpr int kRings = 2000;
   std::thread ringer([&] {
     for (int i = 1; i <= kRings; ++i) {
       n_told.store(i);
-      i % 50 == 0 ? bell.wake_softly() : bell.ring();
+      i % 50 == 0 ? waker.wake_softly() : waker.ring();
       while (n_heard.load() < i) std::this_thread::yield();
     }
   });
   while (n_heard.load() < kRings) {
     const int n = n_told.load();
-    if (n == n_heard.load()) bell.wait();
+    if (n == n_heard.load()) waker.wait();
     n_heard.store(n_told.load());
   }
   ringer.join();
 }
 
 // Soft rings of a running answer are coalesced: each wait sees all events before it.
-TEST(BellTest, SoftWakesAreCoalesced) {
-  Waker bell;
+TEST(WakerTest, SoftWakesAreCoalesced) {
+  Waker waker;
   std::atomic<int> n_told{0};
   constexpr int kRings = 200'000;
   std::thread ringer([&] {
     for (int i = 1; i <= kRings; ++i) {
       n_told.store(i);
-      bell.wake_softly();
+      waker.wake_softly();
     }
   });
   int n_waits = 0;
-  for (; n_told.load() < kRings; ++n_waits) bell.wait();
+  for (; n_told.load() < kRings; ++n_waits) waker.wait();
   ringer.join();
   EXPECT_LT(n_waits, kRings / 10);
 }
