@@ -31,6 +31,24 @@ constexpr size_t kFewOf = 16;
 
 }  // namespace
 
+Result<std::shared_ptr<const TokenConstraint>> constraint_after(const TokenConstraint& whole, TokenSpan ids,
+                                                                size_t vocab_size) {
+  std::shared_ptr<TokenConstraint> after = whole.clone();
+  TokenMask next(vocab_size);
+  for (const TokenId id : ids) {
+    next.clear();
+    after->allowed(next);
+    TRY(after->status());
+    if (!next.has(id)) {
+      return {
+          ErrorCode::kInvalidArgument,
+          "the answer that is to be continued begins no answer that the constraint, or the response format, allows"};
+    }
+    after->push(id);
+  }
+  return std::shared_ptr<const TokenConstraint>(std::move(after));
+}
+
 NextTokens::NextTokens(const TokenConstraint* prototype, std::vector<TokenId> stop_ids, size_t min_tokens)
     : constraint_(prototype == nullptr ? nullptr : prototype->clone()),
       stop_ids_(std::move(stop_ids)),

@@ -12,6 +12,11 @@
 
 namespace ibid {
 
+// Returns a copy of `whole` for an answer that begins with `ids`. Errors: kInvalidArgument if a token is not allowed;
+// the error of the constraint's status().
+Result<std::shared_ptr<const TokenConstraint>> constraint_after(const TokenConstraint& whole, TokenSpan ids,
+                                                                size_t vocab_size);
+
 // The tokens that a turn may sample next: those that its constraint allows. Stop tokens are included only if the
 // constraint allows the end and at least min_tokens tokens were sampled. Owned by one answer. Not thread-safe.
 class NextTokens {

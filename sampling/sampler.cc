@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -435,6 +436,19 @@ TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n
     best.insert(behind, i);
   }
   for (const size_t i : best) out.top.push_back({static_cast<TokenId>(i), logprob(i)});
+  return out;
+}
+
+TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, TokenSpan ids) {
+  const double total = log_sum_exp(logits);
+  const auto logprob = [&](TokenId one) { return static_cast<double>(logits[static_cast<size_t>(one)]) - total; };
+  TokenLogprobs out{id, logprob(id), {}};
+  std::set<TokenId> listed(ids.begin(), ids.end());
+  listed.insert(id);
+  for (const TokenId one : listed) {
+    if (std::isfinite(logprob(one))) out.top.push_back({one, logprob(one)});
+  }
+  std::ranges::stable_sort(out.top, std::ranges::greater(), &TokenLogprobs::Likely::logprob);
   return out;
 }
 

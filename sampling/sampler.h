@@ -44,12 +44,15 @@ void apply_penalties(const SamplerOptions& options, const TokenHistory& history,
 // distribution from which the token was sampled.
 
 inline constexpr size_t kMaxTopLogprobs = 20;
+inline constexpr size_t kMaxLogprobIds = 128;
 
 // Returns the log-probabilities of `id` and of the n_top most likely tokens (fewer if fewer are possible). O(vocab).
 // Gives the same bits on every machine: uses our own exp and log, and sums in double by ascending token (relative error
 // of the sum below vocab * 2^-52). REQUIRES: no logit is NaN or +infinity, that of `id` is finite, n_top <=
 // kMaxTopLogprobs.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top);
+// The same with the tokens `ids` and `id` in place of the most likely ones; tokens of probability 0 are left out.
+TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, TokenSpan ids);
 
 // --- Sampler.
 

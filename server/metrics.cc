@@ -277,6 +277,7 @@ void ServerMetrics::write_llama_names(MetricsText& text, const ServiceStats& sta
   text.counter("llamacpp:n_tokens_max", "Largest prompt plus completion of a request, in tokens.",
                as_number(n_tokens_max_));
   text.counter("llamacpp:n_decode_total", "Forward passes of the loaded models.", as_number(n_passes));
+  text.counter("llamacpp:spec_decode_num_drafts_total", "Passes that verified a draft.", as_number(stats.n_drafts));
   text.counter("llamacpp:spec_decode_num_draft_tokens_total", "Draft tokens that were verified.",
                as_number(stats.n_drafted));
   text.counter("llamacpp:spec_decode_num_accepted_tokens_total", "Draft tokens that were accepted.",

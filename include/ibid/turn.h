@@ -47,11 +47,16 @@ struct TurnOptions {
   // While DRY is on, all tokens whose text contains one of these strings act as sampler.dry_breakers too.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
   std::optional<size_t> n_logprobs = {};  // if set, Turn::logprobs is filled, with this many likely tokens; max. 20
-  bool logprobs_after_sampling = false;   // describe the sampler's distribution instead of the model's
-  std::shared_ptr<const TokenConstraint> constraint = {};  // allowed tokens of the answer; the turn clones it
-  size_t max_tokens = 0;                                   // 0: up to the end of the context
-  size_t min_tokens = 0;                                   // least tokens before the turn may end; SIZE_MAX: never
-  std::vector<std::string> stop_strings = {};              // each ends the answer, and is not part of it
+  // If not empty, Turn::logprobs lists these tokens and the sampled one in place of the likely ones; max. 128. Needs
+  // n_logprobs.
+  std::vector<TokenId> logprob_token_ids = {};
+  bool logprobs_after_sampling = false;  // describe the sampler's distribution instead of the model's
+  // Allowed tokens of the answer; the turn clones it. If the turn continues an answer, the content of the answer so far
+  // is pushed first, without its reasoning.
+  std::shared_ptr<const TokenConstraint> constraint = {};
+  size_t max_tokens = 0;                       // 0: up to the end of the context
+  size_t min_tokens = 0;                       // least tokens before the turn may end; SIZE_MAX: never
+  std::vector<std::string> stop_strings = {};  // each ends the answer, and is not part of it
   // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
   // kRepetition. The answer keeps its text, as at max_tokens.
   bool stop_repetition = false;

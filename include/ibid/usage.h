@@ -21,6 +21,7 @@ struct Usage {
   size_t n_from_disk = 0;   // cached tokens whose keys and values were read from the cache directory
   size_t n_read_again = 0;  // prefilled tokens that had been computed before, but were evicted
   size_t n_decoded = 0;     // sampled tokens, including the one that ended the turn
+  size_t n_drafts = 0;      // passes that verified a draft
   size_t n_drafted = 0;     // draft tokens that were verified; the other counts do not include them
   size_t n_accepted = 0;    // drafts that equalled the sampled token; each saves a pass
 
@@ -30,7 +31,7 @@ struct Usage {
 inline constexpr NamedField<Usage, size_t> kUsageFields[] = {
     {"n_prompt", &Usage::n_prompt},       {"n_cached", &Usage::n_cached},         {"n_prefilled", &Usage::n_prefilled},
     {"n_from_disk", &Usage::n_from_disk}, {"n_read_again", &Usage::n_read_again}, {"n_decoded", &Usage::n_decoded},
-    {"n_drafted", &Usage::n_drafted},     {"n_accepted", &Usage::n_accepted}};
+    {"n_drafts", &Usage::n_drafts},       {"n_drafted", &Usage::n_drafted},       {"n_accepted", &Usage::n_accepted}};
 static_assert(sizeof(Usage) == std::size(kUsageFields) * sizeof(size_t));
 
 inline Usage& Usage::operator+=(const Usage& other) {

@@ -177,6 +177,7 @@ void Answer::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept 
   ++now_.work.n_forward;
   now_.work.n_rows += n_rows;
   ++now_.length;
+  now_.n_drafts += draft_.empty() ? 0 : 1;
   now_.n_drafted += draft_.size();
   decode(rows.row(0), &rows);
 } catch (const std::bad_alloc&) {
@@ -236,8 +237,9 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
     out_.end_of_turn = id;
   } else if (request_.n_logprobs) {
     const size_t n_top = *request_.n_logprobs;
-    logprobs_.add(request_.logprobs_after_sampling ? sampler_.drawn_logprobs(id, n_top)
-                                                   : token_logprobs(row, id, n_top));
+    logprobs_.add(!request_.logprob_token_ids.empty() ? token_logprobs(row, id, request_.logprob_token_ids)
+                  : request_.logprobs_after_sampling  ? sampler_.drawn_logprobs(id, n_top)
+                                                      : token_logprobs(row, id, n_top));
   }
   const bool repeats = !ends_turn && request_.stop_repetition && repetition_.push(id);
   const bool ends = ends_turn || reply_.push(id) || repeats;

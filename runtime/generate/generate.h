@@ -74,7 +74,8 @@ struct GenerateRequest {
   bool continues = false;            // the prompt ends in text that the answer continues
   TokenSpan shown_tokens;            // special tokens that the text shows; must outlive the answer
   std::optional<size_t> n_logprobs;  // log-probabilities of each token and the n most likely, at most kMaxTopLogprobs
-  bool logprobs_after_sampling = false;  // TurnOptions::logprobs_after_sampling
+  std::vector<TokenId> logprob_token_ids;  // TurnOptions::logprob_token_ids
+  bool logprobs_after_sampling = false;    // TurnOptions::logprobs_after_sampling
   Priority priority = Priority::kNormal;
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
@@ -87,6 +88,7 @@ struct GenerateRequest {
 struct AnswerProgress {
   size_t length = 0;      // computed and final positions; the entry may also have draft tokens after these
   size_t n_sampled = 0;   // number of sampled tokens, including dropped ones
+  size_t n_drafts = 0;    // passes that verified a draft
   size_t n_drafted = 0;   // draft tokens that were verified
   size_t n_accepted = 0;  // draft tokens that were then sampled
   size_t n_text = 0;      // bytes of text that may be emitted

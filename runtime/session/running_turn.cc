@@ -53,13 +53,31 @@ bool has_late_ids(const ReplyFormat& format) {
   return false;
 }
 
-}  // namespace
-
-Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& tokenizer) {
+Status check_logprobs(const TurnOptions& options, size_t vocab_size) {
   if (options.n_logprobs && *options.n_logprobs > kMaxTopLogprobs) {
     return {ErrorCode::kInvalidArgument, "n_logprobs: " + std::to_string(*options.n_logprobs) + ", allowed: 0 to " +
                                              std::to_string(kMaxTopLogprobs)};
   }
+  const std::vector<TokenId>& ids = options.logprob_token_ids;
+  if (ids.size() > kMaxLogprobIds) {
+    return {ErrorCode::kInvalidArgument,
+            "logprob_token_ids: " + std::to_string(ids.size()) + " tokens, allowed: " + std::to_string(kMaxLogprobIds)};
+  }
+  if (!ids.empty() && !options.n_logprobs) {
+    return {ErrorCode::kInvalidArgument, "logprob_token_ids: needs log-probabilities of the answer"};
+  }
+  for (const TokenId id : ids) {
+    if (id >= 0 && static_cast<size_t>(id) < vocab_size) continue;
+    return {ErrorCode::kInvalidArgument,
+            "logprob_token_ids: token id " + std::to_string(id) + ", allowed: 0 to " + std::to_string(vocab_size - 1)};
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Sampler> make_turn_sampler(const TurnOptions& options, const Tokenizer& tokenizer) {
+  TRY(check_logprobs(options, tokenizer.vocab_size()));
   if (options.priority < Priority::kHigh || options.priority > Priority::kLow) {
     return {ErrorCode::kInvalidArgument, "priority: " + std::to_string(static_cast<int>(options.priority)) +
                                              ", allowed: one of the values of Priority"};
@@ -168,6 +186,7 @@ Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
   }
   turn_.seed = sampler.seed();
   if (options_.parse_reply) begin_reply(delta);
+  TRY(begin_constraint(delta));
   counts_ = sampler.reads_history();
   if (counts_) meter_.work().history_steps += branch_.look_back.checkout(prompt, sampler);
   auto answer =
@@ -200,12 +219,13 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
     if (id && engine_.tokenizer().is_special(*id)) request.stop_ids.push_back(*id);
   }
   request.min_tokens = options_.min_tokens;
-  request.constraint = options_.constraint.get();
+  request.constraint = constraint_.get();
   request.stop_repetition = options_.stop_repetition;
   request.keep_when_out_of_memory = options_.keep_when_out_of_memory;
   request.continues = plan_->delta.n_continued.value_or(0) > 0;
   request.shown_tokens = shown_;
   request.n_logprobs = options_.n_logprobs;
+  request.logprob_token_ids = options_.logprob_token_ids;
   request.logprobs_after_sampling = options_.logprobs_after_sampling;
   request.priority = options_.priority;
   request.stop = options_.stop;
@@ -303,6 +323,7 @@ void RunningTurn::note(Generation& generation) {
     turn_.lost_prefix.reset();
   }
   usage.n_decoded = progress.n_sampled;
+  usage.n_drafts = progress.n_drafts;
   usage.n_drafted = progress.n_drafted;
   usage.n_accepted = progress.n_accepted;
   meter_.add({progress.timings, progress.work});
@@ -341,6 +362,18 @@ void RunningTurn::begin_reply(const PromptDelta& delta) {
   context.stream_calls = options_.constraint != nullptr && !has_late_ids(format);
   shown_ = shown_tokens(engine_, context.tools != nullptr);
   reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt, std::string_view(end).substr(prompt.size()));
+}
+
+Status RunningTurn::begin_constraint(const PromptDelta& delta) {
+  constraint_ = options_.constraint;
+  if (constraint_ == nullptr || !continued_) return {};
+  // The content of a given answer is continued; the prompt shows its reasoning before it.
+  const std::string said = end_of_prompt(delta, branch_.dialogue.transcript(), delta.n_continued.value_or(0));
+  const std::string_view content = delta.keeps_reply && reply_ ? std::string_view(reply_->content_so_far()) : said;
+  const Tokenizer& tokenizer = engine_.tokenizer();
+  const Tokens ids = tokenizer.encode(content, TextOrigin::kInput);
+  TRY_ASSIGN(constraint_, constraint_after(*constraint_, ids, tokenizer.vocab_size()));
+  return {};
 }
 
 void RunningTurn::end_reply() {

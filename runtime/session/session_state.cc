@@ -264,10 +264,6 @@ TurnCall::TurnCall(SessionState& session, const TurnOptions& options, std::share
 
 Status TurnCall::begin(const TurnStart& start, Delivery delivery) {
   TRY(guard_.status());
-  if (start.kind == TurnStart::Kind::kContinue && options_.constraint != nullptr) {
-    return {ErrorCode::kInvalidArgument,
-            "an answer cannot be continued under a constraint, which is for whole answers"};
-  }
   TRY_ASSIGN(PendingEdit edit, session_.branch.dialogue.edit_for(start));
   turn_.emplace(session_.branch, session_.setting(), options_, waker_);
   Status status = turn_->begin(std::move(edit), delivery);

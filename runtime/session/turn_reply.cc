@@ -38,6 +38,8 @@ TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uin
   const auto n_held = [](const std::string& released, const std::string& shown) {
     return saturating_sub(released.size() - (released.ends_with(kInNoMarker) ? 1 : 0), shown.size());
   };
+  content_so_far_ = alone.reply().content;
+  if (content_so_far_.ends_with(kInNoMarker)) content_so_far_.pop_back();
   n_held_content_ = n_held(alone.reply().content, parser_.reply().content);
   n_held_reasoning_ = n_held(alone.reply().reasoning, parser_.reply().reasoning);
 }

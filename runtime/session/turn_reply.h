@@ -34,6 +34,8 @@ class TurnReply {
   void feed(std::string_view text, const ReplyParser::Listener& on_event);
   // `text`: the whole text. Feeds what was not fed, and emits the remaining parts. REQUIRES: called once.
   ParsedReply finish(std::string_view text, const ReplyParser::Listener& on_event);
+  // The content of the continued answer, as far as it is known before the answer goes on.
+  const std::string& content_so_far() const { return content_so_far_; }
   // After finish(): the parts of `whole`, its result, that are not in the continued answer.
   std::string added_reasoning(const ParsedReply& whole) const {
     return continues_ ? added_.reasoning : whole.reasoning;
@@ -50,6 +52,7 @@ class TurnReply {
   ParsedReply ids_;     // the emitted calls, with their ids only
   const bool continues_;
   ParsedReply added_;  // text that was emitted
+  std::string content_so_far_;
   // Bytes that the parser held back at the end of the continued answer; the next text begins with them.
   size_t n_held_content_ = 0, n_held_reasoning_ = 0;
 };

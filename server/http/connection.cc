@@ -11,6 +11,9 @@ namespace ibid::http {
 
 namespace {
 
+// The headers with the number of a request: OpenAI's clients read the first, Anthropic's the second.
+constexpr const char* kIdHeaders[] = {"x-request-id", "request-id"};
+
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
@@ -277,7 +280,7 @@ Reply& Connection::begin_reply() {
 // Creates the response writer with the options that the request determines.
 void Connection::await_reply() {
   const RequestHead& head = reader_->head();
-  admission_.headers.emplace_back("x-request-id", std::to_string(exchange_id_));
+  for (const char* name : kIdHeaders) admission_.headers.emplace_back(name, std::to_string(exchange_id_));
   response_ = ResponseWriter({.is_old = head.is_old,
                               .head_only = head.method == "HEAD",
                               .keep_alive = !close_after_,

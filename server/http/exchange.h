@@ -27,7 +27,7 @@ using Headers = std::vector<std::pair<std::string, std::string>>;  // names are 
 inline constexpr std::string_view kHeaderBlanks = " \t";
 
 struct Request {
-  uint64_t id = 0;     // number of the request on this server, for the log and the header x-request-id
+  uint64_t id = 0;     // number of the request on this server, for the log and the headers x-request-id and request-id
   std::string method;  // "GET", "POST" ...
   std::string path;    // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
   std::string query;   // as the client sent it, after the "?"; empty: no query

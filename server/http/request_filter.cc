@@ -161,7 +161,7 @@ bool RequestFilter::may_ask(std::string_view origin, std::string_view host) cons
 void RequestFilter::add_cors(const RequestHead& head, std::string_view origin, Admission& admission) const {
   admission.headers.emplace_back("Access-Control-Allow-Origin", origin);
   admission.headers.emplace_back("Vary", "Origin");
-  admission.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
+  admission.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, request-id, retry-after");
   if (head.method != "OPTIONS") return;
   const std::string_view wanted = field(head, "access-control-request-headers");
   if (!wanted.empty() && is_list_of_names(wanted)) {

@@ -36,6 +36,12 @@ inline constexpr size_t kMaxStopBytes = 1024;
 // Reads stop strings: a text or a list of texts. Also for protocols that name the field differently ("stop_sequences").
 void read_stop(const Json& value, AnswerRequest& request);
 
+// Reads "logit_bias" as llama.cpp's server does: the keys of an object may be texts, too, which stand for their tokens.
+void read_llama_bias(const Json& value, AnswerRequest& request);
+inline constexpr std::string_view kBiasSchema =
+    R"({"type":"object","additionalProperties":{"type":"number","minimum":-100,"maximum":100},)"
+    R"("propertyNames":{"pattern":"^[0-9]{1,9}$"}})";
+
 // Makes the request score its prompt, with n_top likely tokens each; nullopt: no effect. Fault if it is streamed.
 void score_prompt(std::optional<size_t> n_top, bool stream, AnswerRequest& request);
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "base/checked.h"
 #include "server/protocol/answer_fields.h"
 #include "server/protocol/chat_messages.h"
 #include "server/protocol/handlers.h"
@@ -59,15 +58,6 @@ void read_tool_result(const Json& block, const ReadPlace& place, Blocks& blocks)
   if (const Json* content = member(block, "content"))
     read_at(".content", [&] { text = read_content(*content, place.at("content")); });
   blocks.results.push_back(tool_message(id, std::move(text)));
-}
-
-// A document of plain text, or the text of a search result; nullptr: another block.
-const Json* text_of_document(const Json& block) {
-  if (type_of(block) == "search_result") return member(block, "content");
-  const Json* source = type_of(block) == "document" ? member(block, "source") : nullptr;
-  if (source == nullptr) return nullptr;
-  if (type_of(*source) == "text") return member(*source, "data");
-  return type_of(*source) == "content" ? member(*source, "content") : nullptr;
 }
 
 void read_block(const Json& block, bool is_assistant, const ReadPlace& place, Blocks& blocks) {
@@ -303,9 +293,8 @@ MessagesCall read_messages_call(const Site& site, const http::Request& source, b
 }
 
 Json usage_json(const TokenCounts& counts, bool marks_cache) {
-  const size_t n_prefilled = saturating_sub(counts.n_prompt, counts.n_cached);
-  return {{"input_tokens", marks_cache ? 0 : n_prefilled},
-          {"cache_creation_input_tokens", marks_cache ? n_prefilled : 0},
+  return {{"input_tokens", marks_cache ? 0 : counts.n_written()},
+          {"cache_creation_input_tokens", marks_cache ? counts.n_written() : 0},
           {"cache_read_input_tokens", counts.n_cached},
           {"output_tokens", counts.n_completion}};
 }

@@ -1,6 +1,6 @@
 #include "server/protocol/chat_messages.h"
 
-#include <optional>
+#include <algorithm>
 #include <utility>
 
 #include "server/protocol/field.h"
@@ -12,6 +12,7 @@ namespace {
 
 constexpr size_t kMaxToolCalls = 256;
 constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxRoleBytes = 64;
 
 void read_part(const Json& part, const ReadPlace& place, std::string& text) {
   const std::string* type = text_member(part, "type");
@@ -24,6 +25,8 @@ void read_part(const Json& part, const ReadPlace& place, std::string& text) {
     text += need_text(part, "text");
   } else if (*type == "refusal") {
     if (const std::string* words = text_member(part, "refusal")) text += *words;
+  } else if (const Json* document = text_of_document(part)) {
+    text += read_content(*document, place);
   } else {
     check_is_no_medium(*type);
     place.leave_out(*type);
@@ -68,14 +71,23 @@ void read_tool_calls(const Json& message, Json& copy) {
   if (!calls.empty()) copy["tool_calls"] = std::move(calls);
 }
 
-// Returns the template's role for a name; nullopt if it is unknown.
-std::optional<Role> role_from(std::string_view name) {
-  if (name == "system" || name == "developer") return Role::kSystem;
-  if (name == "function") return Role::kTool;
-  for (const Role role : {Role::kUser, Role::kAssistant, Role::kTool}) {
-    if (name == role_name(role)) return role;
+// Returns the template's name of a message's role. A role that is not a common one stays as it is, and is reported.
+std::string read_role(const Json& message, const ReadPlace& place) {
+  const std::string_view name = role_of(message);
+  if (name == "developer") return std::string(role_name(Role::kSystem));
+  if (name == "function") return std::string(role_name(Role::kTool));
+  if (name.empty() || name.size() > kMaxRoleBytes) {
+    throw Fault{.message =
+                    "must be \"system\", \"developer\", \"user\", \"assistant\", \"tool\", or a role that the "
+                    "model's chat template knows, of at most 64 bytes",
+                .param = ".role"};
   }
-  return {};
+  constexpr Role kCommon[] = {Role::kSystem, Role::kUser, Role::kAssistant, Role::kTool};
+  if (std::ranges::none_of(kCommon, [&](Role role) { return is_from(message, role); })) {
+    ignore(place.ignored, {.field = place.path + ".role",
+                           .reason = "is no common role: the message has the effect that the chat template gives it"});
+  }
+  return std::string(name);
 }
 
 }  // namespace
@@ -84,6 +96,14 @@ void ReadPlace::leave_out(std::string_view type) const {
   constexpr size_t kMaxTypeBytes = 64;
   ignore(ignored,
          {.field = path, .reason = "the type \"" + std::string(type.substr(0, kMaxTypeBytes)) + "\" is not supported"});
+}
+
+const Json* text_of_document(const Json& part) {
+  if (type_of(part) == "search_result") return member(part, "content");
+  const Json* source = type_of(part) == "document" ? member(part, "source") : nullptr;
+  if (source == nullptr) return nullptr;
+  if (type_of(*source) == "text") return member(*source, "data");
+  return type_of(*source) == "content" ? member(*source, "content") : nullptr;
 }
 
 void check_is_no_medium(std::string_view type) {
@@ -96,19 +116,15 @@ void check_is_no_medium(std::string_view type) {
 
 void read_chat_message(const Json& message, const ReadPlace& place, Json& messages) {
   if (!message.is_object()) throw wrong_type("must be an object");
-  const std::optional<Role> role = role_from(role_of(message));
-  if (!role) {
-    throw Fault{.message = "must be \"system\", \"developer\", \"user\", \"assistant\" or \"tool\"", .param = ".role"};
-  }
   Json copy = Json::object();
-  copy["role"] = std::string(role_name(*role));
+  copy["role"] = read_role(message, place);
   copy_text(message, "name", copy);
   const Json* content = member(message, "content");
   std::string text;
   if (content != nullptr) read_at(".content", [&] { text = read_content(*content, place.at("content")); });
   set_content(copy, std::move(text));
-  if (*role == Role::kTool) copy_text(message, "tool_call_id", copy);
-  if (*role == Role::kAssistant) {
+  if (is_from(copy, Role::kTool)) copy_text(message, "tool_call_id", copy);
+  if (is_from(copy, Role::kAssistant)) {
     copy_text(message, "reasoning_content", copy);
     if (const std::string* reasoning = reasoning_of(message)) copy["reasoning_content"] = *reasoning;
     read_tool_calls(message, copy);

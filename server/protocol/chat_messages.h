@@ -1,6 +1,7 @@
 // Converts messages of chat completions (OpenAI) to the form that templates read, as AnswerRequest has them. The
-// differences are small: "developer" becomes the system role, text parts become one text, and fields unknown to
-// templates are dropped. Other protocols use the same functions for their messages. Pure functions, which throw Fault.
+// differences are small: "developer" becomes the system role (other roles of templates stay as they are), text parts
+// become one text, and fields unknown to templates are dropped. Other protocols use the same functions for their
+// messages. Pure functions, which throw Fault.
 #pragma once
 
 #include <string>
@@ -31,9 +32,11 @@ void read_chat_messages(const Json& list, const ReadPlace& place, Json& messages
 void read_chat_message(const Json& message, const ReadPlace& place, Json& messages);
 
 // Returns the text of a content: a text, or a list of parts {"type": "text", "text"} (also "input_text",
-// "output_text"), joined by line breaks. Images, audio, videos and files are refused with a message that names them;
-// parts of other types are left out. A fault's param is relative to the content.
+// "output_text"), or documents of text, joined by line breaks. Images, audio, videos and files are refused with a
+// message that names them; parts of other types are left out. A fault's param is relative to the content.
 std::string read_content(const Json& content, const ReadPlace& place);
+// The text, or the list of parts, of Anthropic's documents of plain text and search results; nullptr: another part.
+const Json* text_of_document(const Json& part);
 // Fault: a part of this type is an image, audio, a video or a file.
 void check_is_no_medium(std::string_view type);
 
@@ -54,8 +57,9 @@ void read_ending(AnswerRequest& request);
 
 // JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.
 inline constexpr std::string_view kChatMessageSchema =
-    R"({"type":"object","required":["role"],"properties":{"role":{"enum":["system","developer","user","assistant",)"
-    R"("tool","function"]},"content":{"oneOf":[{"type":"string"},{"type":"array","items":{"anyOf":[{"type":"string"},)"
+    R"({"type":"object","required":["role"],"properties":{"role":{"anyOf":[{"enum":["system","developer","user",)"
+    R"("assistant","tool","function"]},{"type":"string","minLength":1,"maxLength":16}]},"content":{"oneOf":[)"
+    R"({"type":"string"},{"type":"array","items":{"anyOf":[{"type":"string"},)"
     R"({"type":"object","required":["text"],"properties":{"text":{"type":"string"},"type":{"enum":["text",null]}}},)"
     R"({"type":"object",)"
     R"("required":["type"],"properties":{"type":{"type":"string","not":{"anyOf":[{"enum":["text","input_text",)"

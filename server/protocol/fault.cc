@@ -74,6 +74,8 @@ void describe_full_context(Fault& fault) {
 // response formats begin with ResponseFormat::field.
 Fault fault_of_field(const Status& status) {
   static constexpr std::string_view kFields[] = {"logit_bias",
+                                                 "allowed_token_ids",
+                                                 "logprob_token_ids",
                                                  "n",
                                                  "tool_choice",
                                                  "tools",

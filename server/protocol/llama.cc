@@ -98,6 +98,11 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
     {{"response_fields", Shape::kList, "the fields of a whole answer to return, as paths: \"timings/prompt_n\"", 0, 128,
       Standing::kRead, R"({"type":"array","items":{"type":"string"},"maxItems":128})"},
      read_response_fields},
+    {{"logit_bias", Shape::kAny,
+      "added to the logits of these tokens; -100 or false: never sampled. An object of token ids or texts and numbers, "
+      "or a list of pairs; a text stands for its tokens",
+      0, 0, Standing::kRead, kBiasSchema},
+     of_request<read_llama_bias>},
     ignored_field<LlamaCall>("id_slot", "all requests share one cache", R"([{"maximum":-1}])"),
     ignored_field<LlamaCall>("n_keep", "see truncate"),
     refused_field<LlamaCall>("prompt_logprobs", "see /v1/completions"),
@@ -323,9 +328,10 @@ void start_llama(const Site& site, const http::ExchangePtr& exchange, LlamaCall 
 
 LlamaCall read_llama(const Site& site, const http::Request& source, std::span<const Field<LlamaCall>> own) {
   LlamaCall call;
-  const Json body = begin_request(site, source, llama_rules(own), call.request);
+  Json body = begin_request(site, source, llama_rules(own), call.request);
   read_fields(body, own, call);
   read_fields<LlamaCall>(body, kLlamaFields, call);
+  body.erase("logit_bias");  // the shared row does not accept texts as keys
   read_answer_fields(body, call.request, false);
   return call;
 }
@@ -485,12 +491,11 @@ void get_slots(const Site& site, const http::ExchangePtr& exchange) {
 void get_lora_adapters(const Site&, const http::ExchangePtr& exchange) { respond_json(*exchange, Json::array()); }
 
 void refuse_lora(const Site&, const http::ExchangePtr&) {
-  throw Fault{.status = 501, .message = "LoRA adapters are not supported", .code = "not_supported"};
+  throw Fault{.message = "LoRA adapters are not supported", .code = "not_supported"};
 }
 
 void refuse_rerank(const Site&, const http::ExchangePtr&) {
-  throw Fault{.status = 501,
-              .message = "reranking is not supported; /v1/embeddings returns vectors of texts",
+  throw Fault{.message = "reranking is not supported; /v1/embeddings returns vectors of texts",
               .code = "not_supported"};
 }
 

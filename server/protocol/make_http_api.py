@@ -14,7 +14,8 @@ out of the field's range, is an error 400 that names the field. Unknown fields a
 the answer; `ibid.ignored` lists them. A field marked "no: 400" is refused unless its value is false, 0, an empty text,
 list or object, or listed after "off:".
 
-OpenAI's paths also work without `/v1`.
+OpenAI's paths also work without `/v1`. Each response has its number in the headers `x-request-id` and `request-id`. An
+operation that is not supported is an error 400 (`not_supported`), because clients repeat requests that get a 5xx.
 
 """
 MANNERS = """## Common to all endpoints
@@ -38,10 +39,12 @@ MANNERS = """## Common to all endpoints
 - `finish_reason` is `length` for an answer that was cut; `ibid.ended_by` names the limit: `max_tokens`, `context`,
   `quarter_of_context` or `repetition`.
 - If the last message of a request is the assistant's, the answer continues that message: in `/v1/chat/completions`,
-  `/v1/messages` and `/api/chat`. The answer has only the added text. Nothing is prefilled again if the message is an
-  answer of this server. White space at the end of the message stays as it is. `POST /v1/chat/completions` and `POST
-  /apply-template` have vLLM's `continue_final_message` and `add_generation_prompt`. A response format or a required
-  call cannot be combined with continuing a message.
+  `/v1/responses`, `/v1/messages` and `/api/chat`. The answer has only the added text. Nothing is prefilled again if the
+  message is an answer of this server. White space at the end of the message stays as it is. `POST /v1/chat/completions`
+  and `POST /apply-template` have vLLM's `continue_final_message` and `add_generation_prompt`. A response format or a
+  required call applies to the whole message; a message that begins no allowed text is an error 400. In `/v1/responses`
+  the output has `"continues_previous": true`, by which it is joined to the message before it when a later request has
+  both.
 - `echo` with `logprobs`, and `prompt_logprobs`, return log-probabilities of the prompt. All rows of the prompt are
   computed, even cached ones; while answers run, they take at most a fifth of the time.
 - The server leaves out parts of a request without which it can answer: tools that are not functions (the provider's

@@ -456,8 +456,7 @@ void post_ollama_pull(const Site& site, const http::ExchangePtr& exchange) {
 }
 
 void refuse_ollama_change(const Site&, const http::ExchangePtr&) {
-  throw Fault{.status = 501,
-              .message =
+  throw Fault{.message =
                   "is not supported: the models are files of the server, which `ibid pull` fetches and the "
                   "command line of `ibid serve` names",
               .param = "model",

@@ -77,7 +77,7 @@ constexpr Field<ChatCall> kChatFields[] = {
     {{"verbose", Shape::kBoolean, "return the rendered prompt as __verbose.prompt; in streams in the last chunk"},
      set<&ChatCall::output, &ChatOutput::verbose>},
     {{"return_token_ids", Shape::kBoolean,
-      "return prompt_token_ids, and token_ids of each choice; in streams those of the prompt come in the last chunk"},
+      "return prompt_token_ids, and token_ids of each choice; in streams those of the prompt come in the first chunk"},
      set<&ChatCall::output, &ChatOutput::token_ids>},
     {{"modalities", Shape::kList, "text", 1, 8, Standing::kRead,
       R"({"type":"array","items":{"const":"text"},"minItems":1,"maxItems":8})"},
@@ -87,7 +87,8 @@ constexpr Field<ChatCall> kChatFields[] = {
     ignored_field<ChatCall>("prediction", "drafts come from the conversation"),
     ignored_field<ChatCall>("store", "see /v1/responses"),
     ignored_field<ChatCall>("verbosity", "ask for it in a message"),
-    refused_field<ChatCall>("echo", "see /v1/completions"),
+    {{"echo", Shape::kBoolean, "if the last message is continued: return its text before the added text"},
+     set<&ChatCall::echo>},
 };
 
 // The fields that every chunk or whole answer has.
@@ -108,8 +109,9 @@ struct ChatNames {
 
 Json chat_choice(size_t i, const Heard& heard, const ChatOutput& output) {
   const Answer& answer = heard.answers[i];
-  const bool only_calls = answer.content.empty() && !answer.tool_calls.empty();
-  Json message = {{"role", "assistant"}, {"content", only_calls ? Json() : Json(answer.content)}, {"refusal", Json()}};
+  const std::string content = output.echoed + answer.content;
+  const bool only_calls = content.empty() && !answer.tool_calls.empty();
+  Json message = {{"role", "assistant"}, {"content", only_calls ? Json() : Json(content)}, {"refusal", Json()}};
   if (!answer.reasoning.empty()) message["reasoning_content"] = answer.reasoning;
   for (const ToolCall& call : answer.tool_calls) {
     message["tool_calls"].push_back(tool_call_json(call.id, call.name, call.arguments));
@@ -119,7 +121,7 @@ Json chat_choice(size_t i, const Heard& heard, const ChatOutput& output) {
       {"message", std::move(message)},
       {"logprobs", output.logprobs ? logprobs_of(answer.logprobs, heard.tokenizer.get(), output.names_by_id) : Json()},
       {"finish_reason", openai_finish_reason(answer)}};
-  if (output.token_ids) choice["token_ids"] = last_ids_of(answer.logprobs, answer);
+  choice["token_ids"] = output.token_ids ? last_ids_of(answer.logprobs, answer) : Json();
   return choice;
 }
 
@@ -149,7 +151,10 @@ class ChatStream final : public StreamReply {
  private:
   void opened() override {
     progress_.begin();
-    for (size_t i = 0; i < heard_.answers.size(); ++i) emit_delta(i, {{"role", "assistant"}, {"content", Json()}});
+    for (size_t i = 0; i < heard_.answers.size(); ++i) {
+      emit_delta(i, {{"role", "assistant"}, {"content", Json()}});
+      if (!output_.echoed.empty()) content(i, output_.echoed);
+    }
   }
   void content(size_t i, std::string_view text) override { emit_delta(i, {{"content", text}}); }
   void reasoning(size_t i, std::string_view text) override { emit_delta(i, {{"reasoning_content", text}}); }
@@ -169,7 +174,7 @@ class ChatStream final : public StreamReply {
     // The timings are in the last chunk of the answer, as in llama.cpp.
     json["timings"] = llama_timings(answer);
     json["ibid"] = ibid_details(answer, heard_.ignored);
-    if (output_.token_ids) json["prompt_token_ids"] = heard_.prompt_ids.front();
+    add_prompt_ids(json);
     if (output_.verbose) json["__verbose"] = verbose_json(heard_);
     emit(json);
   }
@@ -204,7 +209,13 @@ class ChatStream final : public StreamReply {
     Json json = chunk();
     json["choices"].push_back(choice(i, std::move(delta), tokens, Json()));
     if (output_.timings && !tokens.empty()) json["timings"] = progress_.timings();
+    add_prompt_ids(json);
     emit(json);
+  }
+  // Adds the tokens of the prompt to the first chunk after they are known.
+  void add_prompt_ids(Json& json) {
+    const Tokens& ids = heard_.prompt_ids.front();
+    if (output_.token_ids && !ids.empty() && !std::exchange(has_told_ids_, true)) json["prompt_token_ids"] = ids;
   }
   void emit_call(size_t i, Json call) { emit_delta(i, {{"tool_calls", Json::array({std::move(call)})}}); }
 
@@ -212,6 +223,7 @@ class ChatStream final : public StreamReply {
   const ChatOutput output_;
   StreamProgress progress_;
   size_t n_completion_ = 0;  // tokens of all answers so far, if they are counted
+  bool has_told_ids_ = false;
 };
 
 }  // namespace
@@ -261,6 +273,11 @@ ChatCall read_chat(const Site& site, const http::Request& source, bool is_answer
   score_prompt(call.prompt_logprobs, call.stream, call.request);
   drop_client_lines(site, call.request);
   read_chat_ending(call, is_answered);
+  if (call.echo && call.request.continues) {
+    output.echoed = *content_of(call.request.messages.back());
+  } else if (call.echo) {
+    ignore(call.request.ignored, {.field = "echo", .reason = "no message is continued"});
+  }
   return call;
 }
 
@@ -272,12 +289,10 @@ std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http:
     Json choices = Json::array();
     for (size_t i = 0; i < heard.answers.size(); ++i) choices.push_back(chat_choice(i, heard, output));
     Json json = names.json("chat.completion", heard.model, std::move(choices));
-    if (output.token_ids) json["prompt_token_ids"] = heard.prompt_ids.front();
+    json["prompt_token_ids"] = output.token_ids ? Json(heard.prompt_ids.front()) : Json();
     if (output.verbose) json["__verbose"] = verbose_json(heard);
-    if (prompt_logprobs) {
-      const Tokenizer* tokenizer = heard.tokenizer.get();
-      json["prompt_logprobs"] = prompt_logprobs_json(heard.prompt_scores[0].get(), *prompt_logprobs, tokenizer);
-    }
+    json["prompt_logprobs"] =
+        prompt_logprobs_json(heard.prompt_scores[0].get(), prompt_logprobs.value_or(0), heard.tokenizer.get());
     add_costs(json, heard);
     return json;
   };

@@ -22,6 +22,7 @@ struct ChatOutput {
   bool logprobs = false;
   bool names_by_id = false;  // log-probabilities name tokens by their ids
   bool token_ids = false;    // return the tokens of prompt and answers
+  std::string echoed = {};   // the continued message, which precedes the added text
 };
 
 struct ChatCall {
@@ -30,6 +31,7 @@ struct ChatCall {
   ChatOutput output = {};
   std::optional<size_t> top_logprobs = {};
   std::optional<size_t> prompt_logprobs = {};
+  bool echo = false;
   // vLLM's fields; unset: an assistant's message at the end is continued.
   std::optional<bool> continue_final_message = {}, add_generation_prompt = {};
 };

@@ -223,14 +223,11 @@ Json whole_completion(const Completion& completion, const Heard& heard) {
         completion.n_top ? std::span<const TokenLogprobs>(answer.logprobs) : std::span<const TokenLogprobs>();
     Json choice = text_choice(i, completion.echo(i, tokenizer) + answer.reasoning + answer.content,
                               completion.first_logprobs(i, heard, tokens, offset), openai_finish_reason(answer));
-    if (completion.prompt_logprobs) {
-      const PromptScores* scores = heard.prompt_scores[i / completion.n * completion.n].get();
-      choice["prompt_logprobs"] = prompt_logprobs_json(scores, *completion.prompt_logprobs, tokenizer);
-    }
-    if (completion.token_ids) {
-      choice["token_ids"] = last_ids_of(answer.logprobs, answer);
-      choice["prompt_token_ids"] = heard.prompt_ids[i];
-    }
+    const PromptScores* scores = heard.prompt_scores[i / completion.n * completion.n].get();
+    choice["prompt_logprobs"] =
+        completion.prompt_logprobs ? prompt_logprobs_json(scores, *completion.prompt_logprobs, tokenizer) : Json();
+    choice["token_ids"] = completion.token_ids ? last_ids_of(answer.logprobs, answer) : Json();
+    choice["prompt_token_ids"] = completion.token_ids ? Json(heard.prompt_ids[i]) : Json();
     json["choices"].push_back(std::move(choice));
   }
   completion.add_all_costs(json, heard);
@@ -240,7 +237,10 @@ Json whole_completion(const Completion& completion, const Heard& heard) {
 class CompletionStream final : public StreamReply {
  public:
   CompletionStream(http::ExchangePtr exchange, size_t n_answers, Completion completion)
-      : StreamReply(std::move(exchange), n_answers), completion_(std::move(completion)), offsets_(n_answers, 0) {}
+      : StreamReply(std::move(exchange), n_answers),
+        completion_(std::move(completion)),
+        offsets_(n_answers, 0),
+        has_told_ids_(n_answers, false) {}
 
  private:
   void opened() override {
@@ -263,10 +263,7 @@ class CompletionStream final : public StreamReply {
     n_completion_ += tokens.size();
     Json json = chunk();
     json["choices"].push_back(choice(i, "", tokens, openai_finish_reason(answer)));
-    if (completion_.token_ids) {
-      json["choices"][0]["token_ids"] = last_ids_of(tokens, answer);
-      json["choices"][0]["prompt_token_ids"] = heard_.prompt_ids.at(i);
-    }
+    if (completion_.token_ids) json["choices"][0]["token_ids"] = last_ids_of(tokens, answer);
     json["timings"] = llama_timings(answer);
     json["ibid"] = ibid_details(answer, heard_.ignored);
     emit(json);
@@ -284,8 +281,8 @@ class CompletionStream final : public StreamReply {
     std::string text = completion_.echo(i, heard_.tokenizer.get());
     if (text.empty()) return;
     Json json = chunk();
-    json["choices"].push_back(
-        text_choice(i, std::move(text), completion_.first_logprobs(i, heard_, {}, offsets_.at(i)), Json()));
+    json["choices"].push_back(with_ids(
+        i, text_choice(i, std::move(text), completion_.first_logprobs(i, heard_, {}, offsets_.at(i)), Json()), {}));
     emit(json);
   }
   Json flat(size_t i, const std::vector<TokenLogprobs>& tokens) {
@@ -296,9 +293,16 @@ class CompletionStream final : public StreamReply {
     return std::move(flat).json();
   }
   Json choice(size_t i, std::string text, const std::vector<TokenLogprobs>& tokens, Json reason) {
-    Json json = text_choice(i, std::move(text), flat(i, tokens), std::move(reason));
-    if (completion_.token_ids) json["token_ids"] = ids_of(tokens);
-    return json;
+    return with_ids(i, text_choice(i, std::move(text), flat(i, tokens), std::move(reason)), tokens);
+  }
+  // Adds the ids of `tokens`, and to an answer's first chunk those of its prompt.
+  Json with_ids(size_t i, Json choice, const std::vector<TokenLogprobs>& tokens) {
+    if (!completion_.token_ids) return choice;
+    choice["token_ids"] = ids_of(tokens);
+    const Tokens& prompt = heard_.prompt_ids.at(i);
+    if (!prompt.empty() && !has_told_ids_.at(i)) choice["prompt_token_ids"] = prompt;
+    has_told_ids_[i] = has_told_ids_[i] || !prompt.empty();
+    return choice;
   }
   Json chunk() const {
     Json json = completion_.json(heard_.model);
@@ -308,8 +312,9 @@ class CompletionStream final : public StreamReply {
   }
 
   const Completion completion_;
-  size_t n_completion_ = 0;      // tokens of all answers so far, if they are counted
-  std::vector<size_t> offsets_;  // for each answer: position in its text of the next token with log-probabilities
+  size_t n_completion_ = 0;         // tokens of all answers so far, if they are counted
+  std::vector<size_t> offsets_;     // for each answer: position in its text of the next token with log-probabilities
+  std::vector<bool> has_told_ids_;  // for each answer: a chunk had the tokens of its prompt
 };
 
 }  // namespace

@@ -314,7 +314,6 @@ constexpr StatusText kErrors[] = {
     {"429", Answers::kComputing, "Too many requests; see Retry-After."},
     {"431", Answers::kAll, "The request line and headers are too large."},
     {"500", Answers::kAll, "Internal error."},
-    {"501", Answers::kAll, "Not supported."},
     {"503", Answers::kComputingNotAnthropic, "Out of memory, or the server is shutting down; see Retry-After."},
     {"504", Answers::kComputing, "Deadline exceeded."},
     {"529", Answers::kComputingAnthropic, "The same as 503, with Anthropic's status code."}};

@@ -210,11 +210,15 @@ TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* token
   return counts;
 }
 
+Json input_details(const TokenCounts& counts) {
+  return {{"cached_tokens", counts.n_cached}, {"cache_write_tokens", counts.n_written()}};
+}
+
 Json openai_usage(const TokenCounts& counts) {
   return {{"prompt_tokens", counts.n_prompt},
           {"completion_tokens", counts.n_completion},
           {"total_tokens", counts.n_prompt + counts.n_completion},
-          {"prompt_tokens_details", {{"cached_tokens", counts.n_cached}}},
+          {"prompt_tokens_details", input_details(counts)},
           {"completion_tokens_details", {{"reasoning_tokens", counts.n_reasoning}}}};
 }
 

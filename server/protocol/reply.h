@@ -4,6 +4,7 @@
 // no name is in the object "ibid". The service makes one call at a time (AnswerListener), so there are no locks.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -160,12 +161,15 @@ class StreamReply : public ExchangeReply {
 struct TokenCounts {
   size_t n_prompt = 0;  // includes cached tokens
   size_t n_cached = 0;
-  size_t n_completion = 0;  // includes reasoning and markers
-  size_t n_reasoning = 0;   // part of n_completion; counted by encoding the reasoning's text
+  size_t n_written() const { return n_prompt - std::min(n_prompt, n_cached); }  // prefilled, and kept
+  size_t n_completion = 0;                                                      // includes reasoning and markers
+  size_t n_reasoning = 0;  // part of n_completion; counted by encoding the reasoning's text
 };
 // tokenizer: the model's; if it is nullptr, reasoning is not counted.
 TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* tokenizer);
 
+// Returns the details of a prompt in OpenAI's usage: {"cached_tokens", "cache_write_tokens"}.
+Json input_details(const TokenCounts& counts);
 // Returns the "usage" of OpenAI's chat completions and completions.
 Json openai_usage(const TokenCounts& counts);
 // Returns the "timings" of llama.cpp. Its rates of decoding leave out the first token, which the prefill computes.

@@ -56,7 +56,7 @@ Json response_json(const ResponseContext& context, const std::string& model, con
 
 Json response_usage(const TokenCounts& counts) {
   return {{"input_tokens", counts.n_prompt},
-          {"input_tokens_details", {{"cached_tokens", counts.n_cached}}},
+          {"input_tokens_details", input_details(counts)},
           {"output_tokens", counts.n_completion},
           {"output_tokens_details", {{"reasoning_tokens", counts.n_reasoning}}},
           {"total_tokens", counts.n_prompt + counts.n_completion}};
@@ -68,6 +68,11 @@ Json output_logprobs(std::span<const TokenLogprobs> tokens, const Tokenizer* tok
   return logprobs_json(tokens, *tokenizer)["content"];
 }
 
+Json answer_item(const ResponseContext& context, const std::string& id, Json content, const char* status) {
+  Json item = message_item(id, std::move(content), status);
+  return context.continues ? continuing_item(std::move(item)) : item;
+}
+
 // Converts the answer to items.
 Json output_items(const ResponseContext& context, const Heard& heard, const Tokenizer* tokenizer) {
   Json items = Json::array();
@@ -77,7 +82,7 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
   if (!answer.content.empty() || answer.tool_calls.empty()) {
     Json content = Json::array();
     content.push_back(output_text(answer.content, output_logprobs(heard.content_logprobs, tokenizer)));
-    items.push_back(message_item(site.new_id("msg_"), std::move(content), "completed"));
+    items.push_back(answer_item(context, site.new_id("msg_"), std::move(content), "completed"));
   }
   for (const ToolCall& call : answer.tool_calls) items.push_back(call_item(site.new_id("fc_"), call, "completed"));
   if (is_cut(answer)) items[items.size() - 1]["status"] = "incomplete";  // only the last item was cut
@@ -234,7 +239,8 @@ class ResponseStream final : public StreamReply {
     if (item_ == Item::kReasoning) return reasoning_item(item_id_, text_, status);
     if (item_ == Item::kCall) return call_item(item_id_, call_, status);
     const bool begins = std::string_view(status) == "in_progress";
-    return message_item(item_id_, begins ? Json::array() : Json::array({output_text(text_, logprobs_)}), status);
+    return answer_item(context_, item_id_, begins ? Json::array() : Json::array({output_text(text_, logprobs_)}),
+                       status);
   }
   // Returns the new log-probabilities as JSON, and adds them to those of the message.
   Json keep_logprobs(const std::vector<TokenLogprobs>& tokens) {

@@ -37,6 +37,7 @@ struct ResponseContext {
   ResponseCall call;              // without the messages, which were passed to the service
   std::string previous_id = {};   // id of the response that this one continues, if that one stores its items
   Json in_front = Json::array();  // items of the previous response or the conversation, which precede this input
+  bool continues = false;         // the output continues the last message before it
   std::shared_ptr<TakenConversation> conversation = {};  // the conversation of the response; nullptr: none
   int64_t created = 0;
   Json items = Json::array();  // output items that a stream has already sent

@@ -220,8 +220,8 @@ void resolve_references(const Site& site, const std::string& cache_namespace, co
   }
 }
 
-// Returns all messages: instructions, preceding items, input. Converts the input to items that can be stored.
-Json read_items(const Site& site, ResponseContext& context) {
+// Sets all messages: instructions, preceding items, input. Converts the input to items that can be stored.
+void read_items(const Site& site, ResponseContext& context) {
   ResponseCall& call = context.call;
   find_history(site, context);
   read_at("input", [&] {
@@ -231,7 +231,7 @@ Json read_items(const Site& site, ResponseContext& context) {
     read_input(call.input, own, ignored);
   });
   call.input = stored_items(call.input, site.new_id);
-  Json messages = Json::array();
+  Json& messages = call.request.messages;
   if (call.instructions.is_string()) {
     messages.push_back(make_message(Role::kSystem, call.instructions.get<std::string>()));
   }
@@ -241,12 +241,12 @@ Json read_items(const Site& site, ResponseContext& context) {
   items.insert(items.end(), call.input.begin(), call.input.end());
   try {
     read_input(items, messages, call.request.ignored, context.in_front.size());
-    check_awaits_answer(messages);
+    read_ending(call.request);
   } catch (Fault& fault) {
     fault.param = "input";
     throw;
   }
-  return messages;
+  context.continues = call.request.continues;
 }
 
 }  // namespace
@@ -302,7 +302,7 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
   // Log-probabilities are read for the timings, too, because tokens are counted by them.
   const bool needs_ids = call.wants_logprobs || (call.timings && call.stream);
   n_logprobs = needs_ids ? std::optional(n_logprobs.value_or(0)) : std::nullopt;
-  call.request.messages = read_items(site, context);
+  read_items(site, context);
   drop_client_lines(site, call.request);
   call.request.store = call.store;
 }

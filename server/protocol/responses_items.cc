@@ -16,6 +16,7 @@ namespace ibid::serve {
 namespace {
 
 constexpr std::string_view kCallEnd = "_call", kOutputEnd = "_output";
+constexpr const char* kContinues = "continues_previous";
 
 // Reads items in order. Reasoning is kept until the text or the call to which it belongs is read.
 class ItemReader {
@@ -42,10 +43,19 @@ class ItemReader {
  private:
   void read_message(const Json& item, const ReadPlace& place) {
     // Roles and contents are those of chat completions, except in assistant messages.
+    const bool was_answer = goes_on_;
     read_chat_message(item, place, messages_);
-    Json& message = messages_.back();
-    goes_on_ = is_from(message, Role::kAssistant);
-    if (goes_on_) take_reasoning(message);
+    goes_on_ = is_from(messages_.back(), Role::kAssistant);
+    const Json* continues = member(item, kContinues);
+    if (goes_on_ && was_answer && continues != nullptr && *continues == true) join_last();
+    if (goes_on_) take_reasoning(messages_.back());
+  }
+
+  // Appends the text of the last message to the message before it.
+  void join_last() {
+    const std::string added = *content_of(messages_.back());
+    messages_.erase(messages_.size() - 1);
+    set_content(messages_.back(), *content_of(messages_.back()) + added);
   }
 
   // A call of a tool that is not a function: {"name", "input": text}, or {"action" or "operation": object}.
@@ -106,7 +116,9 @@ class ItemReader {
   }
 
   void take_reasoning(Json& message) {
-    if (!reasoning_.empty()) message["reasoning_content"] = std::exchange(reasoning_, {});
+    if (reasoning_.empty()) return;
+    const std::string* before = text_member(message, "reasoning_content");
+    message["reasoning_content"] = (before == nullptr ? std::string() : *before) + std::exchange(reasoning_, {});
   }
 
   Json& messages_;
@@ -171,6 +183,11 @@ Json reasoning_item(const std::string& id, const std::string& text, const char* 
 
 Json message_item(const std::string& id, Json content, const char* status) {
   return {{"type", "message"}, {"id", id}, {"status", status}, {"role", "assistant"}, {"content", std::move(content)}};
+}
+
+Json continuing_item(Json message) {
+  message[kContinues] = true;
+  return message;
 }
 
 Json output_text(const std::string& text, Json logprobs) {

@@ -13,7 +13,8 @@
 namespace ibid::serve {
 
 // Appends the messages of an "input": a text, or a list of items: messages, calls and their outputs, reasoning.
-// Consecutive reasoning, text and calls become one assistant message, as they were one answer. Calls of the client's
+// Consecutive reasoning, text and calls become one assistant message, as they were one answer; so do a message and one
+// that continues it (continuing_item()). Calls of the client's
 // other tools (custom_tool_call, local_shell_call ...) are shown like those of functions; items of the provider's own
 // tools and of unknown types are left out, and reported under "input". The first n_before items are of
 // earlier requests: nothing of them is reported. The param of a fault: "[3].type".
@@ -26,6 +27,8 @@ Json stored_items(const Json& input, const std::function<std::string(std::string
 // Make items of a response. status: "in_progress", "completed", "incomplete".
 Json reasoning_item(const std::string& id, const std::string& text, const char* status);
 Json message_item(const std::string& id, Json content, const char* status);
+// Marks a message as one that continues the message before it.
+Json continuing_item(Json message);
 Json reasoning_text(const std::string& text);
 Json output_text(const std::string& text, Json logprobs);
 Json call_item(const std::string& id, const ToolCall& call, const char* status);

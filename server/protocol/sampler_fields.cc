@@ -8,6 +8,7 @@
 
 #include "sampling/sampler.h"
 #include "server/protocol/answer_fields.h"
+#include "server/protocol/prompts.h"
 
 namespace ibid::serve {
 
@@ -94,7 +95,9 @@ void read_breakers(const Json& value, AnswerRequest& request) {
   request.options.dry_sequence_breakers = read_texts(list, kMaxBreakers);
 }
 
+// false bans the token, as -100 does.
 double bias_of(const Json& value, const std::string& param) {
+  if (value.is_boolean() && !value.get<bool>()) return -std::numeric_limits<double>::infinity();
   if (!value.is_number() || value.get<double>() < -100 || value.get<double>() > 100) {
     throw Fault{.message = "must be a number, -100 to 100", .param = param};
   }
@@ -113,22 +116,34 @@ void add_bias(const std::string& id_text, const Json& value, AnswerRequest& requ
   request.options.sampler.logit_bias[id] = bias_of(value, param);
 }
 
-void add_text_bias(const std::string& text, const Json& value, AnswerRequest& request) {
+void add_text_bias(const std::string& text, const std::string& param, double bias, AnswerRequest& request) {
   if (text.empty() || text.size() > kMaxBiasTextBytes) {
-    throw Fault{.message = "must be a text of 1 to " + std::to_string(kMaxBiasTextBytes) + " bytes", .param = "[0]"};
+    throw Fault{.message = "must be a text of 1 to " + std::to_string(kMaxBiasTextBytes) + " bytes", .param = param};
   }
-  request.text_biases.emplace_back(text, bias_of(value, "[1]"));
+  request.text_biases.emplace_back(text, bias);
 }
 
-// Reads {"50256": -100}, or llama.cpp's [[50256, -1.5], [11, false], ["text", -100]], in which false bans the token,
-// and a text stands for each of its tokens.
-void read_logit_bias(const Json& value, AnswerRequest& request) {
+bool is_whole_number(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
+// Reads {"50256": -100}, or llama.cpp's [[50256, -1.5], [11, false], ["text", -100]], in which a text stands for each
+// of its tokens. has_texts: keys of an object may be texts, too.
+void read_biases(const Json& value, bool has_texts, AnswerRequest& request) {
   if (!value.is_structured()) throw wrong_type("must be an object of token ids and numbers");
   if (value.size() > kMaxBiases) {
     throw Fault{.message = "must have at most " + std::to_string(kMaxBiases) + " entries"};
   }
   if (value.is_object()) {
-    for (const auto& [id, bias] : value.get_ref<const Json::object_t&>()) add_bias(id, bias, request);
+    for (const auto& [key, bias] : value.get_ref<const Json::object_t&>()) {
+      const std::string param = "." + key.substr(0, 20);
+      if (has_texts && !is_whole_number(key)) {
+        add_text_bias(key, param, bias_of(bias, param), request);
+      } else {
+        add_bias(key, bias, request);
+      }
+    }
     return;
   }
   for (size_t i = 0; i < value.size(); ++i) {
@@ -136,20 +151,21 @@ void read_logit_bias(const Json& value, AnswerRequest& request) {
     if (!pair.is_array() || pair.size() != 2 || !(pair[0].is_number_integer() || pair[0].is_string())) {
       throw Fault{.message = "must be a pair of a token id or a text, and a number", .param = place_in_list(i)};
     }
-    const bool is_ban = pair[1].is_boolean() && !pair[1].get<bool>();
-    const Json bias = is_ban ? Json(-100) : pair[1];
     if (pair[0].is_string()) {
-      read_at(place_in_list(i), [&] { add_text_bias(pair[0].get<std::string>(), bias, request); });
+      read_at(place_in_list(i),
+              [&] { add_text_bias(pair[0].get<std::string>(), "[0]", bias_of(pair[1], "[1]"), request); });
     } else {
-      add_bias(std::to_string(pair[0].get<int64_t>()), bias, request);
+      add_bias(std::to_string(pair[0].get<int64_t>()), pair[1], request);
     }
   }
 }
 
 constexpr std::string_view kStopSchema =
     R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"string"},"maxItems":16}]})";
-constexpr std::string_view kBiasSchema = R"({"type":"object","additionalProperties":{"type":"number","minimum":-100,)"
-                                         R"("maximum":100},"propertyNames":{"pattern":"^[0-9]{1,9}$"}})";
+void read_logit_bias(const Json& value, AnswerRequest& request) { read_biases(value, false, request); }
+
+constexpr std::string_view kTokenIdsSchema =
+    R"({"type":"array","items":{"type":"integer","minimum":0,"maximum":2147483647}})";
 constexpr std::string_view kBreakersSchema = R"({"type":"array","items":{"type":"string"},"maxItems":64})";
 
 // The samplers of llama.cpp's field "samplers", in its default order; off: turns it off.
@@ -318,7 +334,13 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     refused_field<AnswerRequest>("skip_special_tokens", "special tokens are never part of the text", "[true]"),
     refused_field<AnswerRequest>("stop_token_ids", "see stop"),
     refused_field<AnswerRequest>("bad_words", "see logit_bias"),
-    refused_field<AnswerRequest>("allowed_token_ids", "see grammar"),
+    {{"allowed_token_ids", Shape::kList, "the answer has only these tokens; it can end only if they end it", 0,
+      kMaxPromptIds, Standing::kRead, kTokenIdsSchema, false, "[[]]"},
+     [](const Json& value, AnswerRequest& request) { read_token_ids(value, request.allowed_tokens); }},
+    {{"logprob_token_ids", Shape::kList,
+      "log-probabilities are those of these tokens and of the sampled one, in place of the most likely ones", 0,
+      kMaxLogprobIds, Standing::kRead, kTokenIdsSchema, false, "[[]]"},
+     [](const Json& value, AnswerRequest& request) { read_token_ids(value, request.options.logprob_token_ids); }},
     refused_field<AnswerRequest>("top_n_sigma", kNoSampler, R"([{"maximum":0}])"),
     {{"post_sampling_probs", Shape::kBoolean,
       "probabilities of tokens are those after the samplers and the constraint, of tokens that could be drawn"},
@@ -338,6 +360,8 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
 }  // namespace
 
 std::span<const Field<AnswerRequest>> sampler_fields() { return kSamplerFields; }
+
+void read_llama_bias(const Json& value, AnswerRequest& request) { read_biases(value, true, request); }
 
 void note_chosen_length(const Json& fields, AnswerRequest& request) {
   for (const char* name : {"max_tokens", "max_completion_tokens", "max_output_tokens", "n_predict", "num_predict"}) {

@@ -140,6 +140,8 @@ class AnswerJob final : public Job {
   std::vector<std::unique_ptr<Part>> parts_;
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
+  Tokens prompt_ids_;                  // if an answer is continued, or the tokens are returned
+  bool has_told_ids_ = false;          // the listener received them
   std::optional<size_t> n_read_told_;  // positions of the last progress report
   bool is_guarded_ = false;            // the maximum length was set by the guard
   bool has_left_queue_ = false;
@@ -222,9 +224,11 @@ Status AnswerJob::prepare(const Place& place) {
 Status AnswerJob::find_prompt(const Place& place) {
   TRY_ASSIGN(asked_, find_conversation(place.engine(), place.conversations));
   SessionState& session = asked_->session().state();
+  if (request_.continues || request_.returns_prompt_ids) {
+    TRY_ASSIGN(prompt_ids_, session.prompt_ids(start()));
+  }
   if (request_.continues) {
-    TRY_ASSIGN(const Tokens ids, session.prompt_ids(start()));
-    prompt_size_ = {.n_prompt = ids.size()};
+    prompt_size_ = {.n_prompt = prompt_ids_.size()};
   } else {
     TRY_ASSIGN(prompt_size_, session.prompt_size(request_.options.max_tokens));
   }
@@ -329,6 +333,9 @@ Status AnswerJob::begin_turn(size_t i) {
 void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
   if (std::exchange(has_begun_, true)) return;
   if (!request_.ignored.empty()) listener_->ignored(request_.ignored);
+  // The prompt has other tokens if messages were dropped from it.
+  has_told_ids_ = request_.returns_prompt_ids && prompt_ids_.size() == n_prompt;
+  for (size_t i = 0; has_told_ids_ && i < request_.n_answers(); ++i) listener_->prompt_tokens(i, prompt_ids_);
   listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
 }
 
@@ -430,7 +437,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
   if (request_.prompt) turn->content = turn->text;
-  if (request_.returns_prompt_ids) {
+  if (request_.returns_prompt_ids && !has_told_ids_) {
     const Tokens& all = part.conversation.session().ids();
     listener_->prompt_tokens(i, TokenSpan(all).first(std::min(all.size(), turn->usage.n_prompt)));
   }

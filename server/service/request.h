@@ -102,6 +102,8 @@ struct AnswerRequest {
   TurnOptions options = TurnOptions();
   // Biases of all tokens of a text; those of SamplerOptions::logit_bias replace them.
   std::vector<std::pair<std::string, double>> text_biases = {};
+  // If not empty, the answer has only these tokens.
+  Tokens allowed_tokens = {};
   bool returns_prompt_ids = false;
   // The guard of answers (guard_answer()). Unset: the server's option applies, unless the request
   // chose a length. Unless it is false, answers in JSON are guarded against repetition.
@@ -139,6 +141,9 @@ class AnswerListener {
   // Parts of the request that were left out, placed elsewhere or have no effect. Called once, before begin(), if there
   // are any.
   virtual void ignored(const IgnoredParts& parts) { (void)parts; }
+  // The tokens of the prompt of answer `i`; only if AnswerRequest::returns_prompt_ids. Called before begin() or, if
+  // parts of the conversation were dropped from a full context, before the answer.
+  virtual void prompt_tokens(size_t i, TokenSpan ids) { (void)i, (void)ids; }
   // The request is admitted and its prompt is planned, so the request cannot be refused any more. `tokenizer` is the
   // model's tokenizer; the pointer keeps the model loaded.
   virtual void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) = 0;
@@ -158,8 +163,6 @@ class AnswerListener {
   virtual void tool_arguments(size_t i, size_t call, std::string_view part) = 0;
   // Answer `i` is complete and part of its conversation.
   virtual void answer(size_t i, const Answer& answer) = 0;
-  // The tokens of the prompt of answer `i`; called before the answer, and only if AnswerRequest::returns_prompt_ids.
-  virtual void prompt_tokens(size_t i, TokenSpan ids) { (void)i, (void)ids; }
   // The time after which the client should retry. Called before end(kBusy).
   virtual void come_again(std::chrono::seconds wait) { (void)wait; }
   // The last event. An error before begin() means that the request is wrong or the server is full; after begin(), the

@@ -39,7 +39,8 @@ Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
 // Returns the text that the model may write before a call or a formatted answer. The template's variables decide
 // whether the prompt has already opened or closed the reasoning, so a short prompt is rendered to find out.
 Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
-  if (request.prompt) return {};
+  // A continued answer has its reasoning already.
+  if (request.prompt || request.continues) return {};
   const ReplyFormat& format = engine->state().reply_format();
   if (format.channels) return lead_in_channels(*format.channels, to_a_call);
   if (!format.reasoning) return {};
@@ -204,9 +205,41 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
       request.options.stop);
 }
 
+// Allows the same tokens at every place. Only tokens among them that end a turn end the answer.
+class AllowedTokens final : public TokenConstraint {
+ public:
+  AllowedTokens(TokenMask mask, bool may_end) : mask_(std::move(mask)), may_end_(may_end) {}
+
+  void allowed(TokenMask& mask) const override { mask.add_words(mask_.words()); }
+  bool may_end() const override { return may_end_; }
+  void push(TokenId /*id*/) override {}
+  std::unique_ptr<TokenConstraint> clone() const override { return std::make_unique<AllowedTokens>(*this); }
+
+ private:
+  TokenMask mask_;
+  bool may_end_;
+};
+
+Result<Constraint> constraint_of_tokens(const Tokenizer& tokenizer, const AnswerRequest& request) {
+  if (request.form.kind != ResponseFormat::Kind::kText || (request.tools.is_array() && !request.tools.empty())) {
+    return {ErrorCode::kUnsupported, "allowed_token_ids: cannot be combined with a response format or tools"};
+  }
+  TokenMask mask(tokenizer.vocab_size());
+  for (const TokenId id : request.allowed_tokens) {
+    if (static_cast<size_t>(id) >= tokenizer.vocab_size()) {
+      return {ErrorCode::kInvalidArgument, "allowed_token_ids: token id " + std::to_string(id) + ", allowed: 0 to " +
+                                               std::to_string(tokenizer.vocab_size() - 1)};
+    }
+    mask.add(id);
+  }
+  const bool may_end = std::ranges::any_of(tokenizer.end_of_turn(), [&](TokenId id) { return mask.has(id); });
+  return Constraint(std::make_shared<AllowedTokens>(std::move(mask), may_end));
+}
+
 }  // namespace
 
 Result<Constraint> constraint_for(const std::shared_ptr<Engine>& engine, const AnswerRequest& request) {
+  if (!request.allowed_tokens.empty()) return constraint_of_tokens(engine->state().tokenizer(), request);
   const bool has_form = request.form.kind != ResponseFormat::Kind::kText;
   if (!request.tool_choice.demands_call()) {
     return has_form ? constraint_of_form(engine, request) : constraint_of_text(engine, request);

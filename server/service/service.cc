@@ -254,6 +254,7 @@ void Service::count(const Scheduled& request, const Status& status) {
   stats_.n_cached += usage.n_cached;
   stats_.n_prefilled += usage.n_prefilled;
   stats_.n_decoded += usage.n_decoded;
+  stats_.n_drafts += usage.n_drafts;
   stats_.n_drafted += usage.n_drafted;
   stats_.n_accepted += usage.n_accepted;
   mean_ms_ += 0.1 * (static_cast<double>(clock_.steady_ns() - request.start_ns) * 1e-6 - mean_ms_);

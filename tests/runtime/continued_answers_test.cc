@@ -149,6 +149,37 @@ TEST(ContinuedAnswerTest, CutReasoningAndMarkersAreContinued) {
   }
 }
 
+// A constraint is for the whole answer: a cut answer is continued as if it had not been cut, and a given beginning
+// counts.
+TEST(ContinuedAnswerTest, ConstraintAppliesToTheWholeAnswer) {
+  ChatFixture f;
+  TurnOptions formed = greedy(60);
+  formed.constraint = *f.engine->regex_constraint("(left|right)(, (left|right)){4}");
+  ChatSession whole = f.session();
+  const Turn uncut = must(whole.send("Hi", formed));
+  for (const size_t n_cut : {1u, 5u, 17u}) {
+    ChatSession cut = f.session();
+    TurnOptions first = formed, rest = formed;
+    first.max_tokens = n_cut;
+    const std::string begin = must(cut.send("Hi", first)).text;
+    EXPECT_EQ(begin + must(cut.continue_answer(rest)).text, uncut.text) << n_cut;
+    EXPECT_EQ(cut.ids(), whole.ids()) << n_cut;
+  }
+  for (const char* given : {"left, ri", "right"}) {
+    ChatSession session = f.session();
+    ASSERT_TRUE(session.set_history({{"user", "Q"}, {"assistant", given}}).ok());
+    const Turn turn = must(session.continue_answer(formed));
+    EXPECT_TRUE(turn.text.starts_with(std::string_view(given).ends_with("ri") ? "ght, " : ", ")) << turn.text;
+  }
+  // A beginning that is a whole text of the grammar is at its end.
+  ChatSession done = f.session();
+  ASSERT_TRUE(done.set_history({{"user", "Q"}, {"assistant", "yes"}}).ok());
+  formed.constraint = *f.engine->choice_constraint({"yes", "no"});
+  const Turn nothing = must(done.continue_answer(formed));
+  EXPECT_EQ(nothing.text, "");
+  EXPECT_EQ(nothing.finish_reason, FinishReason::kStop);
+}
+
 TEST(ContinuedAnswerTest, FailedTurnsChangeNothing) {
   ChatFixture f(kChatMl, {.max_seq_len = 64});
   ChatSession session = f.session();
@@ -174,7 +205,7 @@ TEST(ContinuedAnswerTest, FailedTurnsChangeNothing) {
   ASSERT_TRUE(session.set_history({{"user", "Q"}, {"assistant", "a"}}).ok());
   TurnOptions formed = greedy();
   formed.constraint = *f.engine->choice_constraint({"yes", "no"});
-  EXPECT_THAT(refused(formed).message(), HasSubstr("constraint"));
+  EXPECT_THAT(refused(formed).message(), HasSubstr("begins no answer that the constraint"));
   std::stop_source stop;
   stop.request_stop();
   TurnOptions stopped = greedy();

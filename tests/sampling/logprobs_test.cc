@@ -45,6 +45,21 @@ TEST(LogprobsTest, LogprobsMatchReferenceSoftmaxAndSort) {
   }
 }
 
+TEST(LogprobsTest, GivenTokensAreListedWithTheSampledOne) {
+  const std::vector<float> logits = {1, 5, -kInf, 3, 2};
+  const auto ids = [](const TokenLogprobs& out) {
+    Tokens listed;
+    for (const auto& likely : out.top) listed.push_back(likely.id);
+    return listed;
+  };
+  const TokenLogprobs all = token_logprobs(logits, 1, 5);
+  const TokenLogprobs out = token_logprobs(logits, 4, Tokens{0, 3, 0, 2});
+  EXPECT_EQ(ids(out), (Tokens{3, 4, 0})) << "in descending order, each once, possible tokens only";
+  EXPECT_EQ(out.top[0].logprob, all.top[1].logprob);
+  EXPECT_EQ(out.logprob, out.top[1].logprob);
+  EXPECT_EQ(ids(token_logprobs(logits, 4, Tokens{4})), (Tokens{4}));
+}
+
 TEST(LogprobsTest, LogprobsStayFiniteIfProbabilitiesUnderflow) {
   const std::vector<float> far = {-3e38f, 0.0f, 3e38f, -kInf};
   EXPECT_EQ(token_logprobs(far, 2, 20).logprob, 0);

@@ -78,8 +78,9 @@ TEST_F(ServeCommand, ServesAModelAndShutsDownGracefully) {
        {"ibid_prompt_seconds_total", "ibid_tokens_predicted_total", "ibid_requests_processing",
         "llamacpp:prompt_tokens_total", "llamacpp:requests_processing", "llamacpp:prompt_tokens_cached_total",
         "llamacpp:n_decode_total", "llamacpp:n_busy_slots_per_decode", "llamacpp:spec_decode_num_draft_tokens_total",
-        "llamacpp:spec_decode_num_accepted_tokens_total", "ibid_requests_deferred", "ibid_n_tokens_max",
-        "ibid_prefix_cache_lookups_total", "ibid_prefix_cache_evictions_total", "ibid_kv_store_sessions"}) {
+        "llamacpp:spec_decode_num_accepted_tokens_total", "llamacpp:spec_decode_num_drafts_total",
+        "ibid_requests_deferred", "ibid_n_tokens_max", "ibid_prefix_cache_lookups_total",
+        "ibid_prefix_cache_evictions_total", "ibid_kv_store_sessions"}) {
     EXPECT_THAT(metrics, HasSubstr(std::string("\n# TYPE ") + name + " "));
   }
   EXPECT_THAT(metrics, HasSubstr("ibid_kv_budget_bytes{model=\"talker\"} "));

@@ -15,6 +15,7 @@ def turns(client):
         total = usage.input_tokens + usage.cache_read_input_tokens
         print(f"turn {turn}: read {usage.input_tokens}, cached {usage.cache_read_input_tokens}", file=sys.stderr)
         expect(usage.cache_read_input_tokens >= before - 1, "cached", usage)
+        expect(answer._request_id, "the header request-id")
         before = total + usage.output_tokens
         messages.append({"role": "assistant", "content": [block.model_dump(include={"type", "text"})
                                                           for block in answer.content]})

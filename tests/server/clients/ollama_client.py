@@ -48,7 +48,7 @@ def errors(client, model):
         client.push("no-such-model")
         raise AssertionError("a model was pushed")
     except ollama.ResponseError as error:
-        expect(error.status_code == 501, error)
+        expect(error.status_code == 400, error)
     expect(client.pull(model).status == "success", "a served model is there")
 
 

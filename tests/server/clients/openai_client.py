@@ -90,6 +90,8 @@ def conversations(client):
     second = client.responses.create(model="", input="Another.", conversation=made.id, max_output_tokens=8)
     cached, asked = second.usage.input_tokens_details.cached_tokens, first.usage
     expect(cached >= asked.input_tokens + asked.output_tokens - 1, "cached", cached, "of", asked)
+    written = second.usage.input_tokens_details.cache_write_tokens
+    expect(cached + written == second.usage.input_tokens, "written", written, "of", second.usage)
     items = client.conversations.items.list(made.id, order="asc").data
     expect([item.role for item in items] == ["user", "assistant", "user", "assistant"], items)
     expect(items[1].content[0].text == first.output_text, items[1], first.output_text)

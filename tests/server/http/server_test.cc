@@ -21,6 +21,7 @@ TEST_F(ServerTest, ServerAnswersARequest) {
   EXPECT_EQ(status_of(response), 200);
   EXPECT_EQ(body_of(response), "{\"status\":\"ok\"}");
   EXPECT_THAT(response, HasSubstr("x-request-id: 1\r\n"));
+  EXPECT_THAT(response, HasSubstr("\r\nrequest-id: 1\r\n"));
   EXPECT_THAT(response, HasSubstr("X-Content-Type-Options: nosniff\r\n"));
   EXPECT_THAT(response, HasSubstr("Date: "));
 }

@@ -159,6 +159,29 @@ TEST(AnthropicTest, ConsecutiveUserMessagesAreMerged) {
             R"({"role":"user","content":"four"}])");
 }
 
+TEST(AnthropicTest, ResultsMayHaveDocumentsOfText) {
+  FakeDoor door;
+  const std::string begin = R"({"max_tokens": 9, "messages": [{"role": "user", "content": "Q"}, {"role": "assistant",
+    "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}, {"role": "user", "content":
+    [{"type": "tool_result", "tool_use_id": "t", "content": [)";
+  const std::pair<const char*, const char*> parts[] = {
+      {R"({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "sun"}})", "sun"},
+      {R"({"type": "text", "text": "a"}, {"type": "document", "source": {"type": "content", "content":
+           [{"type": "text", "text": "b"}, {"type": "text", "text": "c"}]}})",
+       "a\nb\nc"},
+      {R"({"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "found"}]})",
+       "found"}};
+  for (const auto& [part, text] : parts) {
+    EXPECT_EQ(door.post(kMessages, begin + part + "]}]}]}")->status, 200) << part;
+    EXPECT_EQ(door.last().messages[2]["content"], text) << part;
+  }
+  for (const char* part :
+       {R"({"type": "document", "source": {"type": "base64", "data": "UA=="}})",
+        R"({"type": "document", "source": {"type": "text", "data": 5}})", R"({"type": "document"})"}) {
+    EXPECT_EQ(door.post(kMessages, begin + part + "]}]}]}")->status, 400) << part;
+  }
+}
+
 TEST(AnthropicTest, CountTokensNeedsNoAnswer) {
   FakeDoor door;
   const auto exchange =

@@ -173,9 +173,11 @@ class FakeBackend final : public Backend {
   // Emits a plain answer, its content in two parts, for each of the n answers of the request.
   static void say(const AnswerRequest& request, AnswerListener& listener, const Answer& answer) {
     if (!request.ignored.empty()) listener.ignored(request.ignored);
+    for (size_t i = 0; request.returns_prompt_ids && i < request.n_answers(); ++i) {
+      listener.prompt_tokens(i, Tokens{1, 2, 3});
+    }
     listener.begin("tiny", answer.usage.n_prompt, fake_tokenizer());
     for (size_t i = 0; i < request.n_answers(); ++i) {
-      if (request.returns_prompt_ids) listener.prompt_tokens(i, Tokens{1, 2, 3});
       if (!answer.reasoning.empty()) listener.reasoning(i, answer.reasoning);
       const size_t half = answer.content.size() / 2;
       if (half > 0) listener.content(i, answer.content.substr(0, half));

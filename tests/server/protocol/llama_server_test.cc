@@ -175,6 +175,13 @@ TEST(LlamaServerTest, CompletionHasTheRequestedFields) {
   const std::vector<std::pair<std::string, double>> texts = {{"ab", -2}, {" c", -INFINITY}};
   EXPECT_EQ(door.last().text_biases, texts);
   EXPECT_EQ(door.last().options.sampler.logit_bias.at(7), 1.5);
+  door.post("/completion", std::string(R"({"prompt": "x", "logit_bias": {"ab": -2, " c": false, "7": 1.5}})"));
+  EXPECT_EQ(door.last().text_biases, texts);
+  EXPECT_EQ(door.last().options.sampler.logit_bias.at(7), 1.5);
+  for (const char* bias : {R"({"": 1})", R"({"ab": true})", R"({"ab": 101})", R"({"-7": 1})"}) {
+    EXPECT_EQ(door.post("/completion", std::string(R"({"prompt": "x", "logit_bias": )") + bias + "}")->status, 400)
+        << bias;
+  }
   const Json few = door.post("/completion", std::string(R"({"prompt": "x", "response_fields":
     ["content", "timings/prompt_n", "nowhere", "content/x", ""]})"))
                        ->json();
@@ -312,11 +319,11 @@ TEST(LlamaServerTest, PathsOfOtherServersAreAnsweredOrRefusedByName) {
   for (const char* path :
        {"/rerank", "/v1/rerank", "/lora-adapters", "/api/push", "/api/create", "/api/copy", "/api/blobs/sha256:1"}) {
     const auto exchange = door.post(path, std::string("{}"));
-    EXPECT_EQ(exchange->status, 501) << path;
+    EXPECT_EQ(exchange->status, 400) << path << ": clients repeat requests that get a 5xx";
     EXPECT_NE(exchange->body.find("not supported"), std::string::npos) << exchange->body;
   }
-  EXPECT_EQ(door.send("DELETE", "/api/delete", R"({"model": "tiny"})")->status, 501);
-  EXPECT_EQ(door.post("/api/pull", std::string(R"({"model": "nobody"})"))->status, 501);
+  EXPECT_EQ(door.send("DELETE", "/api/delete", R"({"model": "tiny"})")->status, 400);
+  EXPECT_EQ(door.post("/api/pull", std::string(R"({"model": "nobody"})"))->status, 400);
   EXPECT_EQ(door.post("/api/pull", std::string(R"({"model": "tiny", "stream": false})"))->json()["status"], "success");
   EXPECT_EQ(door.post("/api/pull", std::string(R"({"name": "tiny"})"))->events().back()["status"], "success");
 }

@@ -37,6 +37,7 @@ TEST(OpenAiChatTest, WholeAnswerHasTheProtocolsFields) {
   EXPECT_EQ(json["usage"]["completion_tokens"], 5);
   EXPECT_EQ(json["usage"]["total_tokens"], 35);
   EXPECT_EQ(json["usage"]["prompt_tokens_details"]["cached_tokens"], 20);
+  EXPECT_EQ(json["usage"]["prompt_tokens_details"]["cache_write_tokens"], 10);
   EXPECT_EQ(json["timings"]["prompt_n"], 10);
   EXPECT_EQ(json["timings"]["cache_n"], 20);
   EXPECT_EQ(json["timings"]["prompt_per_second"], 100.0);
@@ -67,12 +68,27 @@ TEST(OpenAiChatTest, TokenIdsAndUsageComeWithEachChunk) {
   EXPECT_EQ(events[0]["choices"][0]["token_ids"], Json::array({5, 6}));
   EXPECT_EQ(json_to_string(events[0]["usage"]), R"({"prompt_tokens":30,"completion_tokens":2,"total_tokens":32})");
   EXPECT_EQ(events[3]["usage"]["prompt_tokens"], 30);
-  EXPECT_EQ(events[3]["prompt_token_ids"], Json::array({1, 2, 3}));
+  EXPECT_EQ(events[0]["prompt_token_ids"], Json::array({1, 2, 3}));
+  for (size_t i = 1; i < events.size(); ++i) EXPECT_FALSE(events[i].contains("prompt_token_ids")) << i;
   EXPECT_EQ(events[3]["choices"][0]["token_ids"], Json::array({9})) << "the end of the turn";
   EXPECT_FALSE(door.post(kPath, with(R"({"stream": true})"))->events()[1].contains("usage"));
   const Json text = door.post("/v1/completions", std::string(R"({"prompt": "x", "return_token_ids": true})"))->json();
   EXPECT_EQ(text["choices"][0]["prompt_token_ids"], Json::array({1, 2, 3}));
   EXPECT_EQ(text["choices"][0]["token_ids"], Json::array({5, 6, 9}));
+  const auto parts =
+      door.post("/v1/completions", std::string(R"({"prompt": "x", "stream": true, "return_token_ids": true})"))
+          ->events();
+  EXPECT_EQ(parts[0]["choices"][0]["prompt_token_ids"], Json::array({1, 2, 3}));
+  EXPECT_FALSE(parts[1]["choices"][0].contains("prompt_token_ids"));
+  // As in vLLM, whole answers have the keys even if nothing was requested.
+  const Json plain = door.post(kPath, with("{}"))->json();
+  EXPECT_TRUE(plain.at("prompt_token_ids").is_null());
+  EXPECT_TRUE(plain.at("prompt_logprobs").is_null());
+  EXPECT_TRUE(plain["choices"][0].at("token_ids").is_null());
+  const Json plain_text = door.post("/v1/completions", std::string(R"({"prompt": "x"})"))->json()["choices"][0];
+  for (const char* key : {"prompt_token_ids", "prompt_logprobs", "token_ids"}) {
+    EXPECT_TRUE(plain_text.at(key).is_null()) << key;
+  }
   EXPECT_TRUE(text["choices"][0]["logprobs"].is_null());
 }
 
@@ -98,7 +114,7 @@ TEST(OpenAiChatTest, SamplingOptionsAreReadUnderCommonNames) {
     "typical": 0.8, "repeat_penalty": 1.1, "repeat_last_n": 64, "frequency_penalty": 0.5, "presence_penalty": -0.5,
     "dry_multiplier": 0.8, "dry_base": 2, "dry_allowed_length": 3, "dry_penalty_last_n": -1,
     "dry_sequence_breakers": ["x"], "xtc_probability": 0.5, "xtc_threshold": 0.2, "seed": 18446744073709551615,
-    "logit_bias": {"5": 2.5, "6": -100}, "stop": ["END", "STOP"], "max_tokens": 5, "max_completion_tokens": 6, "n": 2,
+    "logit_bias": {"5": 2.5, "6": -100}, "allowed_token_ids": [4, 5], "logprob_token_ids": [6], "stop": ["END", "STOP"], "max_tokens": 5, "max_completion_tokens": 6, "n": 2,
     "min_tokens": 1})"));
   ASSERT_EQ(exchange->status, 200) << exchange->body;
   const SamplerOptions& sampler = door.last().options.sampler;
@@ -119,6 +135,8 @@ TEST(OpenAiChatTest, SamplingOptionsAreReadUnderCommonNames) {
   EXPECT_EQ(sampler.xtc_threshold, 0.2);
   EXPECT_EQ(sampler.seed, 18446744073709551615u);
   EXPECT_EQ(sampler.logit_bias.at(5), 2.5);
+  EXPECT_EQ(door.last().allowed_tokens, (Tokens{4, 5}));
+  EXPECT_EQ(door.last().options.logprob_token_ids, (Tokens{6}));
   EXPECT_EQ(sampler.logit_bias.at(6), -std::numeric_limits<double>::infinity());
   const TurnOptions& options = door.last().options;
   EXPECT_THAT(options.stop_strings, ElementsAre("END", "STOP"));
@@ -551,7 +569,30 @@ TEST(OpenAiChatTest, AssistantMessageAtTheEndIsContinued) {
           R"({"name": "f", "arguments": "{}"}}]}]})");
   EXPECT_EQ(calls->status, 400);
   EXPECT_THAT(calls->json()["error"]["message"].get<std::string>(), testing::HasSubstr("results of the tools"));
-  EXPECT_EQ(door.post("/v1/responses", R"({"input": [)" + user + "," + given + "]}")->status, 400);
+}
+
+TEST(OpenAiChatTest, EchoReturnsTheContinuedMessage) {
+  FakeDoor door;
+  const std::string user = R"({"role": "user", "content": "Q"})",
+                    messages = R"({"messages": [)" + user + R"(, {"role": "assistant", "content": "The "}])";
+  const Json whole = door.post(kPath, messages + R"(, "echo": true})")->json();
+  EXPECT_EQ(whole["choices"][0]["message"]["content"], "The Hello");
+  EXPECT_EQ(door.post(kPath, messages + "}")->json()["choices"][0]["message"]["content"], "Hello");
+  const auto events = door.post(kPath, messages + R"(, "echo": true, "stream": true})")->events();
+  EXPECT_EQ(events[1]["choices"][0]["delta"]["content"], "The ");
+  const Json other = door.post(kPath, R"({"messages": [)" + user + R"(], "echo": true})")->json();
+  EXPECT_EQ(other["choices"][0]["message"]["content"], "Hello");
+  EXPECT_EQ(other["ibid"]["ignored"][0]["field"], "echo");
+}
+
+// Roles that only some templates know, such as Granite's "control".
+TEST(OpenAiChatTest, OtherRolesAreForTheTemplate) {
+  FakeDoor door;
+  const Json json = door.post(kPath, std::string(R"({"messages": [{"role": "control", "content": "thinking"},
+    {"role": "user", "content": "Q"}]})"))
+                        ->json();
+  EXPECT_EQ(door.last().messages[0]["role"], "control");
+  EXPECT_EQ(json["ibid"]["ignored"][0]["field"], "messages[0].role");
 }
 
 // vLLM's two fields, for a last message of the assistant (A) and of the user (U).

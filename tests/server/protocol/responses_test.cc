@@ -26,6 +26,7 @@ TEST(ResponsesTest, WholeResponseHasItemsAndUsage) {
   EXPECT_EQ(json["output"][0]["content"][0]["text"], "Hello");
   EXPECT_EQ(json["usage"]["input_tokens"], 30);
   EXPECT_EQ(json["usage"]["input_tokens_details"]["cached_tokens"], 20);
+  EXPECT_EQ(json["usage"]["input_tokens_details"]["cache_write_tokens"], 10);
   EXPECT_EQ(json["metadata"]["a"], "b");
   EXPECT_EQ(json["max_output_tokens"], 9);
   EXPECT_EQ(json_to_string(door.last().messages),
@@ -55,15 +56,46 @@ TEST(ResponsesTest, ItemsOfOneAnswerBecomeOneMessage) {
   EXPECT_EQ(messages[3]["tool_call_id"], "c2");
 }
 
+// The output continues a message of the assistant at the end, and is joined to it where the history is read again: from
+// the store, or as the client sends it back.
+TEST(ResponsesTest, AssistantMessageAtTheEndIsContinued) {
+  const std::string begun = R"({"role": "user", "content": "Q"}, {"role": "assistant", "content": "The "})";
+  for (const char* stream : {"false", "true"}) {
+    FakeDoor door;
+    const auto exchange =
+        door.post(kResponses, R"({"input": [)" + begun + R"(], "stream": )" + std::string(stream) + "}");
+    ASSERT_EQ(exchange->status, 200) << exchange->body;
+    EXPECT_TRUE(door.last().continues);
+    EXPECT_EQ(door.last().messages.size(), 2u);
+    const Json first = exchange->streams ? exchange->events().back()["response"] : exchange->json();
+    EXPECT_EQ(first["output"][0]["content"][0]["text"], "Hello") << "only the added text";
+    const std::string joined = R"([{"role":"user","content":"Q"},{"role":"assistant","content":"The Hello"},)"
+                               R"({"role":"user","content":"go on"}])";
+    const std::string next = R"({"role": "user", "content": "go on"})";
+    door.post(kResponses,
+              R"({"previous_response_id": )" + json_to_string(first["id"]) + R"(, "input": [)" + next + "]}");
+    EXPECT_EQ(json_to_string(door.last().messages), joined);
+    EXPECT_FALSE(door.last().continues);
+    door.post(kResponses, R"({"input": [)" + begun + "," + json_to_string(first["output"][0]) + "," + next + "]}");
+    EXPECT_EQ(json_to_string(door.last().messages), joined);
+    // An answer that was cut goes on without another message.
+    door.post(kResponses, R"({"previous_response_id": )" + json_to_string(first["id"]) + R"(, "input": []})");
+    EXPECT_TRUE(door.last().continues);
+    EXPECT_EQ(door.last().messages[1]["content"], "The Hello");
+  }
+}
+
 TEST(ResponsesTest, BadItemErrorsNameTheirPath) {
   const std::pair<const char*, const char*> cases[] = {
       {R"([5])", "input[0]"},
       {R"([{"type": "web_search_call"}])", "input"},
-      {R"([{"role": "king", "content": "x"}])", "input[0].role"},
+      {R"([{"role": "", "content": "x"}])", "input[0].role"},
       {R"([{"role": "user", "content": [{"type": "input_image"}]}])", "input[0].content[0].type"},
       {R"([{"type": "function_call", "call_id": "c", "name": "f"}])", "input[0].arguments"},
       {R"([{"type": "function_call_output", "output": "x"}])", "input[0].call_id"},
-      {R"([{"role": "assistant", "content": "x"}])", "input"},
+      {R"([{"role": "assistant", "content": ""}])", "input"},
+      {R"([{"role": "user", "content": "x"}, {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}])",
+       "input"},
       {R"([])", "input"},
       {R"(5)", "input"}};
   for (const auto& [input, param] : cases) {

@@ -96,6 +96,86 @@ TEST(AnswerFormTest, FormatBeginsAtOnceWithoutReasoning) {
   EXPECT_FALSE(f.answer(f.with_schema("none")).text.starts_with("<think>")) << "the prompt has closed the reasoning";
 }
 
+// The format of a continued answer includes the text so far, whatever the template does about reasoning.
+TEST(AnswerFormTest, ContinuedAnswerKeepsTheFormat) {
+  for (const char* thinking : {"", "open", "none"}) {
+    FormFixture f;
+    AnswerRequest request = f.with_schema(thinking);
+    const std::string given = R"({"place": "th)";
+    request.messages.push_back(make_message(Role::kAssistant, given));
+    request.continues = true;
+    const Answer answer = f.answer(request);
+    EXPECT_EQ(answer.reasoning, "") << thinking;
+    expect_place(given + answer.content);
+    EXPECT_EQ(answer.finish_reason, FinishReason::kStop) << thinking;
+    request.messages.back() = make_message(Role::kAssistant, "Hello");
+    const Status refused = f.start(request)->wait();
+    EXPECT_EQ(refused.code(), ErrorCode::kInvalidArgument) << thinking;
+  }
+  // An answer of this server that was cut has its own tokens, reasoning among them.
+  for (const char* thinking : {"", "open"}) {
+    FormFixture f;
+    f.begins_with(*thinking == 0 ? "<think>\nA place.\n</think>\n\nHello" : "A place.\n</think>\n\nHello",
+                  std::string(kPrompt) + (*thinking == 0 ? "" : "<think>\n"));
+    AnswerRequest request = f.with_schema(thinking);
+    const Answer whole = f.answer(request);
+    request.options.max_tokens = whole.usage.n_decoded - 4;
+    const Answer cut = f.answer(request);
+    ASSERT_NE(cut.content, "");
+    Json said = make_message(Role::kAssistant, cut.content);
+    said["reasoning_content"] = cut.reasoning;
+    request.messages.push_back(said);
+    request.continues = true;
+    request.options.max_tokens = 1000;
+    const Answer rest = f.answer(request);
+    EXPECT_EQ(cut.content + rest.content, whole.content) << thinking;
+    expect_place(cut.content + rest.content);
+  }
+}
+
+TEST(AnswerFormTest, ContinuedBeginningOfACallIsFinished) {
+  FormFixture f;
+  AnswerRequest request = f.with_call("none");
+  request.messages.push_back(make_message(Role::kAssistant, "<tool_call>\n{\"name\": \"ti"));
+  request.continues = true;
+  const Answer answer = f.answer(request);
+  ASSERT_GE(answer.tool_calls.size(), 1u) << answer.text;
+  EXPECT_EQ(answer.tool_calls[0].name, "time");
+  expect_place(answer.tool_calls[0].arguments);
+}
+
+TEST(AnswerFormTest, AnswerHasOnlyAllowedTokens) {
+  FormFixture f;
+  AnswerRequest request = f.request();
+  request.options.max_tokens = 5;
+  request.options.n_logprobs = 0;
+  const TokenId a = f.chat.tokenizer->encode("a", TextOrigin::kInput, false)[0],
+                b = f.chat.tokenizer->encode("b", TextOrigin::kInput, false)[0];
+  request.allowed_tokens = {a};
+  request.options.logprob_token_ids = {b};
+  const Answer answer = f.answer(request);
+  EXPECT_EQ(answer.text, "aaaaa");
+  EXPECT_EQ(answer.finish_reason, FinishReason::kLength);
+  ASSERT_EQ(answer.logprobs.size(), 5u);
+  ASSERT_EQ(answer.logprobs[0].top.size(), 2u) << "the requested token and the sampled one";
+  request.allowed_tokens = {a, f.chat.tokenizer->im_end};
+  request.options.sampler.logit_bias[a] = -100;
+  EXPECT_EQ(f.answer(request).text, "") << "the end is allowed";
+  const auto code_of = [&](AnswerRequest bad) { return f.start(std::move(bad))->wait().code(); };
+  AnswerRequest outside = request;
+  outside.allowed_tokens = {1 << 20};
+  EXPECT_EQ(code_of(outside), ErrorCode::kInvalidArgument);
+  AnswerRequest formed = f.with_schema();
+  formed.allowed_tokens = {a};
+  EXPECT_EQ(code_of(formed), ErrorCode::kUnsupported);
+  AnswerRequest unlisted = f.request();
+  unlisted.options.logprob_token_ids = {b};
+  EXPECT_EQ(code_of(unlisted), ErrorCode::kInvalidArgument) << "without log-probabilities";
+  unlisted.options.n_logprobs = 0;
+  unlisted.options.logprob_token_ids = {1 << 20};
+  EXPECT_EQ(code_of(unlisted), ErrorCode::kInvalidArgument);
+}
+
 TEST(AnswerFormTest, RequiredCallBeginsAtOnce) {
   FormFixture f;
   f.begins_with("I am a model that would rather talk.", kToolsPrompt + "<think>\n\n</think>\n\n");

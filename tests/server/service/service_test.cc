@@ -316,6 +316,29 @@ TEST(ServiceTest, ContinuedAnswerEqualsTheUncutAnswer) {
   }
 }
 
+// The tokens of the prompt are known before the answer begins, unless the context was too small for all messages.
+TEST(ServiceTest, TokensOfThePromptAreReturned) {
+  ServiceFixture f(ServiceFixture::quiet(), kChatMl, {.max_seq_len = 128});
+  const auto place = [](const Heard& heard, const char* event) {
+    return std::ranges::find(heard.events(), event) - heard.events().begin();
+  };
+  AnswerRequest request = ask({user("Q")});
+  request.options.max_tokens = 4;
+  request.returns_prompt_ids = true;
+  const auto all = f.start(request);
+  ASSERT_TRUE(all->wait().ok()) << all->wait().to_string();
+  EXPECT_EQ(f.chat.tokenizer->decode(all->prompt_ids()), "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_LT(place(*all, "prompt_tokens"), place(*all, "begin"));
+  EXPECT_EQ(std::ranges::count(all->events(), "prompt_tokens"), 1);
+  request.messages = Json::array({user(std::string(90, 'a')), make_message(Role::kAssistant, "b"), user("c")});
+  request.when_full = WhenFull::kDropOldestTurns;
+  const auto fewer = f.start(request);
+  ASSERT_TRUE(fewer->wait().ok()) << fewer->wait().to_string();
+  ASSERT_TRUE(fewer->answer_of().left_out.any());
+  EXPECT_EQ(f.chat.tokenizer->decode(fewer->prompt_ids()), "<|im_start|>user\nc<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(std::ranges::count(fewer->events(), "prompt_tokens"), 1);
+}
+
 TEST(ServiceTest, ChosenSeedIsExactAsADouble) {
   ServiceFixture f;
   for (int i = 0; i < 10; ++i) {
