@@ -310,27 +310,23 @@ void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out)
   }
 }
 
-void advance(Blocks& blocks, size_t bytes) {
-  for (const std::byte*& at : blocks) at += bytes;
-}
-
 template <typename Block>
-void pack_plain_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out) {
+void pack_plain_panel(const PanelFormat& format, RowCursor& rows, size_t n_cols, std::byte* out) {
   for (size_t col = 0; col < n_cols; col += kQuantBlock) {
     const size_t half = col / kQuantBlock % 2;
     // The last chunk may have only one block.
     if (half == 0 && col + kQuantBlock == n_cols) std::memset(out, 0, format.chunk_bytes());
-    Block::pack(format, blocks, half, out);
-    advance(blocks, Block::kBlockBytes);
+    Block::pack(format, rows.blocks, half, out);
+    rows.advance(Block::kBlockBytes);
     if (half == 1) out += format.chunk_bytes();
   }
 }
 
 template <typename Block>
-void pack_super_panel(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out) {
+void pack_super_panel(const PanelFormat& format, RowCursor& rows, size_t n_cols, std::byte* out) {
   for (size_t col = 0; col < n_cols; col += kSuperChunkCols, out += format.chunk_bytes()) {
-    pack_super<Block>(format, blocks, out);
-    advance(blocks, Block::kBlockBytes);
+    pack_super<Block>(format, rows.blocks, out);
+    rows.advance(Block::kBlockBytes);
   }
 }
 
@@ -341,7 +337,7 @@ void clear_chunk_lanes(const PanelFormat& format, size_t n_rows, std::byte* chun
   clear_lanes(n_rows, chunk + format.codes_at(), chunk + format.chunk_bytes(), 4);
 }
 
-using PackPanel = void (*)(const PanelFormat& format, Blocks& blocks, size_t n_cols, std::byte* out);
+using PackPanel = void (*)(const PanelFormat& format, RowCursor& rows, size_t n_cols, std::byte* out);
 
 PackPanel packer_of(DType dtype) {
   switch (dtype) {
@@ -374,14 +370,13 @@ void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_c
   CHECK(!rows.empty() && rows.size() <= kLanes) << rows.size();
   CHECK_EQ(n_cols % dtype_block(dtype).values, size_t{0});
   const PanelType type = panel_type_for(dtype);
-  Blocks blocks;
-  for (size_t r = 0; r < kLanes; ++r) blocks[r] = rows[std::min(r, rows.size() - 1)];
   if (panel_is_f8(type)) return pack_f8(type, rows, n_cols, out);
-  if (panel_is_float(type)) return pack_float_panel(type, blocks, rows.size(), n_cols, out);
+  RowCursor cursor(rows, n_cols / dtype_block(dtype).values * dtype_block(dtype).bytes);
+  if (panel_is_float(type)) return pack_float_panel(type, cursor, rows.size(), n_cols, out);
   const PackPanel pack = packer_of(dtype);
   if (pack == nullptr) return pack_decoded(dtype, rows, n_cols, out);
   const PanelFormat format = panel_format(type);
-  pack(format, blocks, n_cols, out);
+  pack(format, cursor, n_cols, out);
   if (rows.size() == kLanes) return;
   const std::byte* end = out + panel_bytes(type, n_cols);
   for (; out < end; out += format.chunk_bytes()) clear_chunk_lanes(format, rows.size(), out);

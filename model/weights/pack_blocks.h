@@ -35,7 +35,7 @@ void pack_decoded(DType dtype, std::span<const std::byte* const> rows, size_t n_
 // As pack_decoded(), for panels of 8-bit floats.
 void pack_f8(PanelType type, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
 
-// Writes one panel of `type` from n_rows rows starting at `rows`. REQUIRES: a panel of floats; 1 to 16 rows.
-void pack_float_panel(PanelType type, lanes::Blocks& rows, size_t n_rows, size_t n_cols, std::byte* out);
+// Writes one panel of `type` from the first n_rows of `rows`. REQUIRES: a panel of floats; 1 to 16 rows.
+void pack_float_panel(PanelType type, lanes::RowCursor& rows, size_t n_rows, size_t n_cols, std::byte* out);
 
 }  // namespace ibid

@@ -108,12 +108,12 @@ namespace {
 
 // Packs floats: a panel has the transposed rows. A word has one number of 32 bits, or two of 16.
 template <typename T>
-void pack_floats(Blocks& blocks, size_t n_cols, std::byte* out) {
+void pack_floats(RowCursor& rows, size_t n_cols, std::byte* out) {
   constexpr size_t kPerWord = 4 / sizeof(T);
-  const size_t whole = n_cols / (4 * kPerWord) * (4 * kPerWord);
-  for (size_t col = 0; col < whole; col += 4 * kPerWord, out += sizeof(Word[4])) {
+  for (; n_cols >= 4 * kPerWord; n_cols -= 4 * kPerWord, out += sizeof(Word[4])) {
     Word words[4];
-    gather<4>(blocks, col * sizeof(T), words);
+    gather<4>(rows.blocks, 0, words);
+    rows.advance(sizeof(FourWords));
     if constexpr (kPerWord == 1) {
       std::memcpy(out, words, sizeof words);
     } else {
@@ -123,14 +123,14 @@ void pack_floats(Blocks& blocks, size_t n_cols, std::byte* out) {
       }
     }
   }
-  for (size_t col = whole; col < n_cols; ++col, out += kLanes * sizeof(T)) {
-    for (size_t r = 0; r < kLanes; ++r) std::memcpy(out + r * sizeof(T), blocks[r] + col * sizeof(T), sizeof(T));
+  for (size_t col = 0; col < n_cols; ++col, out += kLanes * sizeof(T)) {
+    for (size_t r = 0; r < kLanes; ++r) std::memcpy(out + r * sizeof(T), rows.blocks[r] + col * sizeof(T), sizeof(T));
   }
 }
 
 }  // namespace
 
-void pack_float_panel(PanelType type, Blocks& rows, size_t n_rows, size_t n_cols, std::byte* out) {
+void pack_float_panel(PanelType type, RowCursor& rows, size_t n_rows, size_t n_cols, std::byte* out) {
   const size_t bytes = type == PanelType::kPF ? 4 : 2;
   std::byte* end = out + kLanes * bytes * n_cols;
   if (bytes == 4) {

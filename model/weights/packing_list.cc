@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -75,12 +75,17 @@ void PackingList::add(std::string name, const TensorView& tensor, RowOrder order
       {std::move(name), tensor, order, transposed, packed, tiles, begin, begin + packed.n_panels() * stride, stride});
 }
 
+size_t PackingList::bytes_of_row(const Job& job) {
+  const BlockSize block = dtype_block(job.tensor.dtype);
+  return job.packed.n_cols * block.bytes / block.values;
+}
+
 bool PackingList::pack(const Job& job, Range panels) {
   const TensorView& tensor = job.tensor;
   const PackedMatrix& packed = job.packed;
   const size_t n_cols = packed.n_cols;
   const BlockSize block = dtype_block(tensor.dtype);
-  const size_t row_bytes = n_cols * block.bytes / block.values;
+  const size_t row_bytes = bytes_of_row(job);
   const bool directly = can_pack_blocks(tensor.dtype) && packed.type == panel_type_for(tensor.dtype);
   std::vector<std::byte> made(tensor.source == nullptr ? 0 : kPanelRows * row_bytes);
   std::vector<float> floats(directly ? 0 : kPanelRows * n_cols);
@@ -128,6 +133,20 @@ bool PackingList::pack(const Job& job, Range panels) {
   return true;
 }
 
+TensorView PackingList::rows_of(const Job& job, Range panels) {
+  const size_t end = std::min(panels.end * kPanelRows, job.packed.n_rows);
+  size_t first = SIZE_MAX, last = 0;
+  for (size_t row = panels.begin * kPanelRows; row < end; ++row) {
+    const size_t source = job.order.source_row(job.tiles.rows.source(row));
+    first = std::min(first, source);
+    last = std::max(last, source);
+  }
+  const size_t row_bytes = bytes_of_row(job);
+  TensorView rows = job.tensor;
+  rows.data = rows.data.subspan(first * row_bytes, (last - first + 1) * row_bytes);
+  return rows;
+}
+
 Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const {
   if (jobs_.empty()) return {};
   std::vector<std::atomic<size_t>> left(jobs_.size());  // panels of each job that are not packed yet
@@ -148,7 +167,13 @@ Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorV
           for (size_t known = first_bad; j < known && !first_bad.compare_exchange_weak(known, j);) {
           }
         }
-        if (left[j].fetch_sub(panels.size()) == panels.size()) done(job.tensor);
+        const bool last = left[j].fetch_sub(panels.size()) == panels.size();
+        const bool by_row = job.tensor.source == nullptr && !job.transposed;
+        if (last) {
+          done(job.tensor);
+        } else if (by_row) {
+          done(rows_of(job, panels));
+        }
       }
     }
   });

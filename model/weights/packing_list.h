@@ -29,8 +29,9 @@ class PackingList {
   void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed,
            const TiledHeads& tiles = {});
 
-  // Packs all matrices. Calls `done` once per matrix, after its last row, on any of the threads. Error: kNonFinite,
-  // naming the first tensor with a float, or a scale or min of a block, that is not finite.
+  // Packs all matrices. Calls `done`, on any of the threads, with parts of the tensors that were packed: parts of rows,
+  // and with a whole tensor after its last row. Error: kNonFinite, naming the first tensor with a float, or a scale or
+  // min of a block, that is not finite.
   Status run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
 
  private:
@@ -44,8 +45,12 @@ class PackingList {
     size_t begin, end;  // byte range, relative to origin_
     size_t panel_stride;
   };
+  static size_t bytes_of_row(const Job& job);
   // Returns false if a float or a scale is not finite.
   static bool pack(const Job& job, Range panels);
+  // Returns the rows from which the panels are packed, and all rows between them. REQUIRES: the tensor is stored by
+  // row.
+  static TensorView rows_of(const Job& job, Range panels);
 
   uintptr_t origin_ = 0;  // address at a multiple of kWindowBytes
   std::vector<Job> jobs_;
