@@ -1,8 +1,8 @@
 #include "model/weights/kv_precision.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,17 +43,23 @@ struct Moments {
   }
 };
 
-// Sums in 16 lanes, which gives the same order on all machines.
+using FourFloats [[gnu::vector_size(16)]] = float;
+
+// Sums term(a[i], b[i]) in 16 lanes, which gives the same order on all machines. REQUIRES: equal sizes.
 template <typename Term>
-double sum_of(size_t n, const Term& term) {
-  std::array<float, 16> lanes{};
+double sum_of(std::span<const float> a, std::span<const float> b, const Term& term) {
+  constexpr size_t kVectors = 4, kLanes = 4 * kVectors;
+  FourFloats lanes[kVectors] = {};
   size_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    for (size_t lane = 0; lane < 16; ++lane) lanes[lane] += term(i + lane);
+  for (; i + kLanes <= a.size(); i += kLanes) {
+    FourFloats x[kVectors], y[kVectors];
+    std::memcpy(x, &a[i], sizeof x);
+    std::memcpy(y, &b[i], sizeof y);
+    for (size_t v = 0; v < kVectors; ++v) lanes[v] += term(x[v], y[v]);
   }
   double sum = 0;
-  for (; i < n; ++i) sum += term(i);
-  for (const float lane : lanes) sum += lane;
+  for (; i < a.size(); ++i) sum += term(a[i], b[i]);
+  for (size_t lane = 0; lane < kLanes; ++lane) sum += lanes[lane / 4][lane % 4];
   return sum;
 }
 
@@ -108,8 +114,8 @@ class LayerTensors {
       const auto bytes = tensor.source != nullptr ? std::span<const std::byte>(made)
                                                   : tensor.data.subspan(source.source_row(r) * row_bytes, row_bytes);
       dequantize_row(tensor.dtype, bytes, w);
-      y.variance[r] = sum_of(w.size(), [&](size_t c) { return (w[c] * deviation[c]) * (w[c] * deviation[c]); });
-      if (has_mean) y.mean[r] = sum_of(w.size(), [&](size_t c) { return w[c] * mean[c]; });
+      y.variance[r] = sum_of(w, deviation, [](auto value, auto factor) { return (value * factor) * (value * factor); });
+      if (has_mean) y.mean[r] = sum_of(w, mean, [](auto value, auto factor) { return value * factor; });
     }
   }
 
