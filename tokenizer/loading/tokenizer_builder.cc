@@ -396,10 +396,9 @@ void PieceBuilder::take_merge(const RankedMerge& merge) {
   if (!spec_.special[static_cast<size_t>(merge.result)]) bpe_.merges.push_back(merge);
 }
 
-// Returns the symbol of one side of a merge: a token, or the number of a single character without a token.
-TokenId PieceBuilder::symbol_of(std::string_view text) {
-  const TokenId id = bpe_.written.find(text);
-  if (id != kNoToken) return id;
+// Returns the symbol of one side of a merge: the token `found`, or the number of a single character without a token.
+TokenId PieceBuilder::symbol_of(std::string_view text, TokenId found) {
+  if (found != kNoToken) return found;
   const DecodedChar c = utf8_decode(text, 0);
   if (!c.valid || c.length != text.size()) return kNoToken;
   if (loose_.find(c.code_point) == kNoToken) {
@@ -410,13 +409,34 @@ TokenId PieceBuilder::symbol_of(std::string_view text) {
   return loose_.find(c.code_point);
 }
 
-void PieceBuilder::add_splits(TokenId id, uint32_t rank) {
+// Appends the splits of a token into two texts.
+void PieceBuilder::append_splits(TokenId id, uint32_t rank, std::vector<Split>& splits) const {
   const std::string_view text = bpe_.written.bytes(id);
   if (!utf8_is_valid(text)) return;  // such a merge never applies, because no text is split into invalid UTF-8
   for (size_t cut = utf8_decode(text, 0).length; cut < text.size(); cut += utf8_decode(text, cut).length) {
-    const TokenId left = symbol_of(text.substr(0, cut));
-    const TokenId right = left == kNoToken ? kNoToken : symbol_of(text.substr(cut));
-    if (right != kNoToken) bpe_.merges.push_back({left, right, id, rank});
+    splits.push_back({{text.substr(0, cut), text.substr(cut)}, id, rank});
+  }
+}
+
+// Adds the splits whose sides are symbols as merges.
+void PieceBuilder::add_splits(std::span<const Split> splits) {
+  std::vector<std::string_view> texts;
+  std::vector<TokenId> ids(splits.size());
+  for (const Split& split : splits) texts.push_back(split.sides.left);
+  symbols().find_all(texts, ids);
+  std::vector<RankedMerge> merges;  // with the left sides that are symbols
+  texts.clear();
+  for (size_t i = 0; i < splits.size(); ++i) {
+    const TokenId left = symbol_of(splits[i].sides.left, ids[i]);
+    if (left == kNoToken) continue;
+    merges.push_back({left, kNoToken, splits[i].id, splits[i].rank});
+    texts.push_back(splits[i].sides.right);
+  }
+  ids.resize(texts.size());
+  symbols().find_all(texts, ids);
+  for (size_t i = 0; i < merges.size(); ++i) {
+    merges[i].right = symbol_of(texts[i], ids[i]);
+    if (merges[i].right != kNoToken) bpe_.merges.push_back(merges[i]);
   }
 }
 
@@ -468,10 +488,15 @@ Status PieceBuilder::add_scores(const std::vector<double>& scores) {
   }
   const auto score = [&](TokenId id) { return scores[static_cast<size_t>(id)]; };
   std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return score(a) > score(b); });
+  constexpr size_t kSplitsTogether = 1024;
+  std::vector<Split> splits;
   uint32_t rank = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     if (i > 0 && score(order[i]) != score(order[i - 1])) ++rank;
-    add_splits(order[i], rank);
+    append_splits(order[i], rank, splits);
+    if (splits.size() < kSplitsTogether && i + 1 < order.size()) continue;
+    add_splits(splits);
+    splits.clear();
   }
   return {};
 }

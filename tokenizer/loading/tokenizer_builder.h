@@ -192,11 +192,16 @@ class PieceBuilder final : public TokenizerBuilder {
   void take_merge(const RankedMerge& merge) override;
   Status check_score(TokenId id, double score) const;
   // False for a token without text, and for a token with the text of an earlier one.
-  bool is_found(TokenId id) const {
-    return bpe_.written.has_bytes(id) && bpe_.written.find(bpe_.written.bytes(id)) == id;
-  }
-  TokenId symbol_of(std::string_view text);
-  void add_splits(TokenId id, uint32_t rank);
+  bool is_found(TokenId id) const { return bpe_.written.is_indexed(id); }
+  // A merge that makes a token, with the rank of its score.
+  struct Split {
+    TextMerge sides;
+    TokenId id;
+    uint32_t rank;
+  };
+  TokenId symbol_of(std::string_view text, TokenId found);
+  void append_splits(TokenId id, uint32_t rank, std::vector<Split>& splits) const;
+  void add_splits(std::span<const Split> splits);
 
   PieceSpec spec_;
   CharBpeModel bpe_;

@@ -114,7 +114,7 @@ CharBpe::CharBpe(CharBpeModel model)
   unknown_joins_ = !(byte_fallback_ && all_bytes);
   for (size_t id = 0; id < written().size(); ++id) {
     const std::string_view text = written().bytes(static_cast<TokenId>(id));
-    if (text.empty() || written().find(text) != static_cast<TokenId>(id)) continue;
+    if (text.empty() || !written().is_indexed(static_cast<TokenId>(id))) continue;
     const DecodedChar c = utf8_decode(text, 0);
     if (c.valid && c.length == text.size()) symbols_.set(c.code_point, static_cast<TokenId>(id));
   }

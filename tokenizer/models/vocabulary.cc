@@ -25,7 +25,7 @@ Vocabulary::Vocabulary(size_t size) : entries_(size), slots_(std::bit_ceil(2 * s
 void Vocabulary::set_bytes(TokenId id, std::string_view bytes) {
   Entry& entry = entries_[static_cast<size_t>(id)];
   CHECK(!entry.set);
-  entry = {blob_.size(), static_cast<uint32_t>(bytes.size()), true};
+  entry = {blob_.size(), static_cast<uint32_t>(bytes.size()), true, false};
   blob_.append(bytes);
 }
 
@@ -51,6 +51,7 @@ bool Vocabulary::index(TokenId id) {
   Slot& slot = slots_[probe(text, hash)];
   if (slot.id != kNoToken) return false;
   slot = {static_cast<uint32_t>(hash >> 32), id};
+  entries_[static_cast<size_t>(id)].indexed = true;
   return true;
 }
 
@@ -91,10 +92,16 @@ uint64_t pair_key(TokenId left, TokenId right) {
 
 MergeTable::MergeTable(std::span<const RankedMerge> merges)
     : slots_(std::bit_ceil(2 * merges.size() + 2)), seed_(process_hash_seed()) {
+  constexpr size_t kAhead = 16;  // slots are far apart in memory
   const size_t mask = slots_.size() - 1;
-  for (const RankedMerge& merge : merges) {
+  const auto first_slot = [&](const RankedMerge& merge) {
+    return hash_u64(pair_key(merge.left, merge.right), seed_) & mask;
+  };
+  for (size_t m = 0; m < merges.size(); ++m) {
+    if (m + kAhead < merges.size()) __builtin_prefetch(&slots_[first_slot(merges[m + kAhead])], 1);
+    const RankedMerge& merge = merges[m];
     const uint64_t pair = pair_key(merge.left, merge.right);
-    size_t i = hash_u64(pair, seed_) & mask;
+    size_t i = first_slot(merge);
     while (slots_[i].merge.rank != kNoRank && slots_[i].pair != pair) i = (i + 1) & mask;
     slots_[i] = {pair, {merge.rank, merge.result}};
   }

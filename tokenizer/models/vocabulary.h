@@ -75,6 +75,8 @@ class Vocabulary {
   // Makes find() return `id` for the token's bytes. Returns false if the index already has equal bytes. REQUIRES:
   // set_bytes(id) was called; index() is called at most once per id.
   bool index(TokenId id);
+  // True if find() returns `id` for the token's bytes.
+  bool is_indexed(TokenId id) const { return has_bytes(id) && entries_[static_cast<size_t>(id)].indexed; }
   TokenId find(std::string_view bytes) const;
   // Calls find() for each entry of `bytes`. Faster than single calls, because cache misses overlap. REQUIRES: both
   // spans have the same size.
@@ -85,6 +87,7 @@ class Vocabulary {
     uint64_t offset = 0;
     uint32_t length = 0;
     bool set = false;
+    bool indexed = false;
   };
   struct Slot {
     uint32_t tag = 0;  // upper half of the hash: if it differs, the bytes need not be compared
