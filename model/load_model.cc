@@ -1,6 +1,7 @@
 #include "model/load_model.h"
 
 #include <algorithm>
+#include <future>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -76,7 +77,44 @@ std::string text_after_answer(const ChatTemplate& chat_template) {
   return at == bytes.npos ? std::string() : bytes.substr(at + kAnswer.size());
 }
 
+// Loads everything except the model.
+Result<LoadedModel> load_text(const ModelFile& file) {
+  LoadedModel text;
+  TRY_ASSIGN(text.tokenizer, load_tokenizer(file));
+  text.warnings = file.warnings();
+  text.warnings.insert(text.warnings.end(), text.tokenizer->warnings().begin(), text.tokenizer->warnings().end());
+  Result<ChatTemplate> chat_template = load_chat_template(file, {}, &text.warnings);
+  if (chat_template.ok()) {
+    add_template_end(*chat_template, *text.tokenizer);
+    text.chat_template = std::move(chat_template).value();
+  } else if (chat_template.status().code() != ErrorCode::kNotFound) {
+    return chat_template.status();
+  }
+  return text;
+}
+
 }  // namespace
+
+Result<LoadedModel> load_model(const ModelFile& file, ModelConfig config, const ModelOptions& options,
+                               const MemoryPlan& plan, size_t kv_budget_bytes) {
+  // The time for a tokenizer does not grow with the weights, so a large model would gain little, and a bad tokenizer
+  // would be reported late.
+  constexpr size_t kLargeBytes = size_t{2} << 30;
+  if (plan.weights_bytes > kLargeBytes) {
+    TRY_ASSIGN(LoadedModel loaded, load_text(file));
+    TRY_ASSIGN(loaded.model, load_language_model(file, std::move(config), options, plan, kv_budget_bytes));
+    return loaded;
+  }
+  // Deferred if the system starts no thread.
+  std::future<Result<LoadedModel>> text =
+      std::async(std::launch::async | std::launch::deferred, [&] { return load_text(file); });
+  Result<std::unique_ptr<LanguageModel>> model =
+      load_language_model(file, std::move(config), options, plan, kv_budget_bytes);
+  TRY_ASSIGN(LoadedModel loaded, text.get());
+  TRY(file.check_unchanged());  // a change may be the cause of the error
+  TRY_ASSIGN(loaded.model, std::move(model));
+  return loaded;
+}
 
 void add_template_end(const ChatTemplate& chat_template, Tokenizer& tokenizer) {
   const std::string after = text_after_answer(chat_template);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,11 +11,11 @@
 #include "model/forward/language_model.h"
 #include "model/memory_plan.h"
 #include "templates/chat_template.h"
+#include "tokenizer/tokenizer.h"
 
 namespace ibid {
 
 class ModelFile;
-class Tokenizer;
 
 // Packs the weights according to `plan`, the result of plan_memory(file, config, options). The file may be closed
 // afterwards. kv_budget_bytes: the caller's budget for keys and values, included in the memory check.
@@ -32,6 +33,20 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
 // of the template for tools only is no error, but is appended to `warnings`.
 Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget = {},
                                         std::vector<std::string>* warnings = nullptr);
+
+// A model and what it needs to chat.
+struct LoadedModel {
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Tokenizer> tokenizer;       // ends a turn as the chat template does
+  std::optional<ChatTemplate> chat_template;  // unset: the file has none
+  std::vector<std::string> warnings;          // of the file, the tokenizer and the chat template
+};
+
+// As load_language_model(), and loads tokenizer and chat template, for most models while the weights are packed.
+// Errors, in this order: those of load_tokenizer(); of load_chat_template(), except kNotFound; of
+// load_language_model().
+Result<LoadedModel> load_model(const ModelFile& file, ModelConfig config, const ModelOptions& options,
+                               const MemoryPlan& plan, size_t kv_budget_bytes);
 
 // Makes the special token that the template writes after an answer an end of turn.
 void add_template_end(const ChatTemplate& chat_template, Tokenizer& tokenizer);

@@ -114,18 +114,12 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   } else {
     TRY(check_kv_budget(parts.kv_budget_bytes, plan.kv_page_bytes, plan.state_bytes, ", or 0"));
   }
-  TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file));
-  parts.warnings = file->warnings();
-  parts.warnings.insert(parts.warnings.end(), parts.tokenizer->warnings().begin(), parts.tokenizer->warnings().end());
-  Result<ChatTemplate> chat_template = load_chat_template(*file, {}, &parts.warnings);
-  if (chat_template.ok()) {
-    add_template_end(*chat_template, *parts.tokenizer);
-    parts.chat_template = std::move(chat_template).value();
-  } else if (chat_template.status().code() != ErrorCode::kNotFound) {
-    return chat_template.status();
-  }
+  TRY_ASSIGN(LoadedModel loaded, load_model(*file, std::move(config), model_options, plan, parts.kv_budget_bytes));
+  parts.model = std::move(loaded.model);
+  parts.tokenizer = std::move(loaded.tokenizer);
+  parts.chat_template = std::move(loaded.chat_template);
+  parts.warnings = std::move(loaded.warnings);
   const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
-  TRY_ASSIGN(parts.model, load_language_model(*file, std::move(config), model_options, plan, parts.kv_budget_bytes));
   if (wants_fingerprint) {
     TRY_ASSIGN(parts.fingerprint,
                fingerprint_model(*file, model_options, parts.model->max_seq_len(), parts.model->kv_layout()));

@@ -200,10 +200,11 @@ void add_bench(CLI::App& root, int& exit_code) {
   arguments->model.add_fetch(*command);
   command
       ->add_option("--what", arguments->what,
-                   "all, or some of prefill, decode, turns (comma-separated); serve: several users load a server")
+                   "all, or some of prefill, decode, turns (comma-separated); load: only how a model is loaded; serve: "
+                   "several users load a server")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"all", "prefill", "decode", "turns", "serve"}));
+      ->check(CLI::IsMember({"all", "load", "prefill", "decode", "turns", "serve"}));
   command->add_option("--lengths", arguments->lengths, "new tokens of the prefills")
       ->delimiter(',')
       ->allow_extra_args(false)

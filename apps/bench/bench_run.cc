@@ -79,10 +79,16 @@ Status BenchRun::load(const std::string& path) {
   const int64_t start = system_clock().steady_ns();
   TRY_ASSIGN(file_, open_model_file(path));
   const ModelOptions options = arguments_.model.options();
-  TRY_ASSIGN(model_, load_language_model(*file_, options));
+  TRY_ASSIGN(const ModelConfig config, read_config(*file_));
+  TRY_ASSIGN(const MemoryPlan memory, plan_memory(*file_, config, options));
+  Result<LoadedModel> loaded = load_model(*file_, config, options, memory, 0);
+  if (loaded.ok()) {
+    model_ = std::move(loaded->model);
+  } else {  // the rates need no tokenizer
+    TRY_ASSIGN(model_, load_language_model(*file_, config, options, memory, 0));
+  }
   const double load_ms = milliseconds_since(system_clock(), start);
   load_peak_bytes_ = process_memory().peak_bytes;
-  TRY_ASSIGN(const ModelConfig config, read_config(*file_));
   TRY_ASSIGN(work_, model_work(*file_, config, options));
 
   TRY_ASSIGN(const ModelPace pace, measure_pace(*model_, work_));
@@ -103,7 +109,7 @@ void BenchRun::print_heading() const {
   if (!planned_.prefills.empty()) kinds.push_back("prefill");
   if (!planned_.decodes.empty()) kinds.push_back("decode");
   if (!planned_.turns.empty()) kinds.push_back("turn");
-  if (kinds.size() > 1) kinds.push_back("memory");
+  kinds.push_back("memory");
   if (!planned_.system_lengths.empty()) kinds.push_back("chat_turn");
   print(setup_.model + "\n" + std::to_string(setup_.n_threads) + " threads, " + setup_.kv + " keys and values, " +
         setup_.numerics + ", " + setup_.isa + "\n" + setup_.machine + "\n\n" + figure_legend(kinds, !rivals_.empty()) +
@@ -126,7 +132,10 @@ Status BenchRun::rates() {
   for (const size_t n : planned_.prefills) most = std::max(most, n);
   std::vector<size_t> depths = planned_.decodes.empty() ? planned_.turns : planned_.decodes;
   for (const size_t depth : depths) most = std::max(most, RateBench::positions_for_depth(depth));
-  if (most == 0) return {};
+  if (most == 0) {
+    emit_memory(0);
+    return {};
+  }
   TRY_ASSIGN(const auto bench, RateBench::create(*model_, work_, setup_.n_threads, arguments_.rounds, most));
   const FigureSink sink = [this](const Figure& figure) { emit(figure); };
   for (const size_t n : planned_.prefills) TRY(bench->prefill(n, sink));

@@ -21,7 +21,7 @@ struct Meaning {
   const char* text;
 };
 constexpr Meaning kMeanings[] = {
-    {"load", "load: from the file to a model that runs\n"},
+    {"load", "load: from the file to a model and its tokenizer\n"},
     {"prefill", "prefill of N: N tokens, empty cache, up to the logits of the next one\n"},
     {"decode", "decode at depth N: 48 tokens, one after the other, after N others\n"},
     {"turn", "44 tokens at depth N: 44 new tokens at once, after N others\n"},

@@ -12,6 +12,7 @@
 #include "tests/support/failing_new.h"
 #include "tests/support/scripted_model.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/tiny_model.h"
 
 namespace ibid {
 namespace {
@@ -129,6 +130,18 @@ TEST(EngineTest, OptionsOfSessionsAndTurnsAreChecked) {
   }
 }
 
+// The tokenizer is loaded while the weights are packed; which of the two fails first must not matter.
+TEST(EngineTest, ErrorsOfTheTokenizerPrecedeThoseOfTheWeights) {
+  const TempDir dir;
+  const std::string path = dir.file("m.gguf");
+  for (const float norm : {1.0f, std::nanf("")}) {
+    TinyModel tiny;
+    tiny.norm_mean = norm;
+    write_tiny_model(tiny, path);  // without a tokenizer
+    EXPECT_EQ(Engine::load(path).status().message(), path + ": tokenizer.ggml.model is missing");
+  }
+}
+
 TEST(EngineTest, LoadFailsCleanlyWithoutMemory) {
   const TempDir dir;
   const std::string path = dir.file("m.gguf");
@@ -137,7 +150,7 @@ TEST(EngineTest, LoadFailsCleanlyWithoutMemory) {
   for (const bool lasting : {false, true}) {
     size_t n_failed = 0;
     for (size_t n = 0;; n += n < 100 ? 1 : n / 20) {
-      FailingNew failing(n, lasting);
+      FailingNew failing(n, lasting, FailingNew::Threads::kAll);
       const Result<std::shared_ptr<Engine>> engine = Engine::load(path, options);
       failing.stop();
       if (!failing.has_failed()) {
