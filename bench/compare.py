@@ -10,7 +10,11 @@ from minute to minute, ratios of consecutive runs hardly do.
 Runs `IBID bench MODEL --json ARGS` (without ARGS: --rounds 1 --what prefill,decode) and the same with OTHER_IBID, or
 COMMAND, in which {model} is replaced by MODEL and which prints lines of the same format. Each round runs both once. For
 every figure that both print: the median of each, and median and quartiles of the rounds' ratios; above 1 the first is
-better. A round in which other processes used more than --max-other percent of the CPUs is repeated, up to three times
+better. With --cold the model's files are removed from the page cache before each run. With --touch a process uses and frees so
+much memory before each run: a virtual machine may have returned its free memory to the host, and the first program that
+uses such memory waits for the host, whatever it does.
+
+A round in which other processes used more than --max-other percent of the CPUs is repeated, up to three times
 the given rounds in total; if too few were quiet, all count, and a message reports it.
 
 With --csv the medians and quartiles of both engines are appended to a results file (results/README.md): a row for each
@@ -23,6 +27,7 @@ import collections
 import csv
 import datetime
 import json
+import mmap
 import os
 import resource
 import shlex
@@ -102,6 +107,26 @@ def own_seconds():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
+def files_of(model):
+    if not os.path.isdir(model):
+        return [model]
+    return [entry.path for entry in os.scandir(model) if entry.is_file()]
+
+
+def set_caches(model, options):
+    """What --touch and --cold do before a run."""
+    if options.touch:
+        with mmap.mmap(-1, options.touch * 1_000_000) as memory:
+            memory.madvise(mmap.MADV_HUGEPAGE)
+            for at in range(0, len(memory), mmap.PAGESIZE):
+                memory[at] = 1
+    for path in files_of(model) if options.cold else []:
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
 def run(command):
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != 0:
@@ -109,12 +134,13 @@ def run(command):
     return parse(done.stdout, command[0])
 
 
-def run_round(commands, number):
-    """The figures of both programs in turn, and the CPU share of other processes."""
+def run_round(commands, number, before):
+    """The figures of both programs in turn, and the CPU share of other processes. `before` is called before each."""
     start, busy, own = time.monotonic(), busy_seconds(), own_seconds()
     order = (0, 1) if number % 2 == 0 else (1, 0)
     rows = [None, None]
     for which in order:
+        before()
         rows[which] = run(commands[which])
     wall = time.monotonic() - start
     others = busy_seconds() - busy - (own_seconds() - own)
@@ -151,7 +177,7 @@ def machine_name():
     return f"{names[0] if names else 'unknown processor'}, {len(os.sched_getaffinity(0))} CPUs"
 
 
-def results(rounds, shared):
+def results(rounds, shared, cold):
     """Rows of a results file: each figure that both engines have, of the first and of the second."""
     for key in rounds[0][0]:
         what = key[0].split()[0]
@@ -165,8 +191,9 @@ def results(rounds, shared):
             yield shared | {
                 "engine": line["engine"], "threads": line.get("threads", ""), "kv": line.get("kv", ""),
                 "setting": settings[0] if len(settings) == 1 else "better of " + " and ".join(settings),
-                "what": what, "at": "/".join(str(line[name]) for name in keys), "value": short_number(middle),
-                "unit": UNITS[field], "q1": short_number(low), "q3": short_number(high), "rounds": len(figures),
+                "what": what, "at": "cold" if cold and what == "load" else "/".join(str(line[name]) for name in keys),
+                "value": short_number(middle), "unit": UNITS[field], "q1": short_number(low),
+                "q3": short_number(high), "rounds": len(figures),
                 "peak_percent": short_number(statistics.median(peaks)) if peaks else ""}
 
 
@@ -187,10 +214,10 @@ def without_folders(command):
     return " ".join(os.path.basename(part.rstrip("/")) if "/" in part else part for part in command)
 
 
-def measure(commands, options):
+def measure(commands, model, options):
     quiet, everything = [], []
     while len(quiet) < options.rounds and len(everything) < MOST_ROUNDS * options.rounds:
-        rows, other = run_round(commands, len(everything))
+        rows, other = run_round(commands, len(everything), lambda: set_caches(model, options))
         everything.append(rows)
         if other <= options.max_other:
             quiet.append(rows)
@@ -213,6 +240,8 @@ def main():
     parser.add_argument("--rival", metavar="COMMAND")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--max-other", type=float, default=5, metavar="PERCENT")
+    parser.add_argument("--cold", action="store_true", help="read the model from disk in each run")
+    parser.add_argument("--touch", type=int, default=0, metavar="MB", help="memory to use and free before each run")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     parser.add_argument("--fail-below", type=float, metavar="RATIO",
                         help="exit status 1 if a median ratio is less, except those of load and memory")
@@ -232,14 +261,16 @@ def main():
     commands = [[program, "bench", model, "--json", *bench] for program in programs]
     if options.rival:
         commands.append([part.replace("{model}", model) for part in shlex.split(options.rival)])
-    rounds = measure(commands, options)
+    rounds = measure(commands, model, options)
     if options.csv:
         said = f"--rival '{without_folders(shlex.split(options.rival))}' --rounds {options.rounds}"
+        said += (" --cold" if options.cold else "") + (f" --touch {options.touch}" if options.touch else "")
         name = options.model_name or os.path.basename(os.path.normpath(model))
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
         append_results(options.csv, results(rounds, {
             "date": today, "commit": options.commit, "machine": machine_name(), "model": name,
-            "command": f"compare.py ibid {without_folders([model])} {said} -- {without_folders(bench)}"}))
+            "command": f"compare.py ibid {without_folders([model])} {said} -- {without_folders(bench)}"},
+            options.cold))
     table = list(summary(rounds))
     if options.json:
         for row in table:

@@ -2,7 +2,7 @@
 """Times llama.cpp through its C API, with the work and the JSON lines of `ibid bench --json`.
 
   time_llama_cpp.py MODEL.gguf --libraries DIR [--threads 2] [--rounds 5] [--kv f16|f32|q8_0|q4_0] [--flash 0,1]
-                    [--what prefill,decode,turns] [--lengths 8,64,512] [--depths 0,1024,4096] [--repeat-rows]
+                    [--what load,prefill,decode,turns] [--lengths 8,64,512] [--depths 0,1024,4096] [--repeat-rows]
 
 DIR contains libllama, libggml and the CPU variants; README.md lists the packages with them. Without --flash both
 settings are timed; comparisons use the better one.
@@ -208,7 +208,7 @@ def main():
     model = library.load(options.model)
     emit(what="load", ms=(time.perf_counter() - start) * 1e3, system=library.system())
 
-    for flash in options.flash:
+    for flash in options.flash if {"prefill", "decode", "turns"} & set(what) else []:
         deepest = max(options.depths) if {"decode", "turns"} & set(what) else 0
         capacity = max(deepest + 64, max(options.lengths)) + 64
         sequence = Sequence(library, model, capacity, options.threads, flash, options.kv, options.repeat_rows)
