@@ -161,9 +161,10 @@ CallReader::Step CallReader::read_object(std::string_view text) {
 }
 
 CallReader::Step CallReader::read_name(std::string_view text) {
+  if (json_) return read_object(text);
   skip_spaces(text);
   const bool may_be_object = step_ > 0 && steps_.syntax.arguments != ArgumentsForm::kKeywords;
-  if (json_ || (may_be_object && text.substr(at_).starts_with('{'))) return read_object(text);
+  if (may_be_object && text.substr(at_).starts_with('{')) return read_object(text);
   std::string name;
   const Step result = read_until(text, " \n\t\r<[({\"'>,|", name);
   if (result != Step::kDone) return result;
@@ -191,14 +192,12 @@ CallReader::Step CallReader::read_index(std::string_view text) {
 }
 
 CallReader::Step CallReader::read_arguments(std::string_view text, bool at_end) {
-  if (steps_.syntax.arguments == ArgumentsForm::kJson) return read_json(text);
+  if (steps_.syntax.arguments == ArgumentsForm::kJson || json_) return read_json(text);
   if (steps_.syntax.arguments != ArgumentsForm::kParameters) return read_loose(text);
   if (!parameters_) {
     skip_spaces(text);
     if (at_ == text.size() && !at_end) return Step::kMore;
-    if (json_ || text.substr(at_).starts_with('{')) return read_json(text);
-  }
-  if (!parameters_) {
+    if (text.substr(at_).starts_with('{')) return read_json(text);
     std::vector<std::string> end;
     for (size_t i = step_ + 1; i < steps_.steps.size(); ++i) end.push_back(steps_.steps[i].word);
     if (end.empty()) end = steps_.section_end;

@@ -126,32 +126,35 @@ void ChannelParser::begin_content(std::string_view text, ReplyOutput& out) {
 
 // A body that begins like a call is one, whatever the recipient is.
 void ChannelParser::decide_body(ReplyOutput& out) {
-  const std::string_view text = trim_marker_spaces(call_);
+  const size_t n_spaces = std::min(call_.find_first_not_of(" \n\t\r"), call_.size());
+  const std::string_view text = std::string_view(call_).substr(n_spaces);
   const std::vector<std::string>& triggers = syntax_.body_calls->triggers;
-  const auto begins = [text](std::string_view trigger) { return trigger.starts_with(text); };
-  if (std::ranges::any_of(triggers, [text](std::string_view trigger) { return text.starts_with(trigger); })) {
+  const auto is_there = [text](std::string_view trigger) { return text.starts_with(trigger); };
+  const auto may_come = [text](std::string_view trigger) { return trigger.starts_with(text); };
+  if (n_spaces > kMaxHeaderBytes) {
+    begin_content(std::exchange(call_, {}), out);
+  } else if (std::ranges::any_of(triggers, is_there)) {
     body_ = Body::kCall;
-  } else if (std::ranges::none_of(triggers, begins) || call_.size() > kMaxHeaderBytes) {
+  } else if (std::ranges::none_of(triggers, may_come)) {
     begin_content(std::exchange(call_, {}), out);
   }
 }
 
 ChannelParser::Ending ChannelParser::find_ending() const {
   Ending first{held().size(), 0, false};
+  size_t unsure = held().size();  // where a marker begins that the text does not complete yet
   const auto look = [&](const std::string& marker, bool begins_message) {
     if (marker.empty()) return;
     const size_t at = held().find(marker);
     if (at < first.begin || (at == first.begin && marker.size() > first.length)) {
       first = {at, marker.size(), begins_message};
+    } else if (!at_end_) {
+      unsure = std::min(unsure, held().size() - n_begins(held(), marker));
     }
   };
   for (const std::string& end : syntax_.ends) look(end, false);
   look(syntax_.begin, true);
-  if (first.length > 0 || at_end_) return first;
-  size_t n_unsure = n_begins(held(), syntax_.begin);
-  for (const std::string& end : syntax_.ends) n_unsure = std::max(n_unsure, n_begins(held(), end));
-  first.begin -= n_unsure;
-  return first;
+  return unsure <= first.begin ? Ending{unsure, 0, false} : first;
 }
 
 bool ChannelParser::in_body(ReplyOutput& out) {

@@ -1,6 +1,7 @@
 #include "templates/reply/parameter_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -152,11 +153,14 @@ ParameterReader::State ParameterReader::skip_edge(std::string_view text) {
 }
 
 size_t ParameterReader::next_candidate(std::string_view text, size_t from) const {
-  size_t first = text.npos;
-  for (const auto* words : {&steps_.after_value, &steps_.before_key, &end_}) {
-    first = std::min(first, text.find(words->front(), from));
+  const std::array<std::string_view, 3> words = {steps_.after_value.front(), steps_.before_key.front(), end_.front()};
+  const std::array<char, 3> begins = {words[0].front(), words[1].front(), words[2].front()};
+  const std::string_view any(begins.data(), begins.size());
+  // One pass: a search for each word would read the text to its end whenever one of the words does not occur.
+  for (size_t at = text.find_first_of(any, from); at != text.npos; at = text.find_first_of(any, at + 1)) {
+    if (std::ranges::any_of(words, [&](std::string_view word) { return text.substr(at).starts_with(word); })) return at;
   }
-  return first;
+  return text.npos;
 }
 
 WordMatch ParameterReader::other_key_at(std::string_view text, size_t at) const {
@@ -200,14 +204,16 @@ WordMatch ParameterReader::closes_call(std::string_view behind, bool at_end) con
   const bool is_whole = at_end || behind.size() >= kMaxBytes;
   behind = behind.substr(0, kMaxBytes);
   const size_t marker = behind.find(steps_.after_value.front());
+  bool unsure = !is_whole && marker == behind.npos;
   for (const std::string& word : steps_.openers) {
     for (size_t at = behind.find(word); at < marker; at = behind.find(word, at + 1)) {
       const WordMatch call = call_at(behind.substr(at));
-      if (call == WordMatch::kYes || (call == WordMatch::kMore && !is_whole)) return call;
+      if (call == WordMatch::kYes) return call;
+      unsure |= call == WordMatch::kMore && !is_whole;
     }
   }
-  if (marker != behind.npos) return WordMatch::kNo;
-  return is_whole ? WordMatch::kYes : WordMatch::kMore;
+  if (unsure) return WordMatch::kMore;
+  return marker == behind.npos ? WordMatch::kYes : WordMatch::kNo;
 }
 
 // Returns whether a call of an offered tool begins at `text`, up to its name.

@@ -273,6 +273,28 @@ TEST(ReplyParser, ValuesKeepLineBreaksAndMarkers) {
   EXPECT_EQ(arguments_of("city", "</parameter> x </function>"), R"({"city": "</parameter> x </function>"})");
 }
 
+// A model may write the arguments as JSON, or an object with name and arguments, in place of the template's form.
+TEST(ReplyParser, JsonBetweenMarkersIsParsedAsItIsSpelled) {
+  const std::string begin = "<tool_call>\n<function=", end = "\n</function>\n</tool_call>";
+  const std::string arguments = R"({"city":  " New  York ", "days" : 2 })";
+  for (const std::string& call :
+       {"get_weather>\n" + arguments, R"({ "name": "get_weather", "arguments": )" + arguments + " }"}) {
+    const ParsedReply reply = parse(parameters(), begin + call + end);
+    ASSERT_EQ(reply.calls.size(), 1u) << call;
+    EXPECT_EQ(reply.calls[0].arguments, arguments) << call;
+  }
+  expect_text(parameters(), begin + "get_weather>\n{\"city\": \"a\nb\"}" + end);
+}
+
+// The next call shows that the first one ended, whatever follows it.
+TEST(ReplyParser, CallThatBeginsLaterDoesNotDelayTheEndOfAValue) {
+  const std::string said = "<tool_call>\n<function=get_weather>\n<parameter=city>\nx</function> y <function=now>";
+  const std::string text = said + " <tool_call>\n<functio";
+  const ReplyContext context{.tools = &weather_tools(), .demands_call = true};
+  EXPECT_EQ(split(parameters(), context, {text}).reply.content, said);
+  EXPECT_EQ(split(parameters(), context, cut_everywhere(text)).reply.content, said);
+}
+
 TEST(ReplyParser, DifferentlySpacedMarkersAreParsed) {
   const ParsedReply reply =
       parse(parameters(),
@@ -346,6 +368,26 @@ TEST(ReplyParser, SpacesBetweenMessagesAreContentOnlyIfTextFollows) {
   const char* const end = "<|channel|>final<|message|>A.<|end|>>\n";
   EXPECT_EQ(split(harmony(), {}, {end}).reply.content, "A.>");
   EXPECT_EQ(split(harmony(), {}, cut_everywhere(end)).events, split(harmony(), {}, {end}).events);
+}
+
+TEST(ReplyParser, BodyOfAMessageIsACallUnlessManySpacesPrecedeIt) {
+  ReplyFormat format = harmony();
+  ChannelSyntax& channels = *format.channels;
+  channels.channel = channels.recipient = "";
+  channels.body_begin = "\n";
+  channels.content_channel = "all";
+  channels.body_calls = hermes().calls;
+  const std::string call = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
+  EXPECT_EQ(parse(format, "all\n" + std::string(300, ' ') + call).calls.size(), 1u);
+  const std::string late = std::string(500, ' ') + call;
+  EXPECT_EQ(parse(format, "all\n" + late).content, late);
+}
+
+TEST(ReplyParser, LongestMarkerEndsAMessage) {
+  ReplyFormat format = harmony();
+  format.channels->ends = {"<|end|>", "<|end|><|eot|>"};
+  EXPECT_EQ(parse(format, "<|channel|>final<|message|>A<|end|><|eot|>").content, "A");
+  EXPECT_EQ(parse(format, "<|channel|>final<|message|>A<|end|>").content, "A");
 }
 
 TEST(ReplyParser, EventsDoNotDependOnHowTextIsSplit) {
@@ -423,6 +465,9 @@ TEST(ReplyParser, HostileTextTakesLinearTime) {
   const std::string deep = "<tool_call>" + std::string(100'000, '{');
   EXPECT_EQ(parse_reply(hermes(), context, deep).content, deep);
   EXPECT_EQ(split(hermes(), context, cut_everywhere(spaces)).reply.content, spaces);
+  std::string values = "<tool_call>\n<function=add>\n<parameter=a>\n";
+  for (size_t i = 0; i < 80'000; ++i) values += "<parameter=";
+  EXPECT_EQ(parse_reply(parameters(), context, values).content, values);
 }
 
 }  // namespace
