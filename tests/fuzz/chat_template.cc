@@ -40,9 +40,9 @@ bool is_budget(const Status& status) { return status.code() == ErrorCode::kTempl
 
 // Appends messages one by one, and compares the incremental render with the whole one.
 void check_growth(const ChatTemplate& chat_template, const TemplateVariables& variables, bool prompt) {
-  ConversationRenderer renderer(chat_template, variables);
   TemplateVariables all = variables;
   all.values["add_generation_prompt"] = prompt;
+  ConversationRenderer renderer(chat_template, all);  // the size of the variables is part of the budget
   Json messages = Json::array();
   std::string bytes;
   size_t n_unchanged = 0;

@@ -227,7 +227,9 @@ def write_templates():
         put("chat_template", f"template_{number}", template)
 
 
-# The first byte selects the reply format, the second how the text is split (tests/fuzz/reply.cc).
+# The first byte selects the reply format and, plus N_FORMATS, that calls are streamed; the second how the text is split
+# (tests/fuzz/reply.cc).
+N_FORMATS = 18
 REPLIES = [
     (0, 'Hm <tool_call>\n{"name": "f", "arguments": {"s": "a\\n", "n": [1.5, null, true]}}\n</tool_call>\n<tool_call>{"name": "x"}'),
     (0, '<think>\nHm.\n</think>\n\n<response>{"a": 1}</response> <tool_call>'),
@@ -238,17 +240,30 @@ REPLIES = [
     (5, '<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"s": "\u00fc"}'
         '<|tool_call_end|><|tool_calls_section_end|>'),
     (6, '<tool_call>\n<function=f>\n<parameter=s>\n</parameter> x\n</parameter>\n<parameter=n>\nTrue\n</parameter>\n</function>\n</tool_call>'),
-    (7, '<|tool_call>call:f{n:-1,s:<|"|>a}b<|"|>,o:{k:[None,true]}}<tool_call|>'),
-    (8, "[<|tool_call>call:f(n=1, s='a\\'b')<tool_call|>, <|tool_call>call:g()<tool_call|>"),
-    (9, '<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.f '
-        '<|constrain|>json<|message|>{"n": 1}<|call|><|start|>assistant<|channel|>final<|message|>So.'),
-    (9, '<|message|>Right<|end|>>\n'),
+    (8, '<|tool_call>call:f{n:-1,s:<|"|>a}b<|"|>,o:{k:[None,true]}}<tool_call|>'),
+    (9, "[<|tool_call>call:f(n=1, s='a\\'b')<tool_call|>, <|tool_call>call:g()<tool_call|>"),
+    (11, '<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>commentary to=functions.f '
+         '<|constrain|>json<|message|>{"n": 1}<|call|><|start|>assistant<|channel|>final<|message|>So.'),
+    (11, '<|message|>Right<|end|>>\n'),
+    (6, '<tool_call>\n<function=f>\n{"s":  " a  b "}\n</function>\n</tool_call>'),
+    (7, '<tool_call>\n<function=f>\n[<o>[<k>1[</k>[<item>a[</item>[</o></function></tool_call><|end|>'),
+    (10, "<|tool_call_start|>[f(s='a', n=1), g()]<|tool_call_end|> x"),
+    (12, 'f\n<tool_call>{"name": "f", "arguments": {}}</tool_call>'),
+    (13, '<|START_ACTION|>[\n    {"tool_name": "f", "parameters": {"n": 1}},\n    {"tool_name": "g", "parameters": {}}\n]<|END_ACTION|>'),
+    (14, '<\uff5ctool\u2581calls\u2581begin\uff5c><\uff5ctool\u2581call\u2581begin\uff5c>f<\uff5ctool\u2581sep\uff5c>{"n": 1}'
+         '<\uff5ctool\u2581call\u2581end\uff5c><\uff5ctool\u2581calls\u2581end\uff5c>'),
+    (15, 'functools[{"name": "f", "arguments": {"s": "x"}}, {"name": "g", "arguments": {}}]'),
+    (16, '[THINK]a[/THINK]<|calls|>\n<invoke name="f">\n<parameter name="s" string="true">1</parameter>\n'
+         '<parameter name="n" string="false">1</parameter>\n</invoke>\n</|calls|>'),
+    (17, '[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{"n": 1}[TOOL_CALLS]g[ARGS]{}'),
 ]
 
 
 def write_replies():
     for number, (form, text) in enumerate(REPLIES):
         put("reply", f"reply_{number}", bytes([form, 3 * number]) + text.encode())
+        put("reply", f"streamed_{number}", bytes([form + N_FORMATS, 3 * number + 1]) + text.encode())
+    put("reply", "plain", bytes([2 * N_FORMATS, 2]) + b" <think>\na </think> {} <tool_call> ")
 
 
 def write_configs(shared):
@@ -293,11 +308,11 @@ def write_grammars():
                 'root ::= "(" root ")" root | ""', 'root ::= a "b"\na ::= root | "c"']
     patterns = ["^(?:[A-Z]\\w{2,7}|\\d+(?<x>a|b)*?)$", "a{1,1000}(b{3,}c?)+", "[^\\s\\p{L}-]\\u{1F600}.", "(a*)*(?=b)"]
     for i, text in enumerate([json.dumps(schema, separators=(",", ":")) for schema in schemas]):
-        put("grammar", f"schema_{i}", "\x00" + text)
+        put("schema", f"schema_{i}", chr(i) + text)
     for i, text in enumerate(grammars):
-        put("grammar", f"gbnf_{i}", "\x01" + text)
+        put("gbnf", f"gbnf_{i}", chr(i) + text)
     for i, text in enumerate(patterns):
-        put("grammar", f"regex_{i}", "\x02" + text)
+        put("regex", f"regex_{i}", chr(i) + text)
 
 
 def write_request_bodies():

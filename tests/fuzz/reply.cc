@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/json_limits.h"
 #include "base/utf8.h"
+#include "templates/reply/call_steps.h"
 #include "templates/reply/find_reply_format.h"
 #include "templates/reply/reply_parser.h"
 #include "tests/fuzz/script.h"
@@ -39,6 +40,28 @@ CallSyntax between_markers() {
 CallSyntax between_tags() {
   CallSyntax calls = between_markers();
   calls.parameter = {"[<", ">", ">", "[</", ">"};
+  return calls;
+}
+
+// The marker before a value contains the value's type.
+CallSyntax typed() {
+  CallSyntax calls = between_markers();
+  calls.section_begin = "<|calls|>\n";
+  calls.section_end = "</|calls|>";
+  calls.parts.front().text = "<invoke name=\"";
+  calls.parts[2].text = "\">\n";
+  calls.parts.back().text = "</invoke>\n";
+  calls.parameter = {"<parameter name=\"", "\" string=\"true\">", "\" string=\"false\">", "</parameter>\n"};
+  calls.triggers = call_triggers(calls);
+  return calls;
+}
+
+CallSyntax with_id() {
+  CallSyntax calls;
+  calls.parts = {{CallPart::Kind::kLiteral, "[TOOL_CALLS]"}, {CallPart::Kind::kName, ""},
+                 {CallPart::Kind::kLiteral, "[CALL_ID]"},    {CallPart::Kind::kId, ""},
+                 {CallPart::Kind::kLiteral, "[ARGS]"},       {CallPart::Kind::kArguments, ""}};
+  calls.triggers = call_triggers(calls);
   return calls;
 }
 
@@ -83,6 +106,12 @@ const std::vector<ReplyFormat>& formats() {
     lines.content_channel = "all";
     lines.body_calls = made[0].calls;
     made.emplace_back().channels = lines;
+    for (const char* marker : {"<|START_ACTION|>", "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>", "functools["}) {
+      add(known_calls(marker)->syntax);
+    }
+    add(typed());
+    made.back().reasoning = ReasoningSyntax{"[THINK]", "[/THINK]"};
+    add(with_id());
     return made;
   }());
   return all;
@@ -118,33 +147,37 @@ size_t n_solid(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return c != ' ' && c != '\n' && c != '\t' && c != '\r'; }));
 }
 
-}  // namespace
-
-void reply(Input input) {
-  if (input.size() < 2) return;
-  const ReplyFormat& format = formats()[input[0] % formats().size()];
-  const size_t piece = 1 + input[1] % 13;
-  const std::string text = utf8_sanitize(text_of(input.subspan(2)));
-  for (const bool streams : {false, true}) {
-    const ReplyContext context{.tools = &offered(),
-                               .stream_calls = streams,
-                               .begins_in_reasoning = input[1] % 2 == 1,
-                               .demands_call = input[1] % 3 == 0};
-    const Heard whole = hear(format, context, text, std::max<size_t>(text.size(), 1));
-    const Heard cut = hear(format, context, text, piece);
-    CHECK(cut.events == whole.events) << "splitting the text changes the events";
-    CHECK(cut.reply == whole.reply);
-    for (const ParsedCall& call : whole.reply.calls) {
-      CHECK(call.name == "f" || call.name == "g");
-      const Result<Json> arguments = parse_json(call.arguments, "arguments");
-      CHECK(arguments.ok() && arguments->is_object()) << "arguments are not an object";
-    }
-  }
-  // Without tools and reasoning, all text except the markers of the format is content.
+// Without tools and reasoning, all text except the markers of the format is content.
+void check_plain(std::string_view text, size_t piece) {
   const Heard plain = hear(ReplyFormat(), {}, text, piece);
   CHECK(plain.reply.calls.empty());
   if (text.find("think>") == text.npos) CHECK(plain.reply.content == text) << "a part of a plain text is lost";
   CHECK_LE(n_solid(plain.reply.content) + n_solid(plain.reply.reasoning), n_solid(text));
+}
+
+}  // namespace
+
+// The first byte selects the format and whether calls are streamed, the second how the text is split and its context.
+void reply(Input input) {
+  if (input.size() < 2) return;
+  const size_t piece = 1 + input[1] % 13;
+  const std::string text = utf8_sanitize(text_of(input.subspan(2)));
+  const size_t n_formats = formats().size(), choice = input[0] % (2 * n_formats + 1);
+  if (choice == 2 * n_formats) return check_plain(text, piece);
+  const ReplyFormat& format = formats()[choice % n_formats];
+  const ReplyContext context{.tools = &offered(),
+                             .stream_calls = choice >= n_formats,
+                             .begins_in_reasoning = input[1] % 2 == 1,
+                             .demands_call = input[1] % 3 == 0};
+  const Heard whole = hear(format, context, text, std::max<size_t>(text.size(), 1));
+  const Heard cut = hear(format, context, text, piece);
+  CHECK(cut.events == whole.events) << "splitting the text changes the events";
+  CHECK(cut.reply == whole.reply);
+  for (const ParsedCall& call : whole.reply.calls) {
+    CHECK(call.name == "f" || call.name == "g");
+    const Result<Json> arguments = parse_json(call.arguments, "arguments");
+    CHECK(arguments.ok() && arguments->is_object()) << "arguments are not an object";
+  }
 }
 
 }  // namespace ibid::fuzz

@@ -1,41 +1,27 @@
-// Untrusted grammars: the first byte selects the notation of the rest. Grammars that compile are walked for a while and
-// must never reach a dead end.
+#include "tests/fuzz/grammar_laws.h"
+
 #include <algorithm>
 #include <array>
-#include <string>
+#include <cstddef>
 
 #include "base/check.h"
 #include "grammar/byte_automaton.h"
 #include "grammar/configurations.h"
-#include "tests/fuzz/script.h"
 
 namespace ibid::fuzz {
 
-namespace {
-
-Result<Grammar> compile(uint8_t notation, std::string_view text) {
-  switch (notation % 3) {
-    case 0: return compile_json_schema(text, {.compact = notation % 2 != 0});
-    case 1: return compile_gbnf(text);
-    default: return compile_regex(text);
-  }
-}
-
-}  // namespace
-
-void grammar(Input input) {
-  Script script(input);
-  const uint8_t notation = script.byte();
-  const std::string text(text_of(script.rest()));
-  const Result<Grammar> grammar = compile(notation, text);
+std::optional<std::string> check_grammar(const Result<Grammar>& grammar, uint8_t seed) {
   if (!grammar.ok()) {
     CHECK(!grammar.status().message().empty());
-    return;
+    return std::nullopt;
   }
   Configurations configs(grammar->parts().automaton, {.max_bytes = 1u << 20, .max_items = 500, .max_work = 200'000});
   ConfigId at = configs.start();
-  uint32_t choice = notation;
+  uint32_t choice = seed;
+  std::string text;
+  std::optional<std::string> whole;
   for (int i = 0; i < 300 && configs.trouble() == Configurations::Trouble::kNone; ++i) {
+    if (!whole && configs.may_end(at)) whole = text;
     std::array<bool, 256> next{};
     configs.next_bytes(at, next);
     const auto n = static_cast<uint32_t>(std::count(next.begin(), next.end(), true));
@@ -46,8 +32,10 @@ void grammar(Input input) {
     size_t byte = 0;
     while (!next[byte] || skip-- > 0) ++byte;
     at = configs.step(at, static_cast<uint8_t>(byte));
+    text += static_cast<char>(byte);
     CHECK(at != Configurations::kDead || configs.trouble() != Configurations::Trouble::kNone) << "edge to a dead state";
   }
+  return whole;
 }
 
 }  // namespace ibid::fuzz
