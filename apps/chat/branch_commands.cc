@@ -211,7 +211,7 @@ BranchCommands::Next BranchCommands::keep_as(std::string_view argument) {
     state_.fail(saved);
   } else {
     const std::string word = name.find(' ') == std::string::npos ? name : "'" + name + "'";
-    note("the conversation is now saved after every turn; resume it with " + own_command("chat --resume " + word));
+    note("saved after every turn; resume with " + own_command("chat --resume " + word));
   }
   return Next::kGoOn;
 }

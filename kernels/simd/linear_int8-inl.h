@@ -196,6 +196,17 @@ struct Tile {
     }
   }
 
+  // Clears acc, and fetches the outputs before they are computed: stores to lines that are not in the cache would delay
+  // those to acc. Not inlined, because the loop of run() needs the registers.
+  [[gnu::noinline]] static void begin_outputs(float* acc, const float* y, size_t y_stride) {
+    for (size_t r = 0; r < kRows; ++r) {
+      for (size_t p = 0; p < kPanels; ++p) {
+        store(acc + (r * kPanels + p) * kPanelRows, zero());
+        prefetch_to_write(y + r * y_stride + p * kPanelRows);
+      }
+    }
+  }
+
   // Multiplies rows [row, row + kRows), all in one row group. acc: kRows * kPanels vectors, followed by one vector for
   // the factors of mins of 16 columns. acc is in L1, because in registers it would displace the integer sums.
   static void run(const Unpacked<kPanels>& unpacked, const QuantizedRows& x, size_t row, Ahead& ahead, float* acc,
@@ -203,14 +214,7 @@ struct Tile {
     const size_t blocks = x.blocks();
     const Unpacked<kPanels> w = unpacked;
     RowsAt<kGroups> at(x, row);
-    // The outputs are fetched before they are computed: stores to lines that are not in the cache would delay those to
-    // acc.
-    for (size_t r = 0; r < kRows; ++r) {
-      for (size_t p = 0; p < kPanels; ++p) {
-        store(acc + (r * kPanels + p) * kPanelRows, zero());
-        prefetch_to_write(y + (row + r) * y_stride + p * kPanelRows);
-      }
-    }
+    begin_outputs(acc, y + row * y_stride, y_stride);
     float* const half_sums = acc + kRows * kPanels * kPanelRows;
     const size_t in_group = row & (x.group - 1);
     for (size_t b = 0; b < blocks; ++b) {

@@ -61,7 +61,7 @@ const std::map<std::string, std::string> kRefused = {
     {"afmoe_unscaled", "this model's factors"},
     {"deepseek_v3_halves", "this model's latent attention"},
     {"gpt2_unscaled", "this model's attention scale"},
-    {"falcon_h1_biases", "q_proj.bias cannot be converted: GGUF stores this model's factors inside its weights"}};
+    {"falcon_h1_biases", "q_proj.bias cannot be converted: GGUF multiplies this model's factors into its weights"}};
 
 // Compares all models, and returns the number of those that were converted: they load and have a GGUF name.
 size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {

@@ -330,7 +330,7 @@ TEST(ServiceTest, TokensOfThePromptAreReturned) {
   EXPECT_EQ(f.chat.tokenizer->decode(all->prompt_ids()), "<|im_start|>user\nQ<|im_end|>\n<|im_start|>assistant\n");
   EXPECT_LT(place(*all, "prompt_tokens"), place(*all, "begin"));
   EXPECT_EQ(std::ranges::count(all->events(), "prompt_tokens"), 1);
-  request.messages = Json::array({user(std::string(90, 'a')), make_message(Role::kAssistant, "b"), user("c")});
+  request.messages = Json::array({user(std::string(120, 'a')), make_message(Role::kAssistant, "b"), user("c")});
   request.when_full = WhenFull::kDropOldestTurns;
   const auto fewer = f.start(request);
   ASSERT_TRUE(fewer->wait().ok()) << fewer->wait().to_string();
