@@ -43,7 +43,8 @@ SOUND = {
 # Valid reasons to refuse a request that matches the schema, which a schema cannot express. Patterns of the message.
 REASONS = [
     r"the last message must not be from the assistant|^(messages|input): must not be empty|no message awaits an answer",
-    r"needs logprobs to be true|cannot be combined with logprobs",
+    r"needs (logprobs to be true|log-probabilities)|cannot be combined with (logprobs|a response format or tools)",
+    r"are files of the server, which|^(LoRA adapters are|reranking is) not supported",  # never, whatever the request
     r"the results of the tools are missing|a second answer after an answer|^continue_final_message: |^add_generation_prompt: ",
     r"tool_calls\[\d+\]\.\w+\.(name|arguments): ",  # only those of assistants are read
     r"conflicts with another response format field",
