@@ -215,7 +215,7 @@ class ChatStream final : public StreamReply {
   // Adds the tokens of the prompt to the first chunk after they are known.
   void add_prompt_ids(Json& json) {
     const Tokens& ids = heard_.prompt_ids.front();
-    if (output_.token_ids && !ids.empty() && !std::exchange(has_told_ids_, true)) json["prompt_token_ids"] = ids;
+    if (output_.token_ids && !ids.empty() && !std::exchange(has_sent_ids_, true)) json["prompt_token_ids"] = ids;
   }
   void emit_call(size_t i, Json call) { emit_delta(i, {{"tool_calls", Json::array({std::move(call)})}}); }
 
@@ -223,7 +223,7 @@ class ChatStream final : public StreamReply {
   const ChatOutput output_;
   StreamProgress progress_;
   size_t n_completion_ = 0;  // tokens of all answers so far, if they are counted
-  bool has_told_ids_ = false;
+  bool has_sent_ids_ = false;
 };
 
 }  // namespace

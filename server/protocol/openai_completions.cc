@@ -240,7 +240,7 @@ class CompletionStream final : public StreamReply {
       : StreamReply(std::move(exchange), n_answers),
         completion_(std::move(completion)),
         offsets_(n_answers, 0),
-        has_told_ids_(n_answers, false) {}
+        has_sent_ids_(n_answers, false) {}
 
  private:
   void opened() override {
@@ -300,8 +300,8 @@ class CompletionStream final : public StreamReply {
     if (!completion_.token_ids) return choice;
     choice["token_ids"] = ids_of(tokens);
     const Tokens& prompt = heard_.prompt_ids.at(i);
-    if (!prompt.empty() && !has_told_ids_.at(i)) choice["prompt_token_ids"] = prompt;
-    has_told_ids_[i] = has_told_ids_[i] || !prompt.empty();
+    if (!prompt.empty() && !has_sent_ids_.at(i)) choice["prompt_token_ids"] = prompt;
+    has_sent_ids_[i] = has_sent_ids_[i] || !prompt.empty();
     return choice;
   }
   Json chunk() const {
@@ -314,7 +314,7 @@ class CompletionStream final : public StreamReply {
   const Completion completion_;
   size_t n_completion_ = 0;         // tokens of all answers so far, if they are counted
   std::vector<size_t> offsets_;     // for each answer: position in its text of the next token with log-probabilities
-  std::vector<bool> has_told_ids_;  // for each answer: a chunk had the tokens of its prompt
+  std::vector<bool> has_sent_ids_;  // for each answer: a chunk had the tokens of its prompt
 };
 
 }  // namespace

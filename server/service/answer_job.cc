@@ -141,7 +141,7 @@ class AnswerJob final : public Job {
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
   Tokens prompt_ids_;                  // if an answer is continued, or the tokens are returned
-  bool has_told_ids_ = false;          // the listener received them
+  bool has_sent_ids_ = false;          // the listener received them
   std::optional<size_t> n_read_told_;  // positions of the last progress report
   bool is_guarded_ = false;            // the maximum length was set by the guard
   bool has_left_queue_ = false;
@@ -334,8 +334,8 @@ void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
   if (std::exchange(has_begun_, true)) return;
   if (!request_.ignored.empty()) listener_->ignored(request_.ignored);
   // The prompt has other tokens if messages were dropped from it.
-  has_told_ids_ = request_.returns_prompt_ids && prompt_ids_.size() == n_prompt;
-  for (size_t i = 0; has_told_ids_ && i < request_.n_answers(); ++i) listener_->prompt_tokens(i, prompt_ids_);
+  has_sent_ids_ = request_.returns_prompt_ids && prompt_ids_.size() == n_prompt;
+  for (size_t i = 0; has_sent_ids_ && i < request_.n_answers(); ++i) listener_->prompt_tokens(i, prompt_ids_);
   listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
 }
 
@@ -437,7 +437,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
   if (request_.prompt) turn->content = turn->text;
-  if (request_.returns_prompt_ids && !has_told_ids_) {
+  if (request_.returns_prompt_ids && !has_sent_ids_) {
     const Tokens& all = part.conversation.session().ids();
     listener_->prompt_tokens(i, TokenSpan(all).first(std::min(all.size(), turn->usage.n_prompt)));
   }
