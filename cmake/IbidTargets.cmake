@@ -30,7 +30,7 @@ function(ibid_target_options target)
   set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_compile_options(${target} PRIVATE ${IBID_WARNINGS} -ffp-contract=off)
   if(IBID_SANITIZE)
-    # By default undefined behaviour is only printed and does not fail a test.
+    # Without this option, undefined behaviour is only printed and does not fail a test.
     target_compile_options(${target} PUBLIC
       -fsanitize=${IBID_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     if(IBID_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -132,7 +132,7 @@ endfunction()
 function(ibid_test_options target)
   ibid_target_options(${target})
   target_compile_features(${target} PRIVATE cxx_std_20)
-  # Tests take half of a build's time and do not measure speed.
+  # -O1 shortens the compilation of tests, which is half of a build's time; tests do not measure speed.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 

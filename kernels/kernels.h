@@ -57,7 +57,7 @@ inline constexpr float kHugeRow = 0x1p-96f;
 [[gnu::always_inline]] constexpr bool exceeds_float(float mean) { return !(mean <= 0x1.fffffep127f); }
 
 // Partial softmax-weighted sums of values for some rows: sum of exp(s - max), and of exp(s - max) * v, over the visible
-// positions so far (initially max = -inf, sum = 0, out = 0). Any alignment.
+// positions so far (initially max = -inf, sum = 0, out = 0). The arrays may have any alignment.
 struct AttendSums {
   float* max;  // [n_rows] the largest score
   float* sum;  // [n_rows]
@@ -69,7 +69,7 @@ struct AttendSums {
 // positions [row_begin[i], row_end[i]) of the sequence that are in the block. Data stored at other positions, even NaN,
 // never changes the row's result; pages in which no row sees a position are not read.
 struct AttendTile {
-  const std::byte* const* heads;   // this KV head's block in each page of the tile; position `begin` is in the first
+  const std::byte* const* heads;   // this KV head's block in each page of the tile; heads[0] starts at position `begin`
   const std::byte* const* values;  // for latent rows only: the output of latent_values() for each page
   size_t begin;                    // first absolute position of the block, a multiple of 256
   const float* q;                  // [n_rows, q_stride], not scaled; after rope and any Hadamard transform of keys
@@ -79,8 +79,8 @@ struct AttendTile {
   const size_t* row_end;               // [n_rows]
   float scale;                         // factor of the scores (usually head_dim^-1/2)
   float softcap;                       // 0: no cap; else s = softcap * tanh(s / softcap)
-  bool same_rows;                      // rows and queries are those of the previous call with this scratch
-  const std::byte* const* next_heads;  // [n_next] blocks that the caller will read next (prefetch hint)
+  bool same_rows;                      // true: rows and queries are the same as in the previous call with this scratch
+  const std::byte* const* next_heads;  // [n_next] KV head blocks that the caller will read next (prefetch hint)
   size_t n_next;
   AttendSums result;  // output
 };

@@ -37,7 +37,7 @@ inline constexpr size_t kKeyGroup = 16;         // positions that are interleave
 inline constexpr size_t kValueGroup = 4;        // positions that are interleaved in V of INT8 and INT4
 inline constexpr size_t kNibbleGroup = 32;      // dimensions that share scale and minimum in INT4
 inline constexpr size_t kLatentUnit = 32;       // the sizes of both parts of a latent row are multiples of this
-inline constexpr size_t kAttentionBlock = 256;  // positions per partial softmax; their results are merged in order
+inline constexpr size_t kAttentionBlock = 256;  // positions of a partial softmax; partial results are merged in order
 
 // Storage format of the keys, or of the values, of a head.
 enum class KvNumberFormat : uint8_t { kF32, kF16, kInt8, kInt4 };
@@ -50,8 +50,9 @@ struct KvRowFormat {
   KvNumberFormat keys = KvNumberFormat::kF32;
   KvNumberFormat values = KvNumberFormat::kF32;
 
-  // The format of a KV type; single layers may have another one (model/weights/kv_precision.h).
-  constexpr KvRowFormat(KvDType dtype)  // NOLINT: every KV type is a format
+  // Converts a KV type to the formats of keys and values. Single layers may have other formats
+  // (model/weights/kv_precision.h).
+  constexpr KvRowFormat(KvDType dtype)  // NOLINT: implicit, because every KV type is a format
       : keys(dtype == KvDType::kK8V4   ? KvNumberFormat::kInt8
              : dtype == KvDType::kInt4 ? KvNumberFormat::kInt4
                                        : KvNumberFormat(dtype)),
@@ -149,7 +150,7 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
   return {block.v, block.value_groups() * (kNibbleGroup / 2), kValueGroupBits, 0, 0, 4};
 }
 
-// The scales of a part: `arrays` consecutive arrays, each with a number of `bytes` bytes per position.
+// The scales of a part: `arrays` consecutive arrays, each with one number per position; a number has `bytes` bytes.
 struct KvScales {
   size_t arrays;
   size_t bytes;
@@ -163,8 +164,8 @@ struct KvScales {
   size_t all_bytes() const { return arrays * array_bytes(); }
 };
 
-// Index, in halves, of the scale of an INT4 group among the scales of its part; the index of its minimum is
-// kPagePositions higher.
+// Index of the scale of an INT4 group, counted in halves from the first scale of the keys or of the values; the index
+// of its minimum is kPagePositions higher.
 [[gnu::always_inline]] inline size_t nibble_scale(size_t group, size_t position) {
   return 2 * group * kPagePositions + position;
 }

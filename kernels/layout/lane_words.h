@@ -14,7 +14,7 @@ namespace ibid::lanes {
 
 inline constexpr size_t kLanes = kPanelRows;
 
-// 32-bit words, one of each of 16 rows: lane r belongs to row r. The memory layout is that of a panel's codes.
+// One 32-bit word of each of 16 rows: lane r belongs to row r. The memory layout is that of a panel's codes.
 using Word = uint32_t[kLanes];
 // For each lane, the address of the current block of its row.
 using Blocks = const std::byte* [kLanes];
@@ -31,7 +31,7 @@ struct RowCursor {
     for (size_t r = 0; r < kLanes; ++r) blocks[r] = rows[r < rows.size() ? r : rows.size() - 1];
   }
 
-  // Moves to the next block, `bytes` further in each row.
+  // Moves every row to its next block: `bytes` is the size of a block.
   void advance(size_t bytes) {
     constexpr size_t kLineBytes = 64;
     for (const std::byte*& at : blocks) at += bytes;

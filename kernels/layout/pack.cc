@@ -55,8 +55,7 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t column, 
   return static_cast<int>(code) - format.offset;
 }
 
-// The stored code of every value, indexed by the value as a byte. If a value occurs twice in the table, its first code
-// is used.
+// Maps every value, cast to a byte, to its stored code. If a value occurs twice in the table, its first code is used.
 using StoredCodes = std::array<uint8_t, 256>;
 
 StoredCodes stored_codes(const PanelFormat& format) {

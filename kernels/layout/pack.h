@@ -15,7 +15,7 @@ namespace ibid {
 struct PanelRows {
   size_t n_rows = kPanelRows;  // 1..16; the remaining rows of the panel are zeroed
   // For quantised types; groups = n_cols / panel_format(type).group.
-  std::span<const int8_t> codes;  // [n_rows, n_cols]  without offset: -8..7 (kP4), 0..15 (kP4m), or table values
+  std::span<const int8_t> codes;  // [n_rows, n_cols]  offset not added: -8..7 (kP4), 0..15 (kP4m), or table values
   std::span<const float> scales;  // [n_rows, groups]  exactly representable in the 16 bits that the panel stores
   std::span<const float> mins;    // [n_rows, groups]  exact like the scales; for types with mins
   // For types with super scales instead of scales and mins; chunks = n_cols / 256 rounded up. scale =
@@ -23,16 +23,17 @@ struct PanelRows {
   std::span<const uint16_t> super_scales, super_mins;  // [n_rows, chunks] halves; super_mins: for types with mins
   std::span<const int8_t> scale_codes, min_codes;      // [n_rows, groups]; min_codes: for types with mins
   // For float types.
-  std::span<const uint16_t> halves;  // [n_rows, n_cols]  kPH (F16), kPB (BF16): as in the file
+  std::span<const uint16_t> halves;  // [n_rows, n_cols]  kPH, kPB: 16-bit floats, copied from the file unchanged
   std::span<const float> floats;     // [n_rows, n_cols]  kPF
-  // For kPE4 and kPE5, codes has the bytes and scales the file's scales, [n_rows, n_cols / 32].
+  // For kPE4 and kPE5, `codes` holds the file's bytes, and `scales` holds the file's scales, [n_rows, n_cols / 32].
 };
 
 // Writes one panel to `out`: panel_bytes(type, n_cols) bytes, 64-byte aligned. REQUIRES: n_cols is a multiple of 32 for
 // quantised and 8-bit float types; codes are in the type's range.
 void pack_panel(PanelType type, size_t n_cols, const PanelRows& rows, std::byte* out);
 
-// Unpacks one row of W to floats, for embedding lookup: s c, or s c + m, each operation rounded. out: n_cols floats.
+// Unpacks one row of W to n_cols floats, for embedding lookup: scale * code, or scale * code + min, each operation
+// rounded.
 void unpack_row(const PackedMatrix& w, size_t row, float* out);
 
 }  // namespace ibid

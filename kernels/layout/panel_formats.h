@@ -26,7 +26,7 @@ enum class PanelType : uint8_t {
   kP5k,
   kP8,
   kP6k,
-  kP2k,  // codes are integers
+  kP2k,  // the codes of the types up to here are integers
   kP4e,
   kP4f,
   kP4n,
@@ -36,7 +36,7 @@ enum class PanelType : uint8_t {
   kP2x,
   kP2s,
   kP1s,
-  kP1m,  // codes are indices into a table
+  kP1m,  // the codes of kP4e to kP1m are indices into a table
   kPH,
   kPB,
   kPE4,
@@ -60,17 +60,17 @@ struct PanelFormat {
   // True if scale and min of a group are integer codes times a half of the chunk; otherwise each is a 16-bit number.
   constexpr bool super_scales() const { return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode; }
   constexpr float scale_factor() const { return scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f; }
-  // Smallest and largest code, or value in the table.
+  // Smallest and largest code; for types with a table, smallest and largest value in the table.
   int min_code() const;
   int max_code() const;
   constexpr size_t chunk_cols() const { return super_scales() ? kSuperChunkCols : kChunkCols; }
   constexpr size_t chunk_blocks() const { return chunk_cols() / kQuantBlock; }
   constexpr size_t groups_per_chunk() const { return chunk_cols() / group; }
-  // Number of scales in a chunk; mins, if any, are as many.
+  // Number of scales in a chunk; equals the number of mins if the type has mins.
   constexpr size_t group_codes() const { return groups_per_chunk() * kPanelRows; }
-  // Byte offsets in the chunk.
-  constexpr size_t mins_at() const { return 2 * group_codes(); }     // halves
-  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }  // super scales: the halves of mins
+  // Byte offsets of the parts of a chunk.
+  constexpr size_t mins_at() const { return 2 * group_codes(); }     // types without super scales: the mins
+  constexpr size_t super_mins_at() const { return 2 * kPanelRows; }  // types with super scales: dmin (panel.h)
   constexpr size_t scale_codes_at() const { return 2 * kPanelRows * (has_mins ? 2 : 1); }
   constexpr size_t min_codes_at() const { return scale_codes_at() + group_codes(); }
   constexpr size_t codes_at() const {

@@ -23,7 +23,7 @@ struct ScratchLayout {
   size_t q_bytes() const { return rows * q_dim * sizeof(float); }
   size_t places_bytes() const { return round_up(3 * rows * sizeof(size_t), 64); }
   size_t sums_bytes(size_t n) const { return (2 * round_up(n, 16) + n * v_dim) * sizeof(float); }
-  // Most results that a thread can leave unmerged: one for each row of a tile and each block.
+  // Maximum number of results that a thread leaves for another thread to merge: one per row of a tile and block.
   size_t tail_rows() const { return rows * blocks; }
   size_t kernel_bytes() const { return attend_scratch_bytes(rows, head_dim); }
   size_t value_bytes() const { return latent ? kAttentionBlock * v_dim * sizeof(float) : 0; }  // F32 is the largest
@@ -51,9 +51,9 @@ AttendSums from_row(const AttendSums& sums, size_t row) {
 // One thread's scratch memory. Rows of a tile are ordered by sequence, then by token.
 struct Scratch {
   float* q;           // [rows, q_dim] queries
-  size_t* row_begin;  // [rows] positions visible to the row
+  size_t* row_begin;  // [rows] first position visible to the row
   size_t* row_end;    // [rows]
-  size_t* offset;     // [rows] offset of the row's head in q and out of the whole pass
+  size_t* offset;     // [rows] offset of the row's head in the arrays q and out of the pass
   AttendSums total;   // [rows] merged blocks of the current task
   AttendSums part;    // [rows] result of one read
   AttendSums tail;    // [tail_rows] results of consecutive reads of a task whose first reads are done by another thread
@@ -177,7 +177,7 @@ class AttentionThread {
     }
   }
 
-  // For latent rows, transforms the two parts separately.
+  // Hadamard-transforms a query; for latent rows each of its two parts separately.
   void rotate_query(float* query) const {
     kernels_.hadamard(query, block_.value_dim());
     const size_t rest = block_.head_dim - block_.value_dim();
@@ -194,8 +194,8 @@ class AttentionThread {
     return n_pages;
   }
 
-  // As heads_of(), for the block to read after block `block` - 1 of the run: the next block of the run, or the first
-  // block of the next run or of the next KV head. Returns 0 if no block follows.
+  // As heads_of(), for the block that is read after block `block` - 1 of the run: block `block`, or the first block of
+  // the next run or of the next KV head. Returns 0 if no block follows.
   size_t next_heads(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end,
                     const std::byte** heads) const {
     if (block < end) return heads_of(task, task.kv_head, run.sequence, block, heads);
@@ -330,8 +330,8 @@ size_t common_blocks(const AttentionSequence& a, const AttentionSequence& b, siz
   return n;
 }
 
-// Insertion index of a sequence in the sorted batch, and the number of blocks that it shares with the sequence before
-// it.
+// Index at which a sequence is inserted into the sorted batch, and the number of blocks that it shares with the
+// sequence before it.
 struct Position {
   size_t index = 0;
   size_t shared_with_previous = 0;
@@ -357,7 +357,7 @@ Position position_of(const AttentionSequence& sequence, std::span<const Attentio
 void share_blocks(std::span<AttentionSequence> sequences) {
   for (size_t n = 0; n < sequences.size(); ++n) {
     const Position to = position_of(sequences[n], sequences.first(n));
-    sequences[n].shared_blocks = to.shared_with_previous;  // the shared blocks of the next sequence do not change
+    sequences[n].shared_blocks = to.shared_with_previous;  // shared_blocks of the next sequence stays valid
     const auto begin = sequences.begin();
     std::rotate(begin + static_cast<std::ptrdiff_t>(to.index), begin + static_cast<std::ptrdiff_t>(n),
                 begin + static_cast<std::ptrdiff_t>(n) + 1);

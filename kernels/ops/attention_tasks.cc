@@ -39,7 +39,8 @@ AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const Attent
   }
 }
 
-// The run also has the rows of the following sequences, as long as each shares `block` with the sequence before it.
+// Returns the run that starts at `block` of `sequence`. It includes the rows of the following sequences, as long as
+// each shares `block` with the sequence before it.
 AttentionRun AttentionTask::run_from(size_t sequence, size_t first_token, size_t block) const {
   if (sequence == sequences.size()) return {sequence, first_token, 0, block, block};
   AttentionRun run{sequence, first_token, tokens_of(sequence), block, end_block_of(sequence)};
@@ -114,7 +115,8 @@ size_t AttentionTaskList::end_of_sharing(size_t begin) const {
   return end;
 }
 
-// Returns a whole tile of one sequence, or its last rows and as many following sequences as fit completely.
+// Returns a full tile of rows of one sequence, or its last rows and as many of the following sequences as fit
+// completely.
 AttentionTaskList::Tile AttentionTaskList::tile_from(std::span<const AttentionSequence> sharing, size_t sequence,
                                                      size_t row) const {
   Tile tile{sequence, row, 0, 0, sequence, row};

@@ -19,8 +19,8 @@ namespace ibid {
 
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
-  size_t sequence = 0;     // index in the task of the first sequence with these blocks
-  size_t first_token = 0;  // index in the tile of that sequence's first row
+  size_t sequence = 0;     // index, within the task, of the first sequence with these blocks
+  size_t first_token = 0;  // index, within the tile, of the first row of that sequence
   size_t n_tokens = 0;
   size_t first_block = 0;
   size_t end_block = 0;
@@ -67,15 +67,15 @@ class AttentionTask {
     }
   }
 
-  // Returns the index of the read before which the accumulated cost is closest to `part`.
+  // Returns n such that the total cost of the first n reads is closest to `part`.
   size_t read_at(size_t part) const;
 
   std::span<const AttentionSequence> sequences;
   size_t kv_head = 0;
   size_t group = 1;      // query heads per KV head
-  size_t first_row = 0;  // number of the row in the first sequence
+  size_t first_row = 0;  // the tile begins at this row of the first sequence
   size_t n_tokens = 0;
-  size_t first_block = 0;  // first block that some row sees
+  size_t first_block = 0;  // first block that any row of the tile sees
   size_t n_reads = 0;
   size_t cost = 0;           // positions read and multiplied; the basis for dividing the work among threads
   bool is_last_tile = true;  // no later tile reads pages of this KV head
@@ -87,7 +87,8 @@ class AttentionTask {
 // Returns the first position that the row at `position` sees.
 size_t first_visible(const AttentionShape& shape, size_t position);
 
-// Number of tokens of a query tile. A multiple of four if at least four fit, so that register tiles are full.
+// Returns the number of tokens of a query tile: a multiple of four if at least four fit, so that register tiles are
+// full.
 size_t tile_tokens(const AttentionShape& shape);
 
 // The beginning or end of a share, as a position in the order of all tasks and their reads.

@@ -35,7 +35,7 @@ LinearInput LinearInput::rows(size_t first, size_t n) const {
     part.quantized.offset32 += at;
     part.quantized.offset16 += quantized.half_at(first, 0, 0);
   }
-  part.n_rows = part.quantized.n_rows = n;  // the group size stays, because the memory layout depends on this size
+  part.n_rows = part.quantized.n_rows = n;  // quantized.group stays, because it determines the memory layout
   return part;
 }
 

@@ -1,4 +1,5 @@
-// Attention of the oracle: the same functions with double accumulators, over stored rows that are converted to floats.
+// Attention of the oracle: attend_tile() and attend_merge() with double accumulators, over stored rows converted to
+// floats.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -18,7 +18,7 @@ void fill_ref(Kernels& table) {
 }
 
 void fill_reference(Kernels& table) {
-  fill_ref(table);  // for the functions without a version in double
+  fill_ref(table);  // the functions that have no version in double
   table.name = "reference";
   fill_reference_linear(table);
   fill_reference_elementwise(table);

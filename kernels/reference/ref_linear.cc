@@ -18,7 +18,7 @@ struct Block {
   size_t index;  // index of the block in the chunk
   size_t lane;   // row within the panel
 
-  // group: index in the block; 0, or 0 and 1 if scales cover 16 columns.
+  // Converts the index of a group in the block (0, or 0 and 1 if a scale covers 16 columns) to its index in the chunk.
   size_t group_of_chunk(size_t group) const { return index * (kQuantBlock / format->group) + group; }
   float scale(size_t group) const { return panel_scale(*format, chunk, group_of_chunk(group), lane); }
   float min(size_t group) const { return panel_min(*format, chunk, group_of_chunk(group), lane); }

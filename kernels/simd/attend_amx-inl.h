@@ -11,7 +11,7 @@ namespace {
 
 static_assert(kAttendPassRows == 16, "a pass is the rows of a tile");
 
-// Use of the tile registers:
+// Use of the tile registers (digits: high or low bytes of the quantised weights):
 //   tmm0        queries [16][chunk]          tmm1   keys [chunk / 4][16 positions][4]
 //   tmm2        digits [16][64 positions]    tmm3   values [16][16 dimensions][4 positions]
 //   tmm4..tmm7  sums [16][16]
@@ -62,7 +62,7 @@ void score_sums(const KvHeadBlock& block, const std::byte* keys, const TileQueri
   tile_store<7>(sums + 3 * kKeyGroup, row_bytes);
 }
 
-// Adds the second part of latent rows to the scores of a page.
+// Adds the dot products of the second part of latent rows to the scores of a page.
 void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk,
                      size_t page) {
   alignas(64) int32_t sums[kAttendPassRows * kPagePositions];
@@ -84,7 +84,7 @@ void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const Til
 // Computes the scores of 16 rows for pages [first, last].
 void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk, size_t first,
                  size_t last) {
-  auto* sums = reinterpret_cast<int32_t*>(s.scores);  // converted to floats in place
+  auto* sums = reinterpret_cast<int32_t*>(s.scores);  // the loop below converts the sums to floats in place
   const Span dims{0, block.is_latent() ? block.latent_dim : block.k_dim};
   for (size_t page = first; page <= last; ++page) {
     score_sums(block, tile.heads[page] + block.k, {s.q, s.q_stride, chunk}, dims, sums + page * kPagePositions,
@@ -104,13 +104,14 @@ void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   }
 }
 
-// Sums the two digits of the weights times the values of pages [first, last] to s.totals.
+// Multiplies the high and the low bytes of the quantised weights by the values of pages [first, last], and writes the
+// sums to s.totals.
 void value_sums(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t first, size_t last) {
   const size_t v_dim = block.v_dim, stride = v_dim * sizeof(int32_t);
   int32_t* const high = s.totals;
   int32_t* const low = s.totals + kAttendPassRows * v_dim;
   for (size_t d = 0; d < v_dim; d += 32) {
-    const bool two = d + 32 <= v_dim;  // two groups of sixteen dimensions give four independent sums
+    const bool two = d + 32 <= v_dim;  // two groups of 16 dimensions times two weight bytes give four independent sums
     tile_zero<4>();
     tile_zero<5>();
     tile_zero<6>();

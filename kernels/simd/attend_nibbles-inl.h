@@ -90,7 +90,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
       for (size_t r = 0; r < kRows; ++r) {
         V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
-        if (!whole) {  // positions that are not visible may have any weight, scale and minimum
+        if (!whole) {  // weight, scale and minimum are undefined where not visible
           const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
           weight = select(seen, weight, zero());
           own_scale = select(seen, scale, zero());
@@ -129,7 +129,8 @@ void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 // --- values
 
-// Number of digits summed in one pass over the values. If 2, the pass also sums both halves of the bytes.
+// Number of digits (bytes of a weight's code) summed in one pass over the values. If 2, a pass also sums both halves of
+// the bytes.
 constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
 
 // Sums kDigits digits of the weights' codes, from `digit` on, times a group's values over all positions visible to
@@ -155,7 +156,7 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
       fetch_ahead(stream, at * ahead, ahead * 64);
       const B64 both = load_bytes(stream.at + at);
       const B64 lows = low_nibbles(both), highs = high_nibbles(both);
-      // Codes are bytes up to 255, but values are below 16, so no sum of two products saturates.
+      // Codes are bytes up to 255, but values are below 16, so no sum of two products saturates 16 bits.
       for (size_t i = 0; i < kDigits; ++i) {
         for (size_t r = 0; r < kRows; ++r) {
           const B64 code = spread4(codes + (2 * r + i) * kAttentionBlock + g * kValueGroup);

@@ -33,20 +33,20 @@ IBID_INLINE Span page_span(size_t page) { return {page * kPagePositions, (page +
 // One thread's scratch memory for n_rows rows; attend_scratch_bytes() returns the size.
 struct TileScratch {
   float* scores;  // [kAttendPassRows, 256] scores, then weights
-  // Quantised weights: those of a pass (INT8), or of a register tile and a group of dimensions (INT4).
-  uint8_t* codes;   // [kAttendPassRows, 2, 256] the weights' high and low bytes
+  // Softmax weights as integers: of the rows of a pass (INT8), or of a register tile and a group of dimensions (INT4).
+  uint8_t* codes;   // [kAttendPassRows, 2, 256] high and low bytes of the weights' codes
   float* step;      // [kAttendPassRows] weight of one unit of a code
   float* floors;    // [kAttendPassRows] sum of weights times minima (INT4)
   float* scaled;    // [kTileRows, 256] the weights times the scales of a group (INT4)
-  int32_t* totals;  // [2, kAttendPassRows, v_dim] sums of digits by values; INT4: [2, kTileRows, kNibbleGroup]
+  int32_t* totals;  // [2, kAttendPassRows, v_dim] sums of weight bytes times values; INT4: [2, kTileRows, kNibbleGroup]
   float* keys;      // [256, head_dim] keys of the block as floats, in the layout of F32 pages
   float* values;    // [256, v_dim]
   int8_t* q;        // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 after head_dim
   size_t q_stride;
-  // Indexed by the part of latent rows; other rows use only the first.
+  // Index 0 or 1: the part of a latent row. Other rows use index 0 only.
   float* q_scale[2];     // [n_rows]
   int32_t* q_offset[2];  // [n_rows] -128 * sum of q
-  float* q_sums;         // [n_rows, nibble_groups()] sums of q by group (INT4); for latent rows times q_scale
+  float* q_sums;         // [n_rows, nibble_groups()] sums of q by group (INT4); for latent rows, times q_scale
   Span* spans;           // [n_rows]
 
   TileScratch(std::byte* memory, size_t n_rows, const KvHeadBlock& block) {
@@ -235,7 +235,8 @@ class Operands {
  private:
   static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr}; }
 
-  // Returns the i-th source in reading order: the keys of a block's pages, their values, then the next block.
+  // Returns the i-th address in reading order: the keys of the block's pages, the values of these pages, then the same
+  // of the next block.
   const std::byte* part(size_t i) const {
     if (i < n_pages_) return tile_.heads[first_ + i] + block_.k;
     i -= n_pages_;
@@ -258,7 +259,7 @@ class Operands {
   const AttendTile& tile_;
   const TileScratch& s_;
   const size_t first_, n_pages_;
-  const bool unequal_;     // keys are longer than values, so keys prefetch values, and values prefetch the next keys
+  const bool unequal_;     // formats of keys and values differ; keys then prefetch values, and values the next keys
   const size_t distance_;  // prefetch distance: the keys or values of this number of pages
   const bool keys_widened_, values_widened_;
 };

@@ -7,7 +7,8 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// Quantises the dimensions `of` of a row's query, part number `part`, which share a scale; writes zeros up to `padded`.
+// Quantises the dimensions `of` of a row's query with one scale, as part `part` (0, or 1 in latent rows). Writes zeros
+// from of.end up to `padded`.
 IBID_INLINE void quantize_query(const KvHeadBlock& block, const float* q, Span of, size_t padded, size_t part,
                                 const TileScratch& s, size_t row) {
   const RowQuantizer quantizer = quantizer_of(q + of.begin, of.end - of.begin);
@@ -66,8 +67,9 @@ IBID_INLINE V16 load_seen(const float* weights, size_t p, Span seen) {
   return select(lane_range(lanes.begin - p, lanes.end - p), load(weights + p), zero());
 }
 
-// Quantises the scaled weights of a row to codes of two digits. Positions in `pages` (those whose values are read) that
-// are not visible get 0. top: the largest weight. Returns the weight of one unit of a code.
+// Quantises the scaled weights of a row to 16-bit codes, whose high and low bytes are stored separately. Positions in
+// `pages` (those whose values are read) that are not visible get 0. top: the largest weight. Returns the weight of one
+// unit of a code.
 float encode_weights(const float* weights, float top, Span seen, Span pages, uint8_t* codes) {
   const bool is_zero = top < kTinyWeight;
   const V16 inverse = set1(is_zero ? 0.0f : kLargestWeightCode / top);
@@ -147,7 +149,8 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 weight = exp_bounded(sub(mul(load(at), scale), top[r]));
       sum[r] = add(sum[r], weight);
       if constexpr (kInt8) {
-        // The scale at a position that is not visible may be anything: the product is NaN or 0, and max() ignores both.
+        // Positions that are not visible have weight 0 and an undefined scale: the product is NaN or 0, and max()
+        // ignores both.
         const V16 scaled = mul(weight, value_scale);
         largest[r] = max(scaled, largest[r]);
         store(at, scaled);

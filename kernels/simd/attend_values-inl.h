@@ -8,7 +8,8 @@ namespace ibid::IBID_ISA {
 namespace {
 
 // out[r][16 c + lane] += sum over `positions` of a page of weight * value, in increasing order, for kColumns vectors of
-// dimensions from `dim` on. weights: at the page's first position, rows kScoreStride apart.
+// dimensions from `dim` on. weights: the first row's weight of the page's first position; the weights of the next row
+// follow kScoreStride later.
 template <size_t kRows, size_t kColumns, typename Value>
 IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span positions, const float* weights,
                             float* out, size_t out_stride) {
@@ -93,8 +94,8 @@ void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
 
 // --- INT8 values, times both digits (high and low byte) of the weights, in integers
 
-// totals[r] += sums of code * value over the groups of four positions [begin, end) of a page. codes: those of the first
-// row at the page's first position, rows 2 * kAttentionBlock apart.
+// totals[r] += sums of code * value over the groups of four positions [begin, end) of a page. codes: the first row's
+// code of the page's first position; the codes of the next row follow 2 * kAttentionBlock later.
 template <size_t kRows, size_t kColumns>
 IBID_INLINE void add_codes(const Stream& stream, size_t dim, size_t v_dim, size_t begin, size_t end,
                            const uint8_t* codes, int32_t* totals) {

@@ -120,7 +120,7 @@ void silu_mul(const float* gate, const float* up, size_t n, float* y) {
 void clamped_swiglu(const float* gate, const float* up, float limit, float alpha, size_t n, float* y) {
   const V16 most = set1(limit), least = set1(-limit);
   for (size_t i = 0; i < n; i += 16) {
-    const V16 g = min(most, load_upto(gate + i, n - i));  // with this order of operands, NaN stays NaN
+    const V16 g = min(most, load_upto(gate + i, n - i));  // min() returns its second operand if it is NaN
     const V16 u = max(least, min(most, load_upto(up + i, n - i)));
     const V16 swish = div(g, add(set1(1.0f), exp(neg(mul(g, set1(alpha))))));
     store_upto(y + i, mul(add(u, set1(1.0f)), swish), n - i);

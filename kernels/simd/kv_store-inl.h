@@ -86,7 +86,7 @@ void hadamard(float* x, size_t n) {
 
 constexpr float kLargestHalf = 65504.0f;
 
-// x ~ scale * q for a row of n floats; q = round(x * inverse).
+// Quantiser of a row of floats: q = round(x * inverse), x ~ scale * q.
 struct RowQuantizer {
   float scale;
   float inverse;
@@ -194,7 +194,7 @@ IBID_INLINE Half to_half(float x) {
   return {halves[0], floats[0]};
 }
 
-// Clamps to the range of a half, and replaces -0 by 0.
+// Clamps the extreme (minimum or maximum) of a group to the range of a half, and replaces -0 by 0.
 IBID_INLINE float extreme(float x) {
   return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
 }

@@ -20,8 +20,8 @@ using SignedPanel = Unpacked<1>;
 // Multiplies the first kRows (16, 8 or 4) of a group of rows of x by one panel. The tiles always multiply all sixteen:
 //   tmm0, tmm1   rows of x [16][columns of a group]      tmm2, tmm3   the panel [columns / 4][16][4]
 //   tmm4, tmm5   sums [16][16]
-// Each is double-buffered, so that one group of columns is loaded, and the sums of another are stored, while a third is
-// multiplied.
+// Each of the three has two registers, so that one group of columns is loaded, and the sums of another are stored,
+// while a third group is multiplied.
 template <typename F, size_t kRows>
 struct AmxTile {
   static constexpr size_t kSums = kRowGroup * kPanelRows;  // number of sums for one group of columns

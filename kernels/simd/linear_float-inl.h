@@ -43,7 +43,8 @@ struct E5m2Weights {
 
 constexpr size_t kScaleBytes = kPanelRows * sizeof(float);
 
-// Bytes of a panel; and offset of its column k or, if kScaled, of the chunk that contains k.
+// float_panel_size(): bytes of a panel. column_offset(): byte offset of column k or, if kScaled, of the chunk that
+// contains k.
 template <typename W>
 constexpr size_t float_panel_size(size_t n_cols) {
   if (W::kScaled) return n_cols / kQuantBlock * kF8ChunkBytes;

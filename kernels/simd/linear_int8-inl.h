@@ -45,7 +45,7 @@ template <size_t kGroups>
 struct RowsAt {
   const int8_t* q;
   const float *scale, *scaled_sum;
-  const int32_t* offset;  // offset of the first 16 columns, or of all 32
+  const int32_t* offset;  // QuantizedRows::offset16 of the first 16 columns, or offset32
   size_t group;           // number of rows in the row group: the stride between blocks
 
   IBID_INLINE RowsAt(const QuantizedRows& x, size_t row)
@@ -62,7 +62,7 @@ struct RowsAt {
   }
 };
 
-// Accumulates one block of the rows: block `index` of the chunk.
+// Accumulates the products of block `index` of the chunk for kRows rows.
 template <typename F, size_t kRows>
 IBID_INLINE void gemv_block(const std::byte* chunk, B64 table, size_t index, const RowsAt<F::kGroups>& x, V16* acc) {
   using S = Sums<F::kOffset, F::kSmall>;
@@ -138,7 +138,7 @@ void gemv(const PackedMatrix& w, const QuantizedRows& x, Range panels, float* y,
 
 // --- many rows
 
-// Types with an offset are unpacked to code + 128 if the dot product accepts any byte at the same cost.
+// Types with an offset are unpacked to code + 128 if the dot product costs the same for bytes from 128 on.
 template <typename F>
 struct GemmTraits {
   static constexpr bool kBiased = kDotNeedsOffset && F::kOffset != 0;

@@ -33,7 +33,8 @@ IBID_INLINE V16 exp_bounded(V16 x) {
   return select(less(x, set1(kExpLowest)), zero(), mul(p, power));
 }
 
-IBID_INLINE V16 exp(V16 x) { return exp_bounded(min(set1(kExpHighest), x)); }  // NaN stays NaN with this order
+// If x is NaN, so is the result, because min() returns its second operand for NaN.
+IBID_INLINE V16 exp(V16 x) { return exp_bounded(min(set1(kExpHighest), x)); }
 
 IBID_INLINE V16 tanh(V16 x) {
   const V16 a = abs(x);

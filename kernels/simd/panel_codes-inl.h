@@ -18,10 +18,10 @@ struct Format {
   static constexpr PanelFormat kLayout = kLayout_;
   static constexpr int kBits = kLayout.bits, kOffset = kLayout.offset;
   static constexpr bool kMins = kLayout.has_mins, kTable = kLayout.table != CodeTable::kNumbers;
-  static constexpr bool kSmall = kOffset < 128;  // codes, or the table's bytes, are below 128
+  static constexpr bool kSmall = kOffset < 128;  // stored codes, or the bytes of the lookup table, are below 128
   static constexpr ScaleKind kScales = kLayout.scales;
-  static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns a group; groups a block
-  static constexpr bool kHalfMins = kMins && kGroups == 2;  // mins multiply the sums of half a block
+  static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns/group, groups/block
+  static constexpr bool kHalfMins = kMins && kGroups == 2;  // a min covers 16 columns, half a block
   static constexpr bool kSuper = kLayout.super_scales();
   static constexpr size_t kCodesAt = kLayout.codes_at();
   static constexpr size_t kBlockBytes = kLayout.block_code_bytes();
@@ -156,7 +156,8 @@ IBID_INLINE void scale_half_sums(const float* scale, const int32_t* offset16, fl
   store(out, mul(loadu(scale), sums));
 }
 
-// The rest of the next panels, which is prefetched a few lines at a time while a tile computes.
+// The bytes of the next panels that are not prefetched yet. A tile prefetches a few cache lines at a time while it
+// computes.
 struct Ahead {
   const std::byte* at;
   const std::byte* end;
@@ -196,9 +197,9 @@ void unpack_panel(const std::byte* panel, B64 table, size_t blocks, size_t p, co
   }
 }
 
-// Bytes of quantised rows that are read repeatedly for each group of panels: half of a 2 MB L2.
+// Bytes of quantised input rows that are read once per group of panels and should stay in L2: half of 2 MB.
 constexpr size_t kRowBlockBytes = size_t{1} << 20;
-// Lines of the next panels that a tile prefetches per block of columns.
+// Number of cache lines of the next panels that a tile prefetches per block of columns.
 constexpr size_t kAheadLines = 8;
 
 // Calls visit(Format<...>{}) for a quantised type; does nothing for float panels.

@@ -34,7 +34,7 @@ struct M16 {
 // A register tile has one panel of 16 columns and 4 input rows: 8 of the 16 registers are accumulators.
 constexpr size_t kTilePanels = 1;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 1;  // number of rows whose instructions alternate
+constexpr size_t kSoftmaxRows = 1;  // number of rows whose softmax is computed together
 constexpr size_t kLinearPanels = kTilePanels;
 constexpr size_t kLinearRows = kTileRows;
 

@@ -34,7 +34,7 @@ struct M16 {
 // layers use two panels by eight rows, because two unpacked panels of 576 columns stay in L1 and four do not.
 constexpr size_t kTilePanels = 4;
 constexpr size_t kTileRows = 4;
-constexpr size_t kSoftmaxRows = 4;  // rows whose instructions are interleaved
+constexpr size_t kSoftmaxRows = 4;  // number of rows whose softmax is computed together
 constexpr size_t kLinearPanels = 2;
 constexpr size_t kLinearRows = 8;
 
