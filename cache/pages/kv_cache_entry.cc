@@ -154,7 +154,8 @@ Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
 Status KvCacheEntry::reserve(size_t n_rows) {
   return guarded([&]() -> Status {
     TRY(check_budget(*pool_, length(), n_rows));
-    // Drop snapshots of states to get memory: they only serve later prompts, and this pass is worth more.
+    // If memory is short, drop snapshots of states: they only save later prompts some work, but without memory this
+    // pass fails.
     Status status = reserve_or_throw(n_rows);
     while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
     return status;
@@ -166,8 +167,8 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   const bool copies_last = n_rows > 0 && shares_last_page();
   const size_t n_new = saturating_sub(n_pages, pages_.size());
 
-  // Allocate the lists first: allocating pages may evict others, which would be in vain if the allocation of a list
-  // then failed.
+  // Allocate the lists before the pages: allocating pages may evict other pages, which would be in vain if a list could
+  // not be allocated afterwards.
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, length() + n_rows);
   PageList::Room room = pages_.make_room(n_pages);
@@ -249,11 +250,12 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   state_.commit(tokens.size(), length());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
-  // Keep the leases that slice() needs to remove rows of this pass, or of a short pass before it.
+  // Keep the leases that are needed if slice_to_at_most() later removes positions of this pass, and up to 64 positions
+  // before it.
   pages_.return_before(layout().first_window_page(saturating_sub(length(), tokens.size() + kPagePositions)));
 }
 
-// As resumable_length(), considering the window parts only.
+// Returns the last position <= n for which all needed window parts exist; ignores recurrent states.
 size_t KvCacheEntry::resumable_windows(size_t n) const {
   for (size_t missing = 0; n > 0; n = missing * kPagePositions) {
     if (pages_.have_windows(layout().first_window_page(n), KvLayout::pages_for(n), missing)) break;
@@ -311,8 +313,8 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
   return {};
 }
 
-// Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens. std::bad_alloc: nothing has
-// changed.
+// Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens. If it throws std::bad_alloc,
+// nothing has changed.
 void KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
   CHECK_EQ(pages_.size(), size_t{0}) << "adopt() needs an empty entry, not one of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));

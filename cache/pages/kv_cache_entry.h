@@ -34,7 +34,7 @@ class PageList {
  public:
   explicit PageList(KvPagePool& pool) noexcept : pool_(&pool) {}
   PageList(PageList&&) noexcept = default;
-  PageList& operator=(PageList&& other) noexcept;  // frees the old content like clear(): leases before pages
+  PageList& operator=(PageList&& other) noexcept;  // ends the old leases before it frees the old pages, as clear() does
 
   std::span<const KvPage> pages() const { return pages_; }
   size_t size() const { return pages_.size(); }
@@ -43,7 +43,8 @@ class PageList {
   const std::byte* const* data(PagePart part) const { return data_[static_cast<size_t>(part)].data(); }
   PageMemory parts(size_t i) const { return pages_[i].parts(); }
 
-  // Arrays of addresses for n pages. Allocated before the change, so that use() cannot fail. May throw std::bad_alloc.
+  // Arrays of addresses for n pages. They are allocated in advance, so that use() cannot fail. May throw
+  // std::bad_alloc.
   struct Room {
     std::array<std::vector<const std::byte*>, kPageParts> data;
     bool moves = false;
@@ -55,8 +56,8 @@ class PageList {
   void push_back(KvPage page) noexcept;
   // As push_back(), without the lease.
   void push_found(KvPage page) noexcept;
-  // Swaps page i with `page`. If the window part of page i was leased, leases that of `page`. Returns false and changes
-  // nothing if the window part of `page` was evicted.
+  // Swaps page i with `page`. If the window part of page i was leased, leases the window part of `page`. Returns false
+  // and changes nothing if the window part of `page` was evicted.
   bool replace(size_t i, KvPage& page) noexcept;
   void resize(size_t n) noexcept;  // REQUIRES: n <= size()
   // move_tail() moves the pages after the first n, and their leases, to an empty list; take_back() appends them again.
@@ -85,7 +86,9 @@ class PageList {
   std::vector<KvPage> pages_;
   std::array<std::vector<const std::byte*>, kPageParts> data_;
   size_t first_leased_ = 0;
-  std::vector<KvWindowLease> leases_;  // one per page; empty without windows; declared after pages_ to end first
+  // One lease per page; no leases if the layout has no window parts. Declared after pages_, so that leases end before
+  // pages are freed.
+  std::vector<KvWindowLease> leases_;
 };
 
 class KvCacheEntry {
@@ -111,9 +114,9 @@ class KvCacheEntry {
   Status own_last_page();
 
   // Stages n_rows positions of one layer, from length() on. Every worker of a region calls append() with the same
-  // arguments and stores its share: heads and groups of 16 positions, so that no two workers write one cache line of K.
-  // The caller sets a barrier before reading. Staging again before commit(), as after a cancelled pass, overwrites the
-  // staged positions.
+  // arguments and stores its share: some of the pairs of a head and a group of 16 positions, so that no two workers
+  // write one cache line of K. The caller sets a barrier before reading. Staging again before commit(), as after a
+  // cancelled pass, overwrites the staged positions.
   //   k, v: [n_rows, stride], a row has n_kv_heads * head_dim floats; k is rotated. v is not read for latent rows.
   //   finish(row, head): each worker calls it for each row and head that it stores, just before storing; it may change
   //   k and v.

@@ -90,7 +90,7 @@ size_t KvLayout::copy_rows(const PageMemory& from, const PageMemory& to, size_t 
 
 namespace {
 
-// True if every word has a zero among its exponent bits (all ones: NaN or infinity). Branchless, so that it vectorises.
+// True if no word has all exponent bits set, as NaN and infinity have. Branchless, so that it vectorises.
 template <typename Word>
 bool are_finite(const std::byte* bytes, size_t n_bytes, Word exponent) {
   Word bad = 0;
@@ -107,8 +107,8 @@ bool floats_are_finite(const std::byte* bytes, size_t n_bytes) {
 }
 bool halves_are_finite(const std::byte* bytes, size_t n_bytes) { return are_finite<uint16_t>(bytes, n_bytes, 0x7c00); }
 
-// Checks the part that begins at `numbers`, with its scales at `scales`. In quantised parts only the scales can be
-// non-finite.
+// True if all numbers of a part (the keys or the values of a head) are finite. The part begins at `numbers`, its scales
+// at `scales`. In quantised parts only the scales can be non-finite.
 bool part_is_finite(KvNumberFormat part, const KvPartOrder& order, const std::byte* numbers, const std::byte* scales,
                     size_t scale_bytes) {
   switch (part) {

@@ -34,14 +34,14 @@ struct KvRowShape {
   size_t head_dim = 0;
   size_t window = 0;  // number of positions that attention reads, including the current one; 0: all
   size_t latent_dim = 0;
-  std::optional<KvRowFormat> format;  // set if it is not the format of the KV type (model/weights/kv_precision.h)
+  std::optional<KvRowFormat> format;  // set if it differs from the format of the KV type (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 
 // Sizes of one recurrent layer.
 struct StateShape {
   size_t floats = 0;      // size of the state
-  size_t row_floats = 0;  // size of a row: the numbers of one position from which the next state follows
+  size_t row_floats = 0;  // size of a row: what one position adds, from which the next state is computed
   bool operator==(const StateShape&) const = default;
 };
 
@@ -109,7 +109,8 @@ class KvLayout {
 
   size_t n_states() const { return states_.size(); }
   const StateShape& state(size_t i) const { return states_[i]; }
-  // Offsets in floats: of a layer's state within the states, and of a layer's part within a row of all layers.
+  // Offset in floats of recurrent layer i: state_offset() within the block of all states, row_offset() within a row of
+  // all layers.
   size_t state_offset(size_t i) const { return state_offsets_[i]; }
   size_t row_offset(size_t i) const { return row_offsets_[i]; }
   size_t state_bytes() const { return state_floats_ * sizeof(float); }  // bytes of all states; 0: no recurrent layer

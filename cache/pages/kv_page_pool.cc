@@ -254,8 +254,8 @@ struct KvPagePool::State {
     return 0;
   }
 
-  // Freed pages that were used before still occupy memory. If that memory and new memory for pages of other sizes would
-  // together exceed the budget, returns the unused memory to the system.
+  // Freed pages still occupy memory. If it and the memory of the new pages would together exceed the budget, returns
+  // the freed memory of other page sizes to the system.
   void return_unused(size_t n, std::initializer_list<size_t> wanted) {
     size_t fresh = 0, touched = 0;
     for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();

@@ -13,7 +13,7 @@ float* SequenceState::at(const KvPage& state, size_t layer) const {
 
 // --- between passes
 
-// Visits all snapshots at which the sequence can resume, except that of the last pass.
+// Visits all snapshots from which the sequence can resume, except base_, the snapshot of the last pass.
 template <typename Visit>
 void SequenceState::visit_places(Visit&& visit) const {
   for (const StateSnapshot& snapshot : kept_) visit(snapshot);
@@ -202,8 +202,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     const bool reuses = new_rows_ != nullptr && new_rows_.use_count() == 1 && new_rows_->capacity() >= n_rows;
     new_rows = reuses ? new_rows_ : std::make_shared<StateRows>(n_rows, layout().state_row_floats());
   }
-  // If the head exists, this pass does not need the state before the last pass. If that state is not shared, its page
-  // is overwritten.
+  // If head_ exists, the pass starts from it and does not need base_, the state before the last pass. So if the
+  // shares the page of base_, the pass overwrites it.
   const bool takes_base = head_ && base_.state.use_count() == 1;
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);
@@ -252,7 +252,7 @@ void SequenceState::commit(size_t n_rows, size_t length) noexcept {
     CHECK_EQ(staged_rows_[layer], n_rows) << "rows staged in recurrent layer " << layer << ", tokens to commit";
     staged_rows_[layer] = 0;
   }
-  // The new base is the state before this pass, with the rows of this pass.
+  // base_ becomes the state before this pass, with the rows of this pass.
   if (head_) {
     base_.state = std::move(head_);
   } else if (base_.n_rows > 0) {

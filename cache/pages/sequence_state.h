@@ -158,7 +158,7 @@ class SequenceState {
   void cut_log(size_t n) noexcept;
   void log_pass(size_t n_rows, size_t length) noexcept;
   struct LogPages {
-    bool of_base = false;  // base_ shares the page of the log and needs no page of its own
+    bool of_base = false;  // only base_ and log_ hold the page, and the pass does not need base_
     bool of_log = false;
     bool of_full_log = false;
     size_t count() const { return (of_base || of_log ? 1u : 0u) + (of_full_log ? 1u : 0u); }
@@ -168,7 +168,7 @@ class SequenceState {
 
   KvPagePool* pool_;
   StateSnapshot base_;
-  KvPage head_;  // empty: the sequence resumes at base_ and its rows
+  KvPage head_;  // state at the end of the sequence; empty: recomputed from base_ and its rows
   std::vector<StateSnapshot> kept_;
 
   // The log, which is empty or ends at the end of the sequence; the full log before that log; and the storage of the

@@ -23,7 +23,7 @@ using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
 
 // The caller sets n_tokens and logits; CachedLogitsIndex sets the other members.
 struct CachedLogits {
-  size_t n_tokens = 0;  // these are the logits after the first n_tokens tokens of the node
+  size_t n_tokens = 0;  // `logits` follow the first n_tokens tokens of the node
   LogitsRow logits;
 
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(CachedLogits); }
@@ -39,7 +39,7 @@ struct CachedLogits {
 
 inline constexpr size_t kMaxCachedLogits = 4;  // maximum number of CachedLogits of a node
 
-// Member of PrefixNode that is written by CachedLogitsIndex.
+// Member of PrefixNode that only CachedLogitsIndex writes: the logits of the node.
 class NodeEndings {
  public:
   // All CachedLogits of the node, in no particular order; empty slots are null.

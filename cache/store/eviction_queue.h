@@ -41,7 +41,7 @@ class EvictionScan {
   };
   size_t& children_of(const PrefixNode& parent);
 
-  std::vector<Slot> slots_;  // a power of two, at least twice the maximum number of parents
+  std::vector<Slot> slots_;  // hash table; its size is a power of two, at least twice the maximum number of parents
   uint64_t scan_ = 0;
 };
 
@@ -56,7 +56,7 @@ enum class Retention {
   kPrefix,  // a declared prefix, such as a system prompt: evicted after the others
 };
 
-// Member of PrefixNode that is written by EvictionQueue.
+// Member of PrefixNode that only EvictionQueue writes: how soon the node is evicted.
 class NodeRank {
  public:
   uint64_t rank() const { return rank_; }            // nodes of the lowest rank are evicted first
@@ -87,7 +87,7 @@ class EvictionQueue {
   void touch(PrefixNode& node, bool reused = false);
   // Makes the node part of a declared prefix (Retention::kPrefix), and marks it as used now.
   void declare(PrefixNode& node);
-  // Declares `to`, which replaces `from`, if `from` was declared.
+  // Makes `to`, which replaces `from`, part of a declared prefix if `from` is part of one.
   static void replace(const PrefixNode& from, PrefixNode& to);
   // Call after PrefixNode::is_live() of the node changed.
   void update(PrefixNode& node);

@@ -20,7 +20,7 @@ constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
 size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 
-// Budget for all pages of the pool and, in addition, logits (StoreBudget::endings_budget_bytes()).
+// Returns a budget for all pages of the pool plus logits (StoreBudget::endings_budget_bytes()).
 size_t budget_for(const KvPagePool& pool) {
   const std::optional<size_t> pages = checked_mul(most_pages(pool), page_charge(pool));
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
@@ -220,7 +220,8 @@ LruKvCacheStore::Removed::~Removed() {
   store_.pages_freed_.notify_all();
 }
 
-// Evicts pages of at least `bytes`, or none. Idle window parts count towards `bytes`, because the pool can evict them.
+// Evicts pages until at least `bytes` are free, or evicts none if that is not possible. Idle window parts count towards
+// `bytes`, because the pool can evict them.
 bool LruKvCacheStore::reclaim_pages(size_t bytes, Removed& removed) {
   const size_t page_bytes = pool_.layout().part_bytes(PagePart::kAll);
   const size_t window_bytes = pool_.layout().part_bytes(PagePart::kWindow);

@@ -29,11 +29,11 @@ struct PrefixMark {
  private:
   friend class PrefixHolds;
   friend class NodeHolds;
-  PrefixMark* previous_ = nullptr;  // linked list of the marks of a node, in no particular order
+  PrefixMark* previous_ = nullptr;  // neighbours in the linked list of the node's marks, in no particular order
   PrefixMark* next_ = nullptr;
 };
 
-// Member of PrefixNode that is written by PrefixHolds.
+// Member of PrefixNode that only PrefixHolds writes: pins and marks of the node.
 class NodeHolds {
  public:
   size_t n_pins() const { return n_pins_; }
@@ -70,10 +70,11 @@ class PrefixHolds {
   void set_prefix_end(PrefixNode& node, size_t length);
 
   // replace() moves pins, marks and ends of `from` to `to`, which takes the place of `from` in the tree. replace_page()
-  // moves the resume points of the page `from` to the node's new page.
+  // marks the node's new page as a resume point instead of its old page `from`, if that was one.
   void replace(PrefixNode& from, PrefixNode& to);
   void replace_page(const KvPage& from, const PrefixNode& node);
-  // Call before the node is removed. Voids its pins, and moves its marks and ends to the parent (null: drops them).
+  // Call before the node is removed. Removes its pins. Moves its marks, and the ends of declared prefixes, to the
+  // parent (null: drops them).
   void lift(PrefixNode& node, PrefixNode* parent);
 
   // Keeps up to two nodes (either may be null) pinned while the store evicts others.

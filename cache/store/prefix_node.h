@@ -22,7 +22,7 @@ namespace ibid {
 
 struct PrefixNode;
 
-// Member of PrefixNode that is written by NodeList.
+// Member of PrefixNode that only NodeList writes: the next node of the list.
 class NodeLink {
   friend class NodeList;
   PrefixNode* next_ = nullptr;

@@ -196,7 +196,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
     discard(gone, removed);
   }
   link(node);
-  // If another node is now the first to begin with the tokens of some logits, move these logits there.
+  // Logits belong to the first sibling that begins with their tokens. So if that is now another node, move them there.
   for (const std::unique_ptr<CachedLogits>& ending : node.endings.all()) {
     if (ending == nullptr) continue;
     const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_tokens));

@@ -69,8 +69,8 @@ class PrefixTree {
   NodeMap prepare(PrefixNode& parent, std::span<const KvPage> pages);
 
   // Moves a node from `prepared` into the tree.
-  // REQUIRES: the parent is the root or full, no node holds the page, and best_child(ids) neither covers `ids` nor is
-  // its prefix.
+  // REQUIRES: the parent is the root or full, no node holds the page, and the tokens of best_child(ids) neither begin
+  // with `ids` nor are a prefix of `ids`.
   PrefixNode& add(PrefixNode& parent, SpaceId space, TokenSpan ids, KvPage page, NodeMap& prepared);
 
   // Replaces tokens and page of a leaf; its place in the tree, pins and logits stay. Returns the old page.
@@ -80,8 +80,8 @@ class PrefixTree {
   // new page.
   KvPage replace_page(PrefixNode& node, KvPage page);
 
-  // Makes a private node shared; its children stay private. A shared leaf whose tokens are a prefix of the node's is
-  // removed, and its pins and logits move to the node.
+  // Makes a private node shared; its children stay private. If the tokens of a shared leaf are a prefix of the node's
+  // tokens, removes that leaf and moves its pins and logits to the node.
   // REQUIRES: the parent is the root or shared, and no shared sibling covers the node.
   void share(PrefixNode& node, RemovedNodes& removed);
 

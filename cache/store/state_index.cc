@@ -27,8 +27,8 @@ size_t StateIndex::charge(const Kept& kept) const {
   return bytes;
 }
 
-// The last state before the insertion point of `ids` has the most tokens in common with `ids`. So all states
-// whose tokens are prefixes of `ids` are on the chain of `before` pointers that begins with it.
+// The last state before the insertion point of `ids` has the most tokens in common with `ids`. So the chain of `before`
+// pointers that begins with that state contains all states whose tokens are prefixes of `ids`.
 StateIndex::Kept* StateIndex::longest(SpaceId space, TokenSpan ids) const {
   auto next = kept_.upper_bound(Key{space, ids});
   if (next == kept_.begin()) return nullptr;
@@ -127,7 +127,7 @@ void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const State
   bytes_ += after - before;
 }
 
-// Adds a new state. May throw std::bad_alloc, nothing changed.
+// Adds a new state. If it throws std::bad_alloc, nothing has changed.
 StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& state, Kept* before) {
   auto fresh = std::make_unique<Kept>();
   Kept& kept = *fresh;

@@ -45,7 +45,7 @@ class StateIndex {
     std::vector<Tail> tails;  // in LRU order, oldest first
     Kept* before = nullptr;   // state with the longest proper prefix of `ids`; null: none
     double priority = 0;
-    uint64_t serial = 0;  // of states with equal priority, the one with the lowest serial is evicted first
+    uint64_t serial = 0;  // number of the state, ascending; among states of equal priority the lowest is evicted first
 
     // Number of tokens to prefill again without this state.
     size_t cost() const { return ids.size() - (before == nullptr ? 0 : before->ids.size()); }
@@ -111,11 +111,11 @@ class StateIndex {
       return a->priority != b->priority ? a->priority < b->priority : a->serial < b->serial;
     }
   };
-  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // the tokens of a key belong to its value
+  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // a key refers to tokens that its value owns
 
   friend class Removed;
 
-  // Returns the state with the most tokens that is a prefix of `ids`, or null.
+  // Returns the state with the longest tokens that are a prefix of `ids`, or null.
   Kept* longest(SpaceId space, TokenSpan ids) const;
   void use(Kept& kept);
   void set_priority(Kept& kept, double priority);

@@ -84,7 +84,7 @@ void StoreInsertion::find_first_page() {
     return match.node != nullptr && match.length == match.node->n_tokens;
   };
   if (shared.length == ids.size() || (space_ == own_space_ && own.length == ids.size())) {
-    n_pages_ = depth_;  // only a partial last page can be covered, and no page follows it
+    n_pages_ = depth_;  // no page is added: a covered page is partial, and therefore the last
     covering_ = shared.length == ids.size() ? shared.node : own.node;
   } else if (begins_ids(own) && (space_ == own_space_ || own.length >= shared.length)) {
     grown_leaf_ = own.node;
@@ -116,12 +116,12 @@ void StoreInsertion::share_known_pages() {
   if (covering_ != nullptr && covering_->n_tokens == page_ids(depth_).size()) regain_window(*covering_, depth_);
 }
 
-// So that pages of the same tokens are stored once, the node's page replaces the entry's page.
+// Replaces the entry's page by the node's page, so that pages of the same tokens are stored once.
 void StoreInsertion::share_page(PrefixNode& node, size_t index) {
   if (node.page == entry_.pages()[index] || regain_window(node, index)) return;
   KvPage left = entry_.share_page(index, node.page);
   if (left == node.page) {
-    (void)regain_window(node, index);  // the node's window part was evicted since
+    (void)regain_window(node, index);  // the window part of node.page was evicted meanwhile
   } else {
     replaced_.push_back(std::move(left));
   }

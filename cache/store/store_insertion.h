@@ -24,7 +24,7 @@ enum class Sharing {
 
 enum class Extent {
   kAll,
-  kFullPages,  // inserts no partial last page, so that an entry that grows need not copy that page
+  kFullPages,  // leaves out a partial last page, so that an entry that grows need not copy that page
 };
 
 struct InsertOptions {
@@ -75,8 +75,8 @@ class StoreInsertion {
   std::vector<KvPage>& replaced_;
   PrefixNode* parent_ = nullptr;           // parent of the first new node; all pages up to it are stored already
   PrefixNode* covering_ = nullptr;         // stored node whose tokens begin with those of the partial last page
-  size_t own_depth_ = 0;                   // number of the entry's full pages that are in the store
-  size_t depth_ = 0;                       // the same, or more with stored pages of other entries
+  size_t own_depth_ = 0;                   // number of the entry's full pages up to the last one that is in the store
+  size_t depth_ = 0;                       // own_depth_ plus further pages that are stored by other entries
   size_t n_pages_ = 0;                     // number of pages to store
   std::vector<PrefixNode*> private_path_;  // path of stored private nodes to make shared, starting at the root
   PrefixNode* grown_leaf_ = nullptr;       // stored leaf that the first new page extends and replaces

@@ -46,7 +46,7 @@ void SecondReader::run(const std::stop_token& stop) {
 
 namespace {
 
-// Number of files from which it is worth waking the second reader.
+// Minimum number of files for which the second reading thread is used. For fewer files waking it costs too much.
 constexpr size_t kManyPages = 4;
 
 }  // namespace
@@ -79,7 +79,7 @@ size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry
   try {
     if (!limits.reached(clock_)) n_added = read_into(identity_of(name_space), ids, entry, limits);
   } catch (const std::bad_alloc&) {
-    // No cleanup: only the last step, adopting the pages, changes the entry.
+    // No cleanup is needed: `entry` changes only in the last step, which adopts the pages.
   }
   ++(n_added > 0 ? n_hits_ : n_misses_);
   n_tokens_read_ += n_added;
@@ -100,7 +100,8 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   const bool is_recurrent = pool_.layout().n_states() > 0;
   Reading reading{identity, ids, limits, length, files_->find(identity, ids, length), {}};
   if (is_recurrent) {
-    // In a model with recurrent layers read only the pages up to the deepest state, and none if there is no state.
+    // A model with recurrent layers can resume only at a stored state. So read only the pages before the state that
+    // reaches furthest, and none if there is no state.
     const size_t end = reading.end(reading.found.size());
     reading.states = files_->find_states(identity, ids.first(end), length);
     if (reading.states.empty()) return 0;
@@ -122,8 +123,8 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   return entry.length() - length;
 }
 
-// Reads the deepest stored state within the pages that were read, and drops the pages after it. Returns false without a
-// usable state.
+// Reads the stored state that reaches furthest within the pages that were read, and drops the pages after it. Returns
+// false if no state is usable.
 bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name) {
   const size_t end = reading.end(reading.pages.size());
   std::ranges::stable_sort(reading.states, std::ranges::greater(),
@@ -160,7 +161,8 @@ void FileTier::read_all(Reading& reading) {
   reading.pages.resize(n_sound);
 }
 
-// Reads pages until all are begun, one fails, or a limit is reached. May run on two threads at once.
+// Reads pages, each of which one thread takes, until all are taken, one fails, or a limit is reached. Two threads may
+// run this function at once.
 void FileTier::read_some(Reading& reading) noexcept {
   const size_t n = reading.found.size();
   std::vector<std::byte> scratch;
@@ -180,8 +182,8 @@ Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& s
   TRY_ASSIGN(const KvPageParts parts,
              files_->read(reading.found[i], reading.identity, reading.ids, scratch, page.parts()));
   if (parts == KvPageParts::kFirst) pool_.drop_window(page);
-  // The window part of this page is needed only if reading ends early and the sequence therefore resumes before the
-  // end. So make the part evictable, but keep it while there is room.
+  // The window part of this page is needed only if reading stops before the last page found, so that the sequence
+  // resumes earlier. So make the part evictable, but keep it while there is room.
   if (reading.is_behind(pool_.layout(), i)) pool_.offer_windows({&page, 1});
   reading.pages[i] = std::move(page);
   return {};

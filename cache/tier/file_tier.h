@@ -77,7 +77,7 @@ struct FileTierOptions {
   uint64_t budget_bytes = 0;  // limit for the record files; quarantined files, at most a few, are not counted
   // false: files are not synced. A power loss may then lose files, but never corrupts what is read.
   bool durable = true;
-  // Limit of the queued writes; 0: half of the pool's budget.
+  // Maximum bytes of the queued writes; 0: half of the pool's budget.
   size_t waiting_budget_bytes = 0;
 };
 
@@ -111,7 +111,7 @@ class FileTier : public KvTier {
     const ReadLimits& limits;
     const size_t length;
     std::vector<PageFiles::Found> found;
-    std::vector<PageFiles::FoundState> states;  // found states, the deepest first
+    std::vector<PageFiles::FoundState> states;  // found states, that which reaches furthest first
     std::vector<KvPage> pages = std::vector<KvPage>(found.size());
     std::vector<Status> statuses = std::vector<Status>(found.size());
     std::atomic<size_t> next{0};  // first page that no thread has begun to read

@@ -15,7 +15,8 @@ size_t n_blocks_of(const KvLayout& layout, KvPageParts parts) {
       std::ranges::count(layout.layers(), PagePart::kAll, [](const KvLayer& layer) { return layer.part; }));
 }
 
-// Bytes of the first part if no layer has data in it: this part is then a placeholder that records do not contain.
+// Returns the bytes of a page's first part if no layer has data in it: the part is then a placeholder, which records
+// omit. Returns 0 if a layer has data in it.
 size_t place_holder_bytes(const KvLayout& layout) {
   return n_blocks_of(layout, KvPageParts::kFirst) > 0 ? 0 : layout.part_bytes(PagePart::kAll);
 }

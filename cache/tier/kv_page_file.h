@@ -1,6 +1,6 @@
 // The record of one page (cache/tier/kv_record.h). It has a block for each layer that keeps keys and values: first the
-// layers with full attention, then the sliding-window layers. The checksums are in layer order. If the window part was
-// evicted, the record has only the blocks of the first part.
+// layers with full attention, then the sliding-window layers. The checksums are in layer order. If the page's window
+// part was evicted, the record has only the blocks of the layers with full attention.
 //
 // Pure functions of bytes: no files, no locks. They throw nothing but std::bad_alloc.
 #pragma once
@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// Parts of a page that a record has.
+// Parts of a page that a record contains. kFirst: all but the window part.
 enum class KvPageParts : uint8_t { kBoth, kFirst };
 
 size_t kv_page_header_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts = KvPageParts::kBoth);
@@ -30,8 +30,8 @@ std::span<const std::byte> kv_page_blocks(const KvLayout& layout, const std::byt
                                           KvPageParts parts = KvPageParts::kBoth);
 
 // Returns the header of a record; kv_page_blocks() follow it.
-//   ids: all tokens from position 0 to the last of the page. REQUIRES: not empty; positions after the last are zero in
-//   `page` (they would belong to another text).
+//   ids: all tokens from position 0 to the last of the page. REQUIRES: `ids` is not empty; positions of `page` after
+//   the last token are zero (other data there would belong to another text).
 std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
                                              const std::byte* page, KvPageParts parts = KvPageParts::kBoth);
 

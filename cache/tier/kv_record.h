@@ -3,7 +3,8 @@
 // fingerprint of the computation, the namespace (as a digest, because names may be user keys), and all tokens that it
 // depends on. Blocks follow the header, each with its own checksum.
 //
-// Common parts of pages and states; cache/tier/kv_page_file.h and cache/tier/kv_state_file.h define their blocks.
+// This file has what the records of pages and of states have in common. cache/tier/kv_page_file.h and
+// cache/tier/kv_state_file.h define their blocks.
 //
 // Records are untrusted input. No data is used before the whole header was verified and matches the wanted identity.
 // Every error is typed and changes nothing. Checksums detect accidents, not forgery: a program that may write the file
@@ -29,8 +30,8 @@ namespace ibid {
 // tokenizer, template, KV type and layout, version of the numerics).
 struct Fingerprint {
   Sha256Digest bytes{};
-  // Version of the numerics (the arithmetic of the kernels). The bytes cover it too; this field keeps it in plain, so
-  // that errors can name it.
+  // Version of the numerics (the arithmetic of the kernels). `bytes` is a hash, which covers it too; this copy is
+  // readable, so that errors can name the version.
   uint32_t numerics_version = 0;
   bool operator==(const Fingerprint&) const = default;
 };
@@ -115,7 +116,7 @@ class KvRecordCheck {
   std::span<const std::byte> checksums_;  // [n_blocks] uint64_t, unaligned
 };
 
-// Returns kMismatch: the record is of another `what`.
+// Returns kMismatch, whose message says that the record is of another `what`, for example "layout".
 Status kv_record_mismatch(const char* what);
 // Returns kUnsupportedVersion, with both versions of the numerics.
 Status kv_record_of_other_numerics(uint32_t found, uint32_t own);

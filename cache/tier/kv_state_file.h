@@ -36,8 +36,8 @@ std::vector<std::byte> encode_kv_state_header(const KvLayout& layout, const KvPa
 // A verified header that matches the wanted identity.
 class KvStateCheck {
  public:
-  // header: the whole header. ids: the tokens that the record must begin with, at least up to its position; the record
-  // may have more. Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
+  // header: the whole header. ids: the tokens that the record must begin with, at least those before the state; the
+  // record may have more. Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
   static Result<KvStateCheck> open(std::span<const std::byte> header, const KvLayout& layout,
                                    const KvPageIdentity& identity, TokenSpan ids);
 

@@ -32,7 +32,7 @@ struct ReadLimits {
   static constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
 
   std::stop_token stop = {};
-  int64_t deadline_ns = kNoDeadline;  // steady_ns() of the tier's clock
+  int64_t deadline_ns = kNoDeadline;  // time at which to stop, by steady_ns() of the tier's clock
 
   bool reached(Clock& clock) const {
     return stop.stop_requested() || (deadline_ns != kNoDeadline && clock.steady_ns() >= deadline_ns);
@@ -54,7 +54,7 @@ struct KvTierStats {
   size_t evicted = 0;
   size_t quarantined = 0;       // records that failed verification and were moved aside
   size_t failures = 0;          // I/O errors of the storage, reading or writing
-  size_t dropped = 0;           // queued records that were not written
+  size_t dropped = 0;           // records that were given up without being written
   size_t waiting = 0;           // records queued now
   uint64_t waiting_bytes = 0;   // bytes of the queued records and of the record that is being written
   std::string disabled_reason;  // why nothing is written at present; empty: writing works
@@ -73,24 +73,25 @@ class KvTier {
   KvTier(const KvTier&) = delete;
   KvTier& operator=(const KvTier&) = delete;
 
-  // Extends `entry`, which holds a prefix of `ids`, by stored positions in new pages, exact to the token. In a model
-  // with recurrent layers it extends up to the deepest stored state; in a model with sliding windows it extends while
-  // the needed window parts are stored. Returns the number of positions added; on a miss returns 0, and the entry is
-  // unchanged. Checks the limits before each page and state, and stops if one is reached. REQUIRES: entry.tokens() is a
-  // prefix of ids.
+  // Extends `entry`, which holds a prefix of `ids`, by the stored positions that continue it, in new pages; the last of
+  // these positions may be inside a page. In a model with recurrent layers it extends up to the last position that a
+  // stored state reaches; in a model with sliding windows it extends while the needed window parts are stored. Returns
+  // the number of positions added; on a miss returns 0, and the entry is unchanged. Checks the limits before each page
+  // and state, and stops if one is reached. REQUIRES: entry.tokens() is a prefix of ids.
   virtual size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) = 0;
   size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry) {
     return extend(name_space, ids, entry, ReadLimits{});
   }
 
-  // Queues the pages of the entry that are not stored yet, then its kept states and the current one; earlier pages
-  // first. Does not wait for the writes. Drops records that exceed the limit of the queue; the next call for this
-  // sequence queues them again. REQUIRES: no pass on the entry is in progress.
+  // Queues those pages and recurrent states of the entry (kept states and the current one) that are not stored yet.
+  // Pages are written before states, earlier pages first. Does not wait for the writes. Drops records that exceed the
+  // limit of the queue; the next call for this sequence queues them again. REQUIRES: no pass on the entry is in
+  // progress.
   virtual void write_behind(std::string_view name_space, const KvCacheEntry& entry) = 0;
 
   // Writes the queue on the calling thread. Returns ok if everything queued since the last flush() is stored or was
-  // superseded; else the first error. After limit_ns it starts no further record: the other records stay queued, and
-  // the error kLimitExceeded reports their number and size, as stats() does.
+  // superseded; else the first error. After limit_ns it starts no further record: the others stay queued, and the error
+  // kLimitExceeded has their number and size.
   virtual Status flush(int64_t limit_ns) = 0;
   Status flush() { return flush(kNoLimit); }
 

@@ -137,7 +137,8 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
   scratch.resize(kv_page_header_bytes(layout, n_tokens, parts));
   TRY(read_exactly(*file, 0, scratch));
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
-  TRY(expect_size(*file, check.header().record_bytes));  // a file of a page with other parts may have the expected size
+  // A file of a page with other parts may have the expected size, so compare with the header too.
+  TRY(expect_size(*file, check.header().record_bytes));
   if (check.header().n_tokens() != n_tokens) {
     return Status(ErrorCode::kMismatch, file_name + ": holds other tokens than before");
   }
@@ -192,8 +193,8 @@ Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t
   }
 }
 
-// Tries file names with increasing numbers until one is free. Existing files are never overwritten, because they may be
-// foreign.
+// Tries file names with increasing numbers until one is free. Existing files are never overwritten, because another
+// program may have made them.
 Result<std::unique_ptr<File>> TierDirectory::create_temporary(std::string& name) {
   for (;;) {
     name = std::to_string(n_written_++) + std::string(kTemporary);
@@ -261,7 +262,7 @@ Result<std::unique_ptr<PageFiles>> PageFiles::open(PageFilesOptions options, KvL
 
 namespace {
 
-// "3 records are not used (KV record: format version 2, this program reads version 3)"
+// Returns for example "3 records are not used (KV record: format version 2, this program reads version 3)".
 std::string describe(const std::map<std::string, size_t>& of_other_versions) {
   constexpr size_t kMostTold = 4;
   std::string text;
@@ -293,7 +294,7 @@ Status PageFiles::take_over() {
   return {};
 }
 
-// Returns the parts of a page whose file existed when the directory was opened.
+// Returns the parts that a page's file contains, by its size. For files that existed when the directory was opened.
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
   const size_t n_tokens = record.first_position + record.ids.size();
@@ -478,7 +479,7 @@ Status PageFiles::make_room_for_state(uint64_t bytes) {
   return {};
 }
 
-// Deletes a file and removes it from the index; on an error both stay.
+// Deletes a file and removes it from the index. After an error the file and its index entry remain.
 Status PageFiles::remove(const std::string& file_name) {
   TRY(directory_->remove(file_name));
   index_.erase(file_name);

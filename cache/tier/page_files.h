@@ -56,8 +56,8 @@ class TierDirectory {
   static Result<std::unique_ptr<TierDirectory>> open(const std::string& path, FileOps& files);
 
   // Lists the records, reading only names and headers: records of `fingerprint` with their tokens, other records
-  // without. Removes files that a crash left, quarantines invalid records, skips foreign entries. Error: kIo if the
-  // directory cannot be listed.
+  // without tokens. Removes files that a crash left, quarantines invalid records, skips foreign entries. Error: kIo if
+  // the directory cannot be listed.
   struct Contents {
     std::vector<StoredRecord> records;
     size_t n_quarantined = 0;
@@ -76,7 +76,7 @@ class TierDirectory {
 
   struct StateFile {
     std::string file_name;
-    size_t position = 0;  // both as in the index
+    size_t position = 0;  // position and n_rows: as in the index
     size_t n_rows = 0;
   };
   // As read(), for a state and those of its rows whose tokens are in `ids`. Further error: kOutOfMemory.
@@ -85,13 +85,13 @@ class TierDirectory {
 
   using Pieces = std::span<const std::span<const std::byte>>;
   // Writes the pieces of a record to a new file and renames it to file_name. durable: the content is on the device
-  // before the rename; the name is durable after sync(). After an error there is no such file, or the old file.
+  // before the rename; the name is durable after sync(). After an error file_name is missing, or is still the old file.
   Status write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable);
   Status remove(const std::string& file_name);
   bool has(const std::string& file_name) const;
   Status sync();
 
-  // Moves a file to quarantine/, for diagnosis, and removes files there beyond the limit. If quarantine/ is foreign,
+  // Moves a file to quarantine/, for diagnosis, and removes files there beyond the limit. If quarantine/ is not usable,
   // removes the file instead.
   Status quarantine(const std::string& file_name);
   Status clear_quarantine();
@@ -112,7 +112,7 @@ class TierDirectory {
 
   const std::unique_ptr<Directory> directory_;
   const std::unique_ptr<FileLock> lock_;
-  const std::unique_ptr<Directory> quarantine_;  // null: quarantine/ is foreign, and therefore not used
+  const std::unique_ptr<Directory> quarantine_;  // null: quarantine/ could not be opened, and is not used
   uint64_t n_written_ = 0;
 };
 
@@ -160,8 +160,8 @@ class PageFiles : public PageSink {
                                    TokenSpan ids, size_t n);
   // Marks a file, and all files that it continues, as used.
   void touch(const std::string& file_name);
-  // Call after reading a file failed with `why`. If the content of the file is the cause, removes the file from the
-  // index and quarantines it, so that it is not read again. Takes the pen.
+  // Call after a file could not be read, with the error `why`. If the content of the file is the cause, removes the
+  // file from the index and quarantines it, so that it is not read again. Takes the pen.
   void give_up(const std::string& file_name, const Status& why);
 
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }

@@ -126,7 +126,8 @@ int64_t PageIndex::touch(const std::string& file_name, int64_t now_ns) {
   return use_ns;
 }
 
-// Visits the states after `before` of exactly these tokens. REQUIRES: mutex_ is locked.
+// Visits the states after the text that consists of `before` and exactly the tokens `front`. REQUIRES: mutex_ is
+// locked.
 template <typename Visit>
 void PageIndex::visit_states(const PageName& before, TokenSpan front, Visit&& visit) const {
   const Place place{&before, front};

@@ -3,7 +3,7 @@
 //
 // Pages are sorted by (name of the pages before, own tokens). So the page with the longest common prefix is next to the
 // insertion point of the wanted tokens: O(log pages), however many pages continue the same beginning. States are sorted
-// by (name of the pages before the page of their position, tokens of that page before the position).
+// by (name of the pages before the page that contains their position, tokens of that page up to their position).
 //
 // Evicts the least recently used record first, and a record before the pages that it continues. Each use gets a later
 // time than all uses before it, even if the clock jumps back.
@@ -41,7 +41,7 @@ struct StoredRecord {
   uint64_t bytes = 0;  // size of the file
   int64_t last_use_ns = 0;
 
-  // Number of tokens from the beginning of the page to first_position; 0 for a page.
+  // Number of tokens between first_position and the beginning of the page that contains it; 0 if the record is a page.
   size_t n_front() const { return first_position % kPagePositions; }
   TokenSpan front() const { return TokenSpan(ids).first(n_front()); }
 };
@@ -63,7 +63,7 @@ class PageIndex {
   struct Match {
     std::string file_name;
     size_t first_position = 0;
-    size_t n_page_ids = 0;  // tokens of the page
+    size_t n_page_ids = 0;  // number of tokens of the page
     size_t n_rows = 0;
   };
   // Returns the page after `before` with the most tokens in common with `ids`. n_rows is the number of common tokens; 0
@@ -87,10 +87,10 @@ class PageIndex {
     std::string file_name;
     size_t first_position = 0;
     size_t n_rows = 0;  // number of rows in the file
-    size_t n_used = 0;  // number of rows in common with the tokens
+    size_t n_used = 0;  // number of the rows whose tokens match `ids`
   };
-  // Returns the states after `before` whose tokens are a prefix of `ids`; for each position the state with the most
-  // rows in common.
+  // Returns the states after `before` whose tokens are a prefix of `ids`; for each position only the state with the
+  // most rows whose tokens match `ids`.
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
   // True if there is a state after `before` and the first n_front tokens of `ids`, with rows for the remaining tokens.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;
@@ -150,7 +150,7 @@ class PageIndex {
 
 class PageIndex::Prepared {
   friend class PageIndex;
-  ByFileMap by_file_;  // one entry in each set and map
+  ByFileMap by_file_;  // each set and map has at most one entry
   ByIdsSet by_ids_;
   ByAgeSet by_age_, states_by_age_;
 };

@@ -1,6 +1,6 @@
-// PageName: identifies the text up to the end of a page (or the empty text), for storage that finds pages by name. A
-// part of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on the names: a name
-// only yields a candidate, whose tokens are then compared.
+// PageName: identifies the text up to the end of a page (or the empty text), for storage that finds pages by name. It
+// is a part of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on the names: a
+// name only yields a candidate, whose tokens are then compared.
 #pragma once
 
 #include <array>
@@ -26,12 +26,12 @@ struct PageName {
 using PageNameRule = PageName (*)(const Sha256Digest& hash);
 PageName first_half(const Sha256Digest& hash);
 
-// For one thread at a time. Only its constructor throws (std::bad_alloc).
+// Computes names from tokens. For one thread at a time. Only its constructor throws (std::bad_alloc).
 class PageNamer {
  public:
   explicit PageNamer(PageNameRule rule) : rule_(rule) {}
   PageName first(const KvPageIdentity& identity);             // name of the empty text
-  PageName next(const PageName& before, TokenSpan page_ids);  // name up to the end of the page after `before`
+  PageName next(const PageName& before, TokenSpan page_ids);  // name of the text up to the end of this page
   // Returns the name of a recurrent state with its rows. page_ids follow `before`; the first n_front of them are before
   // the state, and the others have rows.
   PageName state(const PageName& before, TokenSpan page_ids, size_t n_front);
@@ -41,7 +41,8 @@ class PageNamer {
   Sha256 hash_;
 };
 
-// The parts of a file name "<before>-<name>.kv", or ".state", in hexadecimal digits. Functions convert both ways.
+// The parts of a file name "<before>-<name>.kv", or ".state", in hexadecimal digits. The functions below convert in
+// both directions.
 struct RecordName {
   KvRecordKind kind = KvRecordKind::kPage;
   PageName before, name;

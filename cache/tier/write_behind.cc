@@ -99,7 +99,8 @@ size_t max_waiting_bytes(size_t budget_bytes, const KvPagePool& pool) {
   return budget_bytes > 0 ? budget_bytes : pool.budget_bytes() / 2;
 }
 
-// Returns the positions at which the entry can resume, ascending; for each position the snapshot with the most rows.
+// Returns the snapshots of the entry's recurrent states by ascending position; of several snapshots at one position
+// only the one with the most rows.
 std::vector<StateSnapshot> snapshots_of(const KvCacheEntry& entry) {
   std::vector<StateSnapshot> snapshots(entry.state().kept().begin(), entry.state().kept().end());
   snapshots.push_back(entry.state().now(entry.length()));
@@ -230,7 +231,7 @@ void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& 
   wake_.notify_one();
 }
 
-// During the back-off after an I/O error returns false and counts n_pages as lost.
+// Returns false during the back-off after an I/O error, and then counts n_pages as lost.
 bool WriteBehind::may_write(size_t n_pages) {
   const std::lock_guard lock(mutex_);
   if (clock_.steady_ns() < back_off_until_ns_) {
@@ -241,7 +242,7 @@ bool WriteBehind::may_write(size_t n_pages) {
   return true;
 }
 
-// Returns false if the queue is full.
+// Adds a page or state to the queue. Returns false if the queue is full.
 template <typename Waiting>
 bool WriteBehind::enqueue(Waiting waiting) {
   const std::lock_guard lock(mutex_);
@@ -303,8 +304,8 @@ Status WriteBehind::flush(int64_t limit_ns) {
   }
 }
 
-// Writes the first record of the queue or, if the queue is empty, makes earlier writes durable. Returns false if both
-// are done.
+// Writes the first record of the queue or, if the queue is empty, makes earlier writes durable. Returns false if there
+// was nothing to do.
 bool WriteBehind::write_next() {
   const std::unique_lock pen = sink_.take_pen();
   std::unique_lock lock(mutex_);

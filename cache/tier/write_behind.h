@@ -2,8 +2,8 @@
 // (WriteQueue), a thread that writes when a processor is idle, and the handling of write errors.
 //
 // The thread writes one record at a time, and starts one only while a processor is idle. flush() does not wait for the
-// thread, but writes on the calling thread. So no caller waits for an idle machine, and no thread that may get no
-// processor holds a lock or a page (base/idle_time.h).
+// thread, but writes on the calling thread. So no caller waits until the machine is idle, and the thread holds neither
+// a lock nor a page while it waits for an idle processor (base/idle_time.h).
 //
 // Queued records hold memory of the pool. WriteBehind is a reclaimer of the pool: when memory is short it drops queued
 // records. A record is copied before it is written, so no page is held during I/O. If the window part of a page was
@@ -43,7 +43,7 @@ namespace ibid {
 // A page to write, with its identity.
 struct WaitingPage {
   KvPageIdentity identity;
-  PageName before_that, before, name;    // names of the texts up to the previous page, to this page, and to its end
+  PageName before_that, before, name;    // names of the texts before the previous page, before this page, and with it
   std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
   size_t n_tokens = 0;                   // number of tokens up to the end of the page
   KvPage page;                           // empty once the page is copied
@@ -113,8 +113,8 @@ class PageSink {
   // Takes the pen, the storage's lock for changes. Records are popped from the queue and written while the pen is held,
   // so they are written in order.
   virtual std::unique_lock<std::mutex> take_pen() = 0;
-  // True if these parts of a page after `before` that begins with all of `page_ids` are stored. A page with more tokens
-  // counts as stored with both parts, because a shorter page does not supersede it. Any thread, without the pen.
+  // True if a page is stored that follows `before`, begins with all of `page_ids` and has these parts. A page with more
+  // tokens counts as stored with both parts, because a shorter page does not supersede it. Any thread, without the pen.
   virtual bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const = 0;
   // Marks a page, the states within it, and all pages that it continues as used now, so that they are evicted after
   // records that were used earlier.
