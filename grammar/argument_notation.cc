@@ -17,9 +17,9 @@ namespace {
 using Call = RequiredCalls::Call;
 using Form = ArgumentNotation::Form;
 
-constexpr size_t kMostBranches = 64;  // maximum of a value's choices, nested ones included
-constexpr size_t kMostBareDepth = 6;  // maximum nesting of values that a schema describes
-constexpr size_t kMostAnyDepth = 2;   // maximum nesting of values without a schema
+constexpr size_t kMostBranches = 64;  // maximum alternatives of a value after its anyOf and oneOf are expanded
+constexpr size_t kMostBareDepth = 6;  // kBare: maximum nesting of values whose schema constrains them
+constexpr size_t kMostAnyDepth = 2;   // kBare: maximum nesting of values whose schema allows anything
 constexpr const char* kAnyKey = "[a-zA-Z_][a-zA-Z0-9_.-]*";
 
 std::string_view without_end_spaces(std::string_view text) {
@@ -95,8 +95,8 @@ class ArgumentWriter {
     return all;
   }
 
-  // Returns the members with separators between them. first: for members i and later if no member precedes them; after:
-  // if a member precedes them.
+  // Returns the members in order, with separators between them. The loop builds the result from the last member back:
+  // `first` matches members i and later if no member precedes them, `after` if one does.
   static Call separated(const std::vector<Member>& members, const std::string& separator) {
     Call first, after;
     for (size_t i = members.size(); i-- > 0;) {
@@ -143,14 +143,14 @@ class ArgumentWriter {
 
   // --- values
 
-  // Returns the schema's values that have one of these types.
+  // Returns the grammar of the JSON texts of those values of the schema that have one of `types`.
   Result<Grammar> json(SchemaId schema, unsigned types = kAllTypes) {
     GrammarRules rules;
     TRY(SchemaCompiler(document_, rules, {}).compile(schema, types));
     return make_grammar(std::move(rules), "schema");
   }
 
-  // Appends the constraints of the schema to `branches`, one part for each combination of its choices.
+  // Expands anyOf and oneOf of `part`: appends one part to `branches` for each combination of their branches.
   Status collect(SchemaPart part, std::vector<SchemaPart>& branches) {
     if (branches.size() == kMostBranches) {
       return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
@@ -218,7 +218,7 @@ class ArgumentWriter {
     return either(std::move(ways));
   }
 
-  // Allows Python's spelling in addition to JSON: templates print it, and models trained on these templates write it.
+  // Adds True, False and None as far as allowed: templates print values in Python's spelling, and models repeat it.
   void add_python_words(const SchemaPart& part, const std::string& end, std::vector<Call>& ways) {
     const auto add = [&](const Json& value, const char* word) {
       const uint32_t number = document_.value_number(value);
@@ -233,7 +233,7 @@ class ArgumentWriter {
     add(Json(), "None");
   }
 
-  // Adds unquoted strings between two markers.
+  // Adds to `ways` the strings that `part` allows, without quotes, between the markers `begin` and `end`.
   Status add_strings(const SchemaPart& part, const std::string& begin, const std::string& end,
                      std::vector<Call>& ways) {
     if (part.values) {
@@ -340,7 +340,7 @@ class ArgumentWriter {
 
   SchemaDocument& document_;
   const ArgumentNotation& notation_;
-  size_t n_choices_ = 0;  // choices expanded for the current value
+  size_t n_choices_ = 0;  // number of branches of anyOf and oneOf that were expanded for the current value
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMostDifferent = 8;  // maximum number of distinct values, because every subset of them is a state
+constexpr size_t kMostDifferent = 8;  // maximum number of distinct values of unique items: each set of them is a state
 constexpr size_t kMostOrderedStates = 50'000;
 constexpr size_t kMostCountedItems = 2000;
 constexpr uint32_t kMostContained = 20;
@@ -63,13 +63,13 @@ Result<ExprId> ArrayCompiler::compile() {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Supports unique items only with few possible values, because each set of values written so far is a state.
+// Compiles `uniqueItems` for items with few possible values: each set of values written so far is a state.
 Result<ExprId> ArrayCompiler::of_different() {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part_.schema), "uniqueItems", what);
   };
   std::vector<ListedValue> values;  // values of all items
-  std::vector<uint32_t> allowed;    // [position]: bit k is set if values[k] is allowed
+  std::vector<uint32_t> allowed;    // [position in the array]: bit k is set if values[k] is allowed there
   for (size_t i = 0; i < std::min<size_t>(part_.item_count.max, kMostDifferent + 1); ++i) {
     TRY_ASSIGN(const auto listed, few_values(item_at(part_, i)));
     if (!listed) return refused("only supported for items with few values (enum, const, boolean, null)");
@@ -108,7 +108,7 @@ Result<ExprId> ArrayCompiler::of_different() {
 Result<ExprId> ArrayCompiler::in_order(const std::vector<ListedValue>& values) {
   const CountBounds& count = part_.item_count;
   const auto n = static_cast<uint32_t>(values.size());
-  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);  // larger counts share a state
+  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);  // larger counts share state `last`
   const uint64_t n_states = 2ull * (n + 1) * (last + 1) + 2;
   if (n_states > kMostOrderedStates) {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part_.schema), "uniqueItems",
@@ -185,7 +185,7 @@ Result<ExprId> ArrayCompiler::that_contains() {
   const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (most_matches + 1) + f); };
   ExprGraph graph;
   graph.n_states = state(last, most_matches) + 4;
-  // If items are not counted, the first item needs a state of its own, because no comma precedes it.
+  // State 0: no comma precedes the first item. If items are not counted, state (0, f) follows one or more items.
   const uint32_t end = graph.n_states - 1;
   graph.finals = {end};
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});

@@ -36,7 +36,7 @@ class AutomatonBuilder {
   StateId add_state();
   RuleId body_rule(ExprId expr);
 
-  // Returns the index of a state for the analyses of reachability; indices of blocks follow those of all other states.
+  // Returns the index of a state in the tables of the analyses below, where all states of a block share one index.
   size_t node_of(StateId state) const;
   std::string rule_name(RuleId rule) const;
   void find_productive();
@@ -51,8 +51,8 @@ class AutomatonBuilder {
   StateId n_states_ = 0;
   size_t n_edges_ = 0;
   StateId next_block_state_ = kFirstBlockState;
-  std::vector<std::vector<uint32_t>> edges_from_;  // state -> indices in edges_
-  std::vector<bool> productive_;                   // indexed by node_of(): the end of the rule can be reached
+  std::vector<std::vector<uint32_t>> edges_from_;  // state -> indices in edges_ of its edges
+  std::vector<bool> productive_;                   // by node_of(): the state leads to its rule's end
   std::vector<std::vector<RuleId>> calls_first_;   // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
   std::map<std::string, uint32_t> token_indices_;  // token reference -> index in out_.tokens_
@@ -64,7 +64,7 @@ class AutomatonBuilder {
 
 namespace {
 
-// True if an expression always matches one byte of a few ranges; its repetitions then need no calls.
+// True if the expression matches single bytes only (`ranges`), so that its repetitions need no calls of rules.
 bool is_one_byte(const GrammarRules& grammar, ExprId id, std::vector<ByteRange>& ranges) {
   const Expr& expr = grammar.expr(id);
   if (expr.kind == Expr::Kind::kByteRange) {
@@ -97,7 +97,8 @@ Status AutomatonBuilder::add_rules() {
     outermost_ = i == 0;
     add_rule(grammar_.rule_expr(i));
   }
-  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {  // the loop appends the rules that blocks repeat
+  // The loop also visits the rules that add_block() appends to rule_exprs_ meanwhile.
+  for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {
     outermost_ = is_outermost_rule_[i];
     add(rule_exprs_[i], out_.rules_[i].start, out_.rules_[i].final, 0);
   }
@@ -175,9 +176,9 @@ void AutomatonBuilder::add_token(const Expr& expr, StateId from, StateId to) {
   add_edge(from, {expr.b == 0 ? Edge::Kind::kToken : Edge::Kind::kOtherToken, 0, 0, to, found->second});
 }
 
-// Adds the UTF-8 forms of a set. Sequences whose last ranges are equal share the states for these ranges.
+// Adds paths for the UTF-8 sequences of the characters. Sequences that end with equal byte ranges share states.
 void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
-  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // last ranges -> the state before them
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // last byte ranges -> the state before them
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;
     std::vector<std::pair<uint8_t, uint8_t>> rest;
@@ -262,7 +263,7 @@ void AutomatonBuilder::finish() {
   }
   out_.edge_begin_.push_back(static_cast<uint32_t>(out_.edges_.size()));
   out_.tail_ = out_.final_;
-  for (StateId state = 0; state < n_states_; ++state) {  // finds states with only empty edges to the rule's end
+  for (StateId state = 0; state < n_states_; ++state) {  // is_tail(): only empty edges lead on to the rule's end
     StateId end = state;
     for (size_t n = 0; n < 8 && !out_.is_final(end); ++n) {
       const auto edges = out_.edges(end);
@@ -285,10 +286,9 @@ const ByteAutomaton::Block& ByteAutomaton::block_of(StateId state) const {
 }
 
 // --- Analyses of AutomatonBuilder: which states lead to the end of their rule, which rules match the empty text, and
-// which rule can call which before it reads a byte. Each analysis is one walk over the edges; a walk that needs the
-// result for a rule waits in the list of that rule.
+// which rule can call which before it reads a byte. Each analysis is one walk over the edges. A step that needs the
+// result for another rule waits in the list `waiting` of that rule.
 
-// The node of a block's entry follows the nodes of all states. Targets of edges are states or entries.
 size_t AutomatonBuilder::node_of(StateId state) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   return n_states_ + static_cast<size_t>(&out_.block_of(state) - out_.blocks_.data());
@@ -298,14 +298,14 @@ std::string AutomatonBuilder::rule_name(RuleId rule) const {
   return rule < grammar_.n_rules() ? grammar_.rule_name(rule) : "a repetition";
 }
 
-// Walks backwards from the ends of the rules.
+// Finds the states that lead to the end of their rule: walks backwards from the ends of the rules.
 void AutomatonBuilder::find_productive() {
   const size_t n_nodes = n_states_ + out_.blocks_.size();
   std::vector<std::vector<uint32_t>> edges_to(n_nodes);
   for (uint32_t i = 0; i < edges_.size(); ++i) edges_to[node_of(edges_[i].second.target)].push_back(i);
   std::vector<std::vector<size_t>> blocks_before(n_nodes);
   for (size_t i = 0; i < out_.blocks_.size(); ++i) blocks_before[node_of(out_.blocks_[i].after)].push_back(i);
-  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // for each rule: the nodes that need its result
+  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // by rule: nodes reached once it matches a text
   std::vector<std::vector<RuleId>> starts(n_nodes);
   productive_.assign(n_nodes, false);
   std::vector<size_t> work;
@@ -337,12 +337,12 @@ void AutomatonBuilder::find_productive() {
   }
 }
 
-// Walks forwards from the starts of the rules without reading bytes. Fills calls_first_ with the calls that it meets.
+// Finds the rules that match the empty text, and fills calls_first_: walks from the starts, without reading bytes.
 void AutomatonBuilder::find_nullable() {
   const size_t n_rules = out_.rules_.size();
   calls_first_.resize(n_rules);
-  std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // by rule: (waiting rule, its next state)
-  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // by state; rules share no states
+  std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // by called rule: (caller, next state)
+  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // by node_of(); rules share no states
   std::vector<std::pair<RuleId, StateId>> work;
   const auto reach = [&](RuleId rule, StateId state) {
     const size_t node = node_of(state);
@@ -376,14 +376,14 @@ void AutomatonBuilder::find_nullable() {
       if (edge.kind == Edge::Kind::kCall && out_.rules_[edge.rule].productive) call(rule, edge.rule, edge.target);
     }
   }
-  // If the repeated rule may be empty, min becomes 0: {m,n} matches the texts of {0,n} of its non-empty texts.
+  // If the repeated rule matches the empty text, {m,n} matches the same texts as {0,n}.
   for (Block& block : out_.blocks_) {
     if (block.calls && out_.rules_[block.rule].nullable) block.min = 0;
   }
 }
 
-// Ranks the rules so that a rule precedes those that it can call before reading a byte. Fails if a rule can call itself
-// in this way.
+// Sets Rule::rank: a rule has a lower rank than the rules that it can call before it reads a byte. Fails if a rule can
+// call itself before it reads a byte.
 Status AutomatonBuilder::find_ranks() {
   std::vector<uint32_t> n_callers(out_.rules_.size());
   for (auto& callees : calls_first_) {

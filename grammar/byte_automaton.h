@@ -35,26 +35,26 @@ class ByteAutomaton {
     enum class Kind : uint8_t { kBytes, kEmpty, kCall, kToken, kOtherToken };
     Kind kind;
     uint8_t first, last;  // kBytes: the range of bytes
-    StateId target;       // kCall: the state to which the rule returns
-    RuleId rule;          // kCall: the rule; kToken, kOtherToken (any other token): an index in tokens()
+    StateId target;       // the next state; kCall: the state after the called rule
+    RuleId rule;          // kCall: the called rule; kToken, kOtherToken (any token but this one): an index in tokens()
   };
-  // A repetition of a text. State base + k: k texts were read. Counts far from `max` also have states, shared by texts
-  // that cannot reach `max`. State far(v): v more texts are needed before the repetition may end; if v is above `min`,
-  // any number may follow.
+  // A counted repetition {min,max} of a text. State base + k: the text was read k times. A state far(v) stands for all
+  // counts that are too far from `max` to matter: v more texts are needed before the repetition may end, and if v is
+  // min + 1 it does not end at all.
   struct Block {
     StateId base;
     uint32_t min, max;  // max == kUnbounded: state base + min has an edge to itself
     StateId after;
     bool calls;              // true: the repeated text is `rule`; false: it is one byte of `ranges`
     bool dead = false;       // the repeated rule matches no text
-    bool outermost = false;  // is_outermost() is true for the states of this block
+    bool outermost = false;  // the block is in the first rule, not in a called rule: see is_outermost()
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 
     uint32_t n_counts() const { return (max == kUnbounded ? min : max) + 1; }
     uint64_t n_states() const { return uint64_t{n_counts()} + min + 2; }
     StateId far(uint32_t v) const { return base + n_counts() + std::min(v, min + 1); }
-    // Returns the state after one more repeated text.
+    // Returns the state after the text was read once more.
     StateId next(StateId state) const {
       const uint32_t k = state - base;
       if (k < n_counts()) return base + std::min(k + 1, n_counts() - 1);
@@ -70,7 +70,8 @@ class ByteAutomaton {
     StateId start, final;
     bool nullable = false;    // matches the empty text
     bool productive = false;  // matches some text
-    uint32_t rank = 0;        // higher than the ranks of all rules that can call this one before they read a byte
+    // Order of calls in Configurations: higher than the ranks of rules that can call this one before reading a byte.
+    uint32_t rank = 0;
   };
 
   // Errors: kLimitExceeded; kUnsupported for left recursion, naming the rule.
@@ -97,7 +98,7 @@ class ByteAutomaton {
     return is_block_state(state) ? block_of(state).outermost : outermost_[state];
   }
   const Block& block_of(StateId state) const;
-  // The token references of the grammar, as it writes them.
+  // The tokens that the grammar names, as written there: "<think>" or, by its id, "<[123]>".
   const std::vector<std::string>& tokens() const { return tokens_; }
 
  private:
@@ -108,7 +109,7 @@ class ByteAutomaton {
   std::vector<bool> final_, tail_, outermost_;
   std::vector<Block> blocks_;  // ascending by `base`
   std::vector<std::string> tokens_;
-  std::vector<Rule> rules_;  // the grammar's rules, then the rules that blocks repeat
+  std::vector<Rule> rules_;  // the grammar's rules, then a rule for each text that a block repeats
 };
 
 struct Grammar::Parts {

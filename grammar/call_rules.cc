@@ -17,7 +17,7 @@ namespace ibid {
 // --- WordAutomaton: finds where any of several words first ends in a text (Aho and Corasick, 1975). Its nodes become
 // states of an ExprGraph, for "any text up to this word", or "any text without these words". Immutable.
 
-// The target of each byte from a state; kNowhere if a byte is not allowed.
+// By byte: the state or node that follows; kNowhere if the byte is not allowed.
 inline constexpr uint32_t kNowhere = UINT32_MAX;
 using ByteTargets = std::array<uint32_t, 256>;
 void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph);
@@ -31,13 +31,13 @@ class WordAutomaton {
   explicit WordAutomaton(const std::vector<std::string>& words);
 
   uint32_t n_nodes() const { return static_cast<uint32_t>(nodes_.size()); }
-  // Returns the longest word that ends at a node, or kNoWord.
+  // Returns the index of the longest word that ends at a node; kNoWord if no word ends there.
   uint32_t word_at(uint32_t node) const { return nodes_[node].word; }
   uint32_t next(uint32_t node, uint8_t byte) const { return nodes_[node].next[byte]; }
 
   // Adds the nodes and edges to the graph. Returns the state of node 0; the states of the other nodes follow in order.
-  // A node at which a word ends has no outgoing edges, and incoming edges only if `is_open` is true for the word. So
-  // words with is_open false do not occur in the texts of the graph.
+  // A node at which a word ends has no outgoing edges. It has incoming edges only if `is_open` is true for this word,
+  // so the other words do not occur in the texts of the graph.
   uint32_t add_to(ExprGraph& graph, GrammarRules& rules, const std::vector<bool>& is_open) const;
 
  private:
@@ -146,9 +146,9 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
 
 namespace {
 
-// Maximum number of calls: a model that writes more in one answer never ends it.
+// Maximum number of calls in an answer, because some models would write calls without end.
 constexpr size_t kMostCalls = 16;
-// Maximum states of all calls. Each of the possible calls has its own, so large calls reduce their number.
+// Maximum states of all calls in an answer. Each call has states of its own, so fewer large calls are allowed.
 constexpr size_t kMostCallStates = 200'000;
 
 size_t n_states_of(const RequiredCalls::Call& call) {
@@ -190,7 +190,7 @@ ExprId section(const RequiredCalls& demanded, CallRules& rules) {
     graph.finals.push_back(graph.add_state());
     graph.add_edge(i, next, i + 1);
   }
-  // Allow line breaks before the end: if line breaks separate calls, a model may write one more after the last call.
+  // Allow line breaks after the end: if line breaks separate calls, a model may write one more after the last call.
   return rules->sequence({rules->graph(std::move(graph)), rules->bytes(demanded.end), spaces(*rules, 2)});
 }
 
@@ -229,7 +229,7 @@ ExprId CallRules::call(const RequiredCalls::Call& call) {
   return rules_.sequence(parts);
 }
 
-// Adds the rules of each grammar once, and returns the first of them.
+// Returns the first rule of `grammar`. The rules of a grammar are added once.
 RuleId CallRules::rule_of(const Grammar& grammar) {
   const auto [found, is_new] = known_.emplace(&grammar.parts(), 0);
   if (is_new) found->second = rules_.append(grammar.parts().rules);
@@ -249,7 +249,7 @@ namespace {
 // ignored: Grammar::ignored() of the result.
 Result<Grammar> compile_section(const RequiredCalls& demanded, std::vector<std::string> ignored) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: the list is empty"};
-  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // the words that text_up_to() finds
+  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // `end` occurs twice in text_up_to()
   GrammarRules rules;
   CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");
@@ -271,13 +271,13 @@ Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar) {
   return compile_section({.lead = lead, .calls = {{{.grammar = grammar}}}}, grammar.ignored());
 }
 
-// --- Any text in which words begin tool calls. The graph of the text is written in the first rule.
+// --- Any text, in which certain words begin tool calls. The graph of the text is part of the first rule.
 
 namespace {
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
-// The beginning of a text as a trie of words; spaces may occur before a word, and in it after brackets.
+// Words that begin a call only at the start of the text, as a trie. Spaces may precede a word and follow its { and [.
 struct FrontTree {
   struct Node {
     ByteTargets child;
@@ -396,7 +396,7 @@ class TextGraph {
     return base;
   }
 
-  // Adds the reasoning before `content`. Reasoning may contain any words, and may be cut off.
+  // Adds the reasoning before the state `content`. Reasoning may contain any words, and the answer may end inside it.
   void add_lead(uint32_t content) {
     const Preamble& lead = text_.lead;
     if (!lead.is_open || lead.end.empty()) graph_.add_edge(0, rules_.empty(), content);

@@ -22,7 +22,7 @@ class CompileBudget {
     uint64_t max_work = 40'000'000;
     size_t max_bytes = 256u << 20;
   };
-  // Cost of adding an item to a configuration (grammar/configurations.h).
+  // Cost, in units of work, of adding an item to a configuration (grammar/configurations.h).
   static constexpr uint64_t kItemCost = 12;
 
   explicit CompileBudget(std::stop_token stop = {}) : CompileBudget(std::move(stop), Limits{}) {}
@@ -77,7 +77,7 @@ class HeldBytes {
     return *this;
   }
   ~HeldBytes() { budget_->give_back(n_); }
-  // Changes the charge to n bytes in total.
+  // Changes the charge to n bytes in total. Returns false if the budget is exceeded.
   bool set(size_t n) {
     budget_->give_back(std::exchange(n_, n));
     return budget_->hold(n);

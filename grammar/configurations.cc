@@ -164,9 +164,10 @@ ConfigId Configurations::unite(ConfigId a, ConfigId b) {
   return intern(std::move(items), may_end(a) || may_end(b), reaches_open(a) || reaches_open(b));
 }
 
-// Adds all items that the seeds reach without reading a byte. The first phase follows the rules that end here, whose
-// stacks already exist. The second phase calls rules in order of rank, so that all callers of a rule are known before
-// the rule gets its stack. It ignores final states, because the call of a rule that may be empty is also skipped.
+// Returns the configuration of all items that seeds_ reach without reading a byte. Phase 1 leaves the rules that end
+// here, whose stacks exist already. Phase 2 enters called rules in order of rank, so that all callers of a rule are
+// known when its stack is made. It leaves no rules: a call of a rule that may be empty also leads directly to the state
+// after the call.
 ConfigId Configurations::close() {
   seen_.assign(64, 0);
   n_seen_ = 0;
@@ -306,7 +307,7 @@ void Configurations::next_bytes(ConfigId config, std::array<bool, 256>& bytes) c
 
 namespace {
 
-constexpr size_t kBytesOfState = 150;  // approximate memory of a state, with its index entry
+constexpr size_t kBytesOfState = 150;  // approximate bytes of a state with its index entry
 
 using ProductState = std::vector<ConfigId>;
 

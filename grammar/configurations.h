@@ -66,10 +66,10 @@ class Configurations {
     if (i < row.next.size() && row.next[i] != kUnknown) return row.next[i];
     return row.next.empty() || i < row.next.size() ? compute_step(config, byte) : kDead;
   }
-  // Returns the configuration after a token as a whole; follows only edges that refer to tokens. tokens: the token ids
-  // of ByteAutomaton::tokens().
+  // Returns the configuration after token `id`, along the edges that name tokens; edges on bytes do not count. tokens:
+  // the token ids of ByteAutomaton::tokens().
   ConfigId step_token(ConfigId config, TokenId id, std::span<const TokenId> tokens);
-  // Returns the configuration from which the texts of both configurations are accepted.
+  // Returns a configuration that accepts the texts of `a` and the texts of `b`.
   ConfigId unite(ConfigId a, ConfigId b);
   // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes or tokens.
   ConfigId at(StackItem item);
@@ -80,7 +80,7 @@ class Configurations {
 
   // True if the text may end here.
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
-  // True if the rule that was called from an open stack may end here.
+  // True if the rule whose caller is kOpenStack may end here.
   bool reaches_open(ConfigId config) const { return configs_[config].reaches_open; }
   // The items of a configuration. Their states have edges on bytes or tokens.
   std::span<const StackItem> items(ConfigId config) const { return configs_[config].items; }
@@ -114,7 +114,7 @@ class Configurations {
     bool reaches_open = false;
     Row row;
   };
-  // Maps hashes of items to their ids; different items rarely share a hash.
+  // Maps the hash of a list of items to the id of the configuration or stack; different lists rarely share a hash.
   using Index = std::unordered_multimap<uint64_t, uint32_t>;
 
   ConfigId compute_step(ConfigId config, uint8_t byte);
@@ -147,7 +147,7 @@ class Configurations {
   std::vector<StackItem> seeds_, todo_, kept_;
   std::vector<uint64_t> seen_;  // hash table of the items that were added; 0: a free slot
   size_t n_seen_ = 0;
-  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank: rule, return states
+  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank: called rule, return states
   bool may_end_ = false, reaches_open_ = false;
 };
 
@@ -189,7 +189,7 @@ struct RegularProduct {
 // (also for more than max_states states), kCancelled.
 Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
                                         CompileBudget& budget);
-// Returns true if some text matches all parts (is in no excluded language).
+// Returns true if some text matches all parts: it is in each language that is not excluded, and in no excluded one.
 Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

@@ -208,7 +208,7 @@ class GbnfParser {
     return rules_.token(text_.substr(begin, at_ - begin), excluded);
   }
 
-  // Also skips the space after an element, which may precede its quantifiers.
+  // Parses the quantifiers after an element, and the space before and after each.
   ExprId quantified(ExprId expr, bool nested) {
     while (true) {
       skip_space(nested);
@@ -229,7 +229,7 @@ class GbnfParser {
     }
   }
 
-  // Parses what follows a {: m}, m,}, m,n} or ,n}.
+  // Parses the counts of a repetition after its opening brace: "m}", "m,}", "m,n}" or ",n}".
   void counts(uint32_t& min, uint32_t& max) {
     skip_space(false);
     const bool has_min = number(min);

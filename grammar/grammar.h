@@ -48,8 +48,8 @@ struct JsonFormat {
   // `type`. true: JSON Schema 2020-12 exactly.
   bool strict = false;
   // Only for schemas. true: for texts that a model generates. Declared properties have the order of their declaration,
-  // so that a schema can lead from the reasoning to the result, and a schema with `properties` and without `type` means
-  // an object unless `strict` is set. false: up to eleven declared properties in any order.
+  // so that a schema can put the model's reasoning before its result, and a schema with `properties` and without `type`
+  // means an object unless `strict` is set. false: up to eleven declared properties in any order.
   bool for_answers = false;
 };
 
@@ -70,40 +70,39 @@ Result<Grammar> compile_gbnf(std::string_view text);
 // Returns the grammar of the texts that match the pattern as a whole.
 Result<Grammar> compile_regex(std::string_view pattern);
 
-// Returns the grammar of these texts. Error: kInvalidArgument for an empty list.
+// Returns the grammar whose texts are `choices`. Error: kInvalidArgument for an empty list.
 Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
 // The text before the constrained part of an answer. The model may write it with any tokens, special tokens included.
 struct Preamble {
-  std::string begin = {};    // "<think>": if it comes first, free text follows up to `end`; empty: no such text
+  std::string begin = {};    // "<think>": the answer may begin with it, then free text up to `end`; empty: no free text
   std::string end = {};      // "</think>"
   bool is_open = false;      // the prompt already contains `begin`
   std::string opening = {};  // words required after the free text ("<|channel|>final<|message|>")
   bool empty() const { return end.empty() && opening.empty(); }
   bool operator==(const Preamble&) const = default;
 };
-// Returns the preamble, then a text of `grammar`. Up to two spaces or line breaks may follow `end`.
+// Returns the grammar of the preamble, then a text of `grammar`. Up to two spaces or line breaks may follow `end`.
 Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar);
 
-// Tool calls of which the answer must consist.
+// An answer that consists of tool calls.
 struct RequiredCalls {
-  // A part of a call: `words`, then a text of its grammar, then the texts that the members below require, if they are
-  // set.
+  // A part of a call, in this order as far as it is set: `words`, a text of `grammar`, `text_up_to`, `one_of`.
   struct Piece {
     std::string words = {};  // literal text, which the model may write with any tokens
     std::optional<Grammar> grammar = {};
     std::string text_up_to = {};                  // any text that ends with the first occurrence of these words
     std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives, each of which may be empty
-    bool repeats = false;                         // any number of alternatives of one_of in sequence
+    bool repeats = false;                         // true: any number of texts of one_of in sequence; false: one text
   };
   using Call = std::vector<Piece>;
-  Preamble lead = {};                    // `opening` of the lead begins the calls
+  Preamble lead = {};                    // the text before the calls; its `opening` is required
   std::vector<Call> calls = {};          // each call of the answer is one of these
   bool several = false;                  // true: up to 16 calls, followed by up to two spaces or line breaks
   std::string separator = {}, end = {};  // separator: between two calls; end: after the last call
-  std::optional<Piece> otherwise = {};   // an alternative to the opening and the calls
+  std::optional<Piece> otherwise = {};   // the answer may have this in place of the opening and the calls
 };
-// Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
+// Returns the grammar of the answer. Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
 Result<Grammar> compile_calls(const RequiredCalls& demanded);
 
 // Tool calls in an answer of any text. Reasoning before the text may contain any words. The answer may end anywhere
@@ -117,7 +116,7 @@ struct CallsInText {
   };
   Preamble lead = {};  // `opening` of the lead is ignored
   std::vector<Begin> begins = {};
-  bool several = true;  // false: none of the words may follow a call
+  bool several = true;  // true: any number of calls; false: after a call none of the words may occur
 };
 // Error: kInvalidArgument for an empty word; kLimitExceeded.
 Result<Grammar> compile_calls_in_text(const CallsInText& text);
@@ -141,7 +140,7 @@ struct ConstraintLimits {
   size_t max_bytes = 64u << 20;
 };
 // Returns a prototype of constraints that allow the texts of the grammar. Its clones share computed results under a
-// lock, so any number of turns may use it on any threads. Caches up to about max_bytes.
+// lock, so any number of turns may use it on any threads. The results take about limits.max_bytes at most.
 std::shared_ptr<const TokenConstraint> make_constraint(const Grammar& grammar,
                                                        std::shared_ptr<const TokenTexts> vocabulary,
                                                        const ConstraintLimits& limits = {});
@@ -162,14 +161,14 @@ struct ArgumentNotation {
   std::string before_key = {}, after_value = {};
   std::string after_closing_key = {};   // kMarked: if not empty, after_value is followed by the key and this text
   std::string before_value = {};        // before a string value
-  std::string before_other_value = {};  // before other values; if equal to before_value, unclear values are strings
+  std::string before_other_value = {};  // before a value that is not a string; may equal before_value
   std::string quote = {};
 };
 
 // Returns the arguments that an object's schema accepts, in the order of their declaration. If the schema declares no
-// arguments and allows others, any arguments may come (kKeywords, and with after_closing_key: none). Errors: those of
-// compile_json_schema(); also kUnsupported for constraints that this notation cannot enforce: choices of whole objects,
-// combined constraints on unquoted strings, item counts and deeply nested values in kBare.
+// arguments and allows others, the call may have any arguments, except with kKeywords or after_closing_key: then it has
+// none. Errors: those of compile_json_schema(); also kUnsupported for constraints that this notation cannot enforce:
+// choices of whole objects, combined constraints on unquoted strings, item counts and deeply nested values in kBare.
 Result<RequiredCalls::Call> compile_arguments(const Json& schema, const ArgumentNotation& notation,
                                               CompileBudget* budget = nullptr);
 

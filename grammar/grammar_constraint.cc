@@ -158,7 +158,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
   return true;
 }
 
-// True if no descendant of the node leads to another configuration.
+// True if the bytes of all descendants of the node lead from `config` to itself.
 bool TokenMasks::loops_over(const TokenTrie& trie, uint32_t node, ConfigId config) {
   const TokenTrie::Node& here = trie.nodes[node];
   if (here.end == node + 1 || (here.below & kBrokenClass) != 0) return false;
@@ -198,7 +198,7 @@ ByteClasses TokenMasks::find_loops(ConfigId config) {
   return out;
 }
 
-// Returns a state that allows the same next `horizon` bytes; counts that allow the same bytes give the same state.
+// Returns one state for all counts of a repetition that allow the same next `horizon` bytes; other states unchanged.
 StateId TokenMasks::shortened(StateId state, size_t horizon) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   const auto& block = automaton_.block_of(state);
@@ -237,7 +237,7 @@ namespace {
 
 using Trouble = Configurations::Trouble;
 
-// Maximum number of forced bytes per proposal. A draft has only a few tokens.
+// Maximum number of bytes for which propose() looks ahead. A draft has only a few tokens.
 constexpr size_t kMostForcedBytes = 256;
 
 Configurations::Limits config_limits(size_t max_bytes) {

@@ -24,13 +24,13 @@ namespace ibid {
 
 // --- TokenMasks: computes the tokens that may come next in a configuration of a grammar: tokens whose bytes continue
 // some text of the grammar. Walks the vocabulary's trie and the grammar together, and caches results in two ways. (1)
-// For an item in a rule, one part of the result depends on the rule only, not on its callers. This part is cached by
-// the item's state (and the states of a few rules to which it returns). Tokens that extend beyond the rule are walked
-// further from the end of the rule. So the inside of a string is walked once for all strings of a schema. (2)
-// Configurations with many items (property names, choices) allow few tokens, and their whole result is cached.
-// Repetition counts that are too far from their end to matter to a token are treated as equal. If all bytes of a part
-// of the trie lead from a configuration to itself, such as words inside a string, the part is not walked. Not
-// thread-safe.
+// For an item (a state in a rule, and the stack of states to which the rule returns), one part of the result depends on
+// the rule only, not on its callers. This part is cached by the item's state (and the states of a few rules to which it
+// returns). Tokens that extend beyond the rule are walked further from the end of the rule. So the inside of a string
+// is walked once for all strings of a schema. (2) Configurations with many items (property names, choices) allow few
+// tokens, and their whole result is cached. Repetition counts that are too far from their end to matter to a token are
+// treated as equal. If all bytes of a part of the trie lead from a configuration to itself, such as words inside a
+// string, the part is not walked. Not thread-safe.
 
 class TokenMasks {
  public:
@@ -51,39 +51,40 @@ class TokenMasks {
  private:
   static constexpr size_t kMostFrames = 4;
   static constexpr size_t kMostItems = 4;         // a configuration with more items is walked as a whole
-  static constexpr size_t kMostExitNodes = 2000;  // if more are walked, results are cached by return state as well
-  static constexpr size_t kMostExits = 6000;      // with more exits, caching the rule's part costs more than it saves
+  static constexpr size_t kMostExitNodes = 2000;  // after a longer walk, results are cached by return state as well
+  static constexpr size_t kMostExits = 6000;      // with more exits, caching the rule's part does not pay
 
   // A set of tokens: as a list if that is smaller, else as a bit mask.
   struct TokenList {
     std::vector<TokenId> ids;
     std::vector<uint64_t> words;
   };
-  // Cached result for a state and the states to which it returns (see (1) above).
+  // Cached part of a result for a state and the states to which its rule returns (see (1) above).
   struct Local {
-    TokenList tokens;             // tokens that end within these rules
-    std::vector<uint32_t> exits;  // trie nodes at which all of these rules may have ended
+    TokenList tokens;             // tokens that end inside the rules of these states
+    std::vector<uint32_t> exits;  // nodes of the trie at which all of these rules may have ended
     bool too_many_exits = false;
-    bool has_costly_exits = false;  // the last walk from the exits visited more than kMostExitNodes
+    bool has_costly_exits = false;  // the last walk from `exits` visited more than kMostExitNodes nodes
   };
-  // Key of a Local: the trie's number; 1 if these states are the whole stack, else 0; then the states.
+  // Key of a Local: the trie's number; 1 if the states are the whole stack, 0 if any callers may be below them; the
+  // item's state; the states to which its rule, the rule that called it and so on return.
   using LocalKey = std::vector<uint32_t>;
   struct Walk {
     std::vector<std::pair<uint32_t, uint32_t>> ranges;  // ranges of indices in the trie's `tokens`
     std::vector<uint32_t> exits;
   };
 
-  // Adds the tokens that the item's state refers to.
+  // Adds the tokens that the item's state names (edges kToken and kOtherToken).
   void add_referred(StackItem item, TokenMask& mask);
-  // Adds the tokens of one item. Returns false if caching the item's rules alone does not pay, because too many tokens
-  // extend beyond them.
+  // Adds the tokens of one item. Returns false if caching the part of its rules does not pay, because too many tokens
+  // extend beyond these rules.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
   // Adds the tokens that reach the end of a rule at the nodes `exits` and continue after it, in the states of `stack`.
   void add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
-  // nullptr: configs_.trouble() is set.
+  // Returns the cached result for a key, computing it if it is new; nullptr if configs_.trouble() is set.
   Local* local(const TokenTrie& trie, const LocalKey& key);
-  // Walks the nodes below `node`, at which the configuration is `config`. Returns false if there are too many exits.
+  // Walks the nodes below `node`, whose configuration is `config`. Returns false after more than kMostExits exits.
   bool walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out);
   bool loops_over(const TokenTrie& trie, uint32_t node, ConfigId config);
   // Returns the classes of bytes that lead from a configuration to itself.
@@ -115,7 +116,7 @@ class TokenMasks {
 struct GrammarPlace {
   Tokens ids;
   ConfigId config = Configurations::kDead;
-  uint64_t generation = 0;  // generation in which `config` is valid; 0: it must be recomputed
+  uint64_t generation = 0;  // the matcher's generation for which `config` is valid; 0: `config` must be recomputed
 };
 
 class GrammarMatcher {
@@ -128,8 +129,8 @@ class GrammarMatcher {
   Status allowed(GrammarPlace& place, TokenMask& mask);
   bool may_end(GrammarPlace& place);
   void push(GrammarPlace& place, TokenId id);
-  // Appends up to n_most tokens for the bytes that must come next. The model may choose other tokens for the same
-  // bytes.
+  // Appends up to n_most tokens for the bytes that the grammar requires next. The model may choose other tokens for the
+  // same bytes.
   void propose(GrammarPlace& place, size_t n_most, Tokens& ids);
 
   // Counters of work and memory since construction.
@@ -142,9 +143,9 @@ class GrammarMatcher {
  private:
   // Computes place.config. Returns false if a limit of the configurations was reached.
   bool find(GrammarPlace& place);
-  // Returns the configuration after token i of the place.
+  // Returns the configuration that follows `config` after token i of the place.
   ConfigId read(ConfigId config, const GrammarPlace& place, size_t i);
-  // Returns the items of a configuration in which special tokens are read as text.
+  // Returns the part of a configuration in which the bytes of special tokens may be read: its items in the first rule.
   ConfigId free_text_of(ConfigId config);
   void forget();
   // Frees memory after a limit was reached, but keeps the configuration of `place`. Returns true if another try is

@@ -32,8 +32,8 @@ int compare_magnitudes(const Decimal& a, const Decimal& b) {
   return a.fraction.compare(b.fraction);  // without trailing zeros a proper prefix is the smaller fraction
 }
 
-// Comparison of the digits read so far with a bound: number of digits in the whole part (at most one more than the
-// bound has) and in the fraction, and `order` (-1: below the bound, 0: equal so far, 1: above).
+// Comparison of the digits read so far with a bound. n_whole, n_fraction: digits read before and after the point
+// (n_whole is at most one more than the bound has). order: -1: below the bound, 0: equal so far, 1: above.
 struct Comparison {
   size_t n_whole = 0, n_fraction = 0;
   int order = 0;
@@ -137,7 +137,7 @@ class MagnitudeWalk {
     }
   }
 
-  // Limits the digits in loops: each state that loops gets a bounded repetition, which leads to a new state.
+  // Limits the number of digits: the edge of a state to itself becomes a bounded repetition that leads to a new state.
   void bound_loops(GrammarRules& rules) {
     const size_t limit = strict_ ? kMostWholeDigits : kMostUsualDigits;
     size_t n_whole = 1, n_fraction = 1;
@@ -419,7 +419,7 @@ ExprId JsonWriter::integer() {
   });
 }
 
-// Returns the numbers that a double can represent. An exponent is allowed only after a single digit, and is below 308.
+// Returns the numbers in a double's range. An exponent follows only one digit before the point, and is below 308.
 ExprId JsonWriter::number() {
   return call_once("number", [&] {
     const ExprId digit = rules_.chars(CodePointSet::of('0', '9'));
@@ -477,7 +477,7 @@ ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   }
   parts = {rules_.bytes(json_to_string(value))};
   const double number = value.is_number_float() ? value.get<double>() : 0;
-  const double most = is_integer ? 9e18 : 1e15;  // exact in 64 bits, or as a double
+  const double most = is_integer ? 9e18 : 1e15;  // below it the number is exact: as int64_t, or as a double
   if (value.is_number_float() && std::abs(number) < most && std::trunc(number) == number) {
     if (is_integer) parts.clear();
     parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // writes 1.0 as 1

@@ -41,7 +41,7 @@ struct Decimal {
   bool operator==(const Decimal&) const = default;
 };
 
-// Returns the exact decimal of an integer, or the shortest one of a double. REQUIRES: a number from parse_json().
+// Returns an integer's exact decimal, or the shortest that parses to a double. REQUIRES: a number of parse_json().
 Decimal decimal_of(const Json& number);
 bool operator<(const Decimal& a, const Decimal& b);
 

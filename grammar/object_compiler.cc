@@ -9,12 +9,12 @@ namespace {
 
 constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
-constexpr size_t kMostOverlapping = 4;  // maximum number of patterns if one name may match several of them
+constexpr size_t kMostOverlapping = 4;  // maximum of patternProperties if one name may match several
 constexpr size_t kMostCountedStates = 50'000;
 constexpr size_t kMostUnordered = 11;            // maximum number of properties that may come in any order
 constexpr size_t kMostUnorderedStates = 50'000;  // maximum states of properties in any order, in a whole schema
 
-// Returns separate rules whose first rule is a string without its quotes.
+// Returns a grammar of its own. make(rules) returns the expression of its first rule: a string without its quotes.
 GrammarRules canonical_rules(const auto& make) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("name");
@@ -243,7 +243,7 @@ Result<ExprId> ObjectCompiler::other_pairs() {
     TRY_ASSIGN(const ExprId name, other_names(0));
     pairs.push_back(rules_.sequence({name, writer_.colon(), compiler_.call(part_.other_properties)}));
   }
-  // Make it a rule, because many states continue with it.
+  // Make the pairs a rule, because many states refer to them.
   const RuleId rule = rules_.add_rule("another property");
   rules_.define(rule, rules_.choice(pairs));
   return rules_.call(rule);
@@ -287,7 +287,7 @@ ExprId ObjectCompiler::in_order(ExprId others) {
   const ExprId open = rules_.sequence({rules_.bytes("{"), writer_.space()});
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("}")});
   graph.add_edge(0, open, start(0, 0));
-  bool closable = true;  // no required property is left, so the object may end
+  bool closable = true;  // none of the properties from i on is required
   for (uint32_t i = n + 1; i-- > 0;) {
     if (i < n) closable &= !properties_[i].required;
     const ExprId pair = i < n ? pair_of(properties_[i]) : rules_.nothing();
@@ -307,7 +307,7 @@ ExprId ObjectCompiler::in_order(ExprId others) {
   return rules_.graph(std::move(graph));
 }
 
-// State (set, c): the properties of the set were written, and c properties were counted; otherwise as in_order().
+// State (set, c), before and after a property: the properties of the set were written, and c properties counted.
 ExprId ObjectCompiler::in_any_order(ExprId others) {
   const Counter counter(part_);
   const uint32_t n_sets = 1u << properties_.size();

@@ -29,7 +29,7 @@ class RegexRules {
     for (size_t i = 0; i < n_ways; ++i) {
       const Anchored way = add(root.kind == Kind::kChoice ? root.parts[i] : root);
       if (match == RegexMatch::kSearch) {
-        // Allow free text on both sides of each alternative, unless it is anchored.
+        // Allow any text before and after the alternative, except where it is anchored.
         const ExprId any = rules_.repeat(write_(CodePointSet::all()), 0, kUnbounded);
         exprs.push_back(
             rules_.sequence({way.at_begin ? rules_.empty() : any, way.expr, way.at_end ? rules_.empty() : any}));

@@ -9,10 +9,10 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kWayCost = 5000;  // cost of one merged combination of choices, with its rules
+constexpr size_t kWayCost = 5000;  // units of work for compiling one combination of the branches of choices
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
-constexpr size_t kBytesOfProperty = 120;  // memory per property of a schema that is kept for comparisons
+constexpr size_t kBytesOfProperty = 120;  // bytes for each property of a schema that is kept for comparisons
 bool requires_impossible(const SchemaPart& part) {
   if (std::ranges::find(part.properties, kNoSchema, &SchemaPart::Named::value_type::second) == part.properties.end()) {
     return false;
@@ -118,7 +118,7 @@ Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
   return rules_.choice(parts);
 }
 
-// Expands the first choice: merges each of its branches with the rest of the schema.
+// Expands the first choice (anyOf or oneOf) of the part: merges each of its branches with the rest of the part.
 Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
   if (depth > kMostChoiceDepth) {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "",
@@ -273,8 +273,7 @@ Result<Grammar> compile_json_schema(std::string_view schema, const JsonFormat& f
   return compile_parsed_json_schema(parsed, format, budget);
 }
 
-// --- DisjointnessChecker: checks for oneOf whether two schemas have no value in common. If in doubt, they are treated
-// as having one.
+// --- DisjointnessChecker: checks for oneOf whether it is certain that two schemas have no value in common.
 
 namespace {
 
@@ -289,7 +288,7 @@ unsigned possible_types(const SchemaPart& part) {
 
 }  // namespace
 
-// True if `a` requires a property that `b` forbids, or both require one with disjoint values.
+// True if `a` requires a property that `b` forbids, or both require a property for which they allow no common value.
 Result<bool> DisjointnessChecker::differ_in_property(const Compared& a, const Compared& b, size_t depth) {
   const bool closed = b.part.pattern_properties.empty() && b.part.other_properties == kNoSchema;
   for (const std::string_view name : a.part.required) {

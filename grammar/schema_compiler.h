@@ -82,10 +82,10 @@ Result<GrammarRules> string_rules(SchemaDocument& document, const SchemaPart& pa
 // Returns true if a string satisfies the schema.
 Result<bool> string_allowed(SchemaDocument& document, const SchemaPart& part, const std::string& value);
 
-// Returns the regular expression of a format; nullptr if the format is unknown or not regular.
+// Returns the regular expression of a format ("date"); nullptr if the format is unknown or not regular.
 const char* format_pattern(std::string_view name);
 
-// Decides whether schemas have no value in common.
+// Decides whether two schemas have no value in common.
 class DisjointnessChecker {
  public:
   explicit DisjointnessChecker(SchemaDocument& document) : document_(document) {}
@@ -152,7 +152,7 @@ class ObjectCompiler {
     SchemaId schema;
     bool required;
   };
-  // The constraints of one schema of propertyNames.
+  // The constraints that one schema of propertyNames puts on a name.
   struct NameConstraints {
     SchemaPart part;
     std::unordered_set<std::string_view> listed;  // the strings of its enum
@@ -163,8 +163,8 @@ class ObjectCompiler {
   Result<bool> is_name(const NameConstraints& asked, const std::string& name);
   // Returns `"name": value` pairs for undeclared names.
   Result<ExprId> other_pairs();
-  // Returns undeclared names that match all patterns of a set and no others; bit i is pattern i. nothing() if there are
-  // no such names.
+  // Returns the undeclared names that match all patterns of a set and no other patterns; bit i is pattern i. nothing()
+  // if there are no such names.
   Result<ExprId> other_names(uint32_t patterns);
   Status compile_patterns();
   Result<std::vector<uint32_t>> pattern_sets();
@@ -182,8 +182,8 @@ class ObjectCompiler {
   JsonWriter& writer_;
   std::vector<NameConstraints> asked_of_names_;
   std::vector<std::string_view> names_;    // declared names, then names that are required but not declared
-  std::vector<Property> properties_;       // those of names_ that an object may have
-  std::vector<RegularLanguage> patterns_;  // names that match each pattern of patternProperties
+  std::vector<Property> properties_;       // those of names_ that an object may have, with their schemas
+  std::vector<RegularLanguage> patterns_;  // [i]: the names that match pattern i of patternProperties
   bool patterns_overlap_ = false;          // some name matches two patterns
   std::optional<RegularLanguage> any_name_, declared_;
 };

@@ -72,7 +72,7 @@ class SchemaDocument {
   std::span<const PlaceId> places(SchemaId schema) const { return sets_[schema]; }
 
   const Json& json(PlaceId place) const { return *places_[place].json; }
-  // Returns the first place with equal content and meaning.
+  // Returns the first place of the document that has the same content and meaning as `place`.
   PlaceId first_like(PlaceId place) const { return places_[place].first_like; }
   std::string pointer(PlaceId place) const;       // for example "#/properties/a"
   std::string pointer_of(SchemaId schema) const;  // JSON pointer to the first place of the schema
@@ -134,7 +134,7 @@ class SchemaDocument {
     uint32_t resource;
     PlaceId first_like;
     bool derived = false, marked = false;
-    PlaceId negated = 0;  // for {"not": S}: first_like of S
+    PlaceId negated = 0;  // for {"not": S}: first_like of S; else 0
   };
   // A subschema with an $id, or the whole document: a base for references.
   struct Resource {
@@ -172,7 +172,7 @@ class SchemaDocument {
   std::unordered_map<uint64_t, SchemaId> unions_;
   std::unordered_map<std::string, uint32_t> value_numbers_;
   std::map<std::tuple<PlaceId, std::string, std::string>, std::optional<Result<SchemaId>>> derived_;
-  std::deque<Json> derived_json_;  // place_of_ refers to their elements
+  std::deque<Json> derived_json_;  // the JSON of derived schemas; place_of_ refers to its values
   int n_nested_ = 0;               // number of living NestedRead objects
   std::vector<std::string> ignored_;
   std::unordered_set<std::string> ignored_names_;
@@ -272,9 +272,9 @@ struct SchemaPart {
   std::vector<std::string_view> required;  // no duplicates
   Named pattern_properties;
   SchemaId other_properties = kAnySchema;
-  bool lists_properties = false;   // a schema of the document has `properties`
-  bool mentions_others = false;    // a schema of the document constrains the properties that are not listed
-  bool has_derived_names = false;  // a negation, which evaluates nothing, gave schemas to properties or items
+  bool lists_properties = false;   // `properties` occurs in a schema of the document (not only in a derived one)
+  bool mentions_others = false;    // a schema of the document constrains the properties that `properties` does not list
+  bool has_derived_names = false;  // schemas of properties or items come from a negation, which does not evaluate them
   std::vector<SchemaId> property_names;
   std::vector<Outside> outside;
   bool needs_other_property = false;  // at least one undeclared property is required

@@ -226,7 +226,7 @@ class KeywordReader {
     uint32_t n = kMaxRepetition + 1;
     if (count.whole.size() < 10) n = static_cast<uint32_t>(std::min(std::stoul(count.whole), size_t{n}));
     if (n > kMaxRepetition) {
-      // If a maximum is that large, ignore it, because no answer is that long.
+      // Ignore a maximum above kMaxRepetition, because no answer is that long.
       if (is_min) set(ErrorCode::kLimitExceeded, "above " + std::to_string(kMaxRepetition));
       return;
     }
@@ -325,7 +325,7 @@ class KeywordReader {
   // Ignores `if` without then and else, and then/else without `if`.
   void read_condition(const Json& value) {
     if (!is_schema(value)) return;
-    // `if` alone only matters for keywords that depend on what it evaluates.
+    // Without then and else, `if` only matters for keywords that depend on the properties and items that it evaluates.
     const bool matters = json_.contains("then") || json_.contains("else") || json_.contains("unevaluatedProperties") ||
                          json_.contains("unevaluatedItems");
     if (!matters) return;

@@ -45,7 +45,7 @@ Json keyword(const char* name, Json value) {
 
 bool is_true(const Json& schema) { return schema == true || (schema.is_object() && schema.empty()); }
 
-// Returns a schema of the objects with property `name` that satisfies `schema`; if `schema` is `false`, without it.
+// Returns a schema of objects that have property `name` with `schema`; if `schema` is false, that do not have it.
 Json with_property(const std::string& name, const Json& schema) {
   Json out = marked("object");
   if (schema != false) out["required"] = Json::array({name});
@@ -117,7 +117,7 @@ class Negation {
   void set(ErrorCode code, std::string_view what) {
     if (status_.ok()) status_ = schema_error(code, pointer_, keyword_, what);
   }
-  // Marks each alternative, because negations do not evaluate properties or items.
+  // Adds an alternative, with kDerivedMark, because negations do not evaluate properties or items.
   void add(Json option) {
     if (option.is_object() && !option.contains(kDerivedMark)) {
       Json out = marked();
@@ -295,7 +295,7 @@ class Negation {
     if (!are_schemas(value)) return;
     for (const Json& each : value) add(not_this(each));
   }
-  // A value violates oneOf if it satisfies no branch, or two of them.
+  // A value violates oneOf if it satisfies no branch, or more than one.
   void one_of(const Json& value) {
     if (!are_schemas(value)) return;
     if (value.size() > kMostPairs) return refuse();
@@ -364,7 +364,7 @@ Json conditional(const Json& schema) {
   return keyword("anyOf", Json::array({branch("then", condition), branch("else", not_this(condition))}));
 }
 
-// Returns the alternatives: the property is missing, or the object has the others and satisfies the schema.
+// Returns a schema: `name` is missing, or it exists and the object also satisfies `value` (names or a schema).
 Result<Json> dependency(const std::string& name, const Json& value, const std::string& pointer) {
   Json holds = with_property(name, true), missing = with_property(name, false);
   holds.erase("type");

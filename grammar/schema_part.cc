@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kMostMerged = 1000;  // maximum number of schemas that one schema refers to, directly or indirectly
 constexpr size_t kMostNesting = 100;  // maximum nesting of references between schemas
-constexpr size_t kReadCost = 20;      // cost of reading a schema's keywords
-constexpr size_t kMergeCost = 4;      // cost of merging one property
+constexpr size_t kReadCost = 20;      // units of work for reading a schema's keywords
+constexpr size_t kMergeCost = 4;      // units of work for merging one property
 
 // Merges a schema with those that it refers to. Each place is merged once.
 class SchemaReader {
@@ -237,7 +237,7 @@ void merge_texts(SchemaPart::Texts& a, const SchemaPart::Texts& b) {
   }
 }
 
-// Merges lists of values, and removes excluded values from them. The list `excluded` is then superfluous.
+// Merges lists of allowed and excluded values. If there are allowed ones, `excluded` is subtracted and cleared.
 void merge_values(SchemaPart& a, const SchemaPart& b) {
   std::unordered_set<uint32_t> excluded;
   for (const ListedValue& value : a.excluded) excluded.insert(value.number);
@@ -315,7 +315,7 @@ PropertyIndex::PropertyIndex(const SchemaPart& part) {
 }
 
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
-  // The work is proportional to this number, because lists are searched linearly for equal entries.
+  // Number of comparisons: each list of `b` is searched linearly for equal entries in the list of `a`.
   const size_t n_pairs = a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
                          a.numbers.multiples.size() * b.numbers.multiples.size() +
                          a.pattern_properties.size() * b.pattern_properties.size() +

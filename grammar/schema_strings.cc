@@ -98,7 +98,7 @@ Result<ExprId> canonical_strings(SchemaDocument& document, const SchemaPart& par
     return {};
   };
   std::vector<bool> excluded;
-  if (part.length.any() || starts_excluded) {  // the first factor of a product cannot be excluded
+  if (part.length.any() || starts_excluded) {  // the first language of a product must not be an excluded one
     TRY(add([&](GrammarRules& own) -> Result<ExprId> { return add_lengths(part.length, own); }));
     excluded.push_back(false);
   }

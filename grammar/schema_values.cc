@@ -9,7 +9,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMostValueDepth = 50;
-constexpr size_t kExcludedAtOnce = 16;  // number of excluded values that are searched for one unit of work
+constexpr size_t kExcludedAtOnce = 16;  // excluded values that are compared for one unit of work
 
 }  // namespace
 

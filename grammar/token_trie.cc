@@ -33,8 +33,8 @@ class CharReader {
   bool is_inside() const { return broken_ || n_read_ > 0; }
 
  private:
-  uint32_t possible_ = 0;  // bits of the UTF-8 sequences that begin with the bytes of the current character
-  size_t n_read_ = 0;      // bytes of the current character
+  uint32_t possible_ = 0;  // bit i: the current character may be one of multi_byte_sequences()[i]
+  size_t n_read_ = 0;      // number of bytes read of the current character
   bool broken_ = false;
 };
 

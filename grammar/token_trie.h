@@ -27,8 +27,8 @@ const std::vector<ByteSequence>& multi_byte_sequences();
 // The nodes in depth-first order (a node, then its descendants). Node 0 is the root.
 struct TokenTrie {
   struct Node {
-    uint32_t end;          // index after its last descendant
-    uint32_t token_begin;  // first token that ends here, as an index in `tokens`; ends at the next node's
+    uint32_t end;          // index of the first node after its descendants
+    uint32_t token_begin;  // the tokens that end here are tokens[token_begin] up to the next node's token_begin
     ByteClasses below;     // classes of its descendants' bytes; with kBrokenClass if a character is incomplete here
     uint16_t depth;        // number of bytes up to and including this node
     uint8_t byte;
@@ -42,8 +42,8 @@ struct TokenTrie {
 
 class TokenTexts {
  public:
-  // Maximum bytes of short tokens. Longer tokens are few, and are looked up separately. So near the maximum length of a
-  // string only few tokens need a special case.
+  // Maximum bytes of short tokens. The few longer tokens are in a trie of their own. So tokens of the short trie need a
+  // special case only within this number of bytes of the maximum length of a string.
   static constexpr size_t kShortLength = 12;
   // Maximum bytes of a token; longer tokens are never allowed.
   static constexpr size_t kMaxLength = 1000;
