@@ -85,8 +85,8 @@ size_t AddedTokenSet::next_candidate(std::string_view text, size_t from) const {
   return from;
 }
 
-// Returns the leftmost match from `from` on; of several matches there, the longest. stop_if_open: also returns (`open`)
-// a position at which an append may complete a token, even if a shorter token matches there.
+// Returns the leftmost match from `from` on; of several matches there, the longest. `open` is set if the text ends
+// inside a possible longer token. stop_if_open: returns such a position even if no token matches there.
 AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, bool stop_if_open) const {
   for (size_t begin = next_candidate(text, from); begin < text.size(); begin = next_candidate(text, begin + 1)) {
     Found found{begin, begin, -1, false};
@@ -108,13 +108,13 @@ AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, boo
 struct AddedTokenSet::Search {
   std::string_view text;
   bool after_word, growing;
-  size_t covered = 0;     // end of the last section, white space of its token included
+  size_t covered = 0;     // end of the last section, including white space that its token took
   size_t spaces_end = 0;  // end of the white space that the last token with rstrip took
   Split out{{}, {}, 0};
 };
 
-// Adds a section for a match. A special token in input text stays text; so does a single_word token beside a word
-// character. Returns false if text that is appended later may decide this.
+// Adds a section for a match. A match of a special token in input text is hidden instead, as is a match of a
+// single_word token beside a word character. Returns false if the decision depends on text that is appended later.
 bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) const {
   const AddedToken& token = tokens_[static_cast<size_t>(found.token)];
   if (token.special && origin == TextOrigin::kInput) {
@@ -139,7 +139,7 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
     search.spaces_end = end;
     if (search.growing && is_open_at(text, end)) return false;
   }
-  if (begin >= end) return true;  // inside white space that the previous token took: no token
+  if (begin >= end) return true;  // the previous token took this white space: no section
   if (search.covered < begin) search.out.sections.push_back({search.covered, begin});
   search.out.sections.push_back({begin, end, token.id});
   search.covered = end;

@@ -1,4 +1,4 @@
-// Added tokens: texts that are found whole, before a text is split into pre-tokens and before any merge.
+// Added tokens: tokens whose texts are found before a text is split into pre-tokens and merged.
 //
 // Semantics of Hugging Face `tokenizers` (AddedVocabulary): leftmost-longest, no overlaps; lstrip and rstrip take white
 // space beside the match; single_word requires that no word character touches the match. In message text, which may not
@@ -28,11 +28,10 @@ struct AddedToken {
   bool special = false;
   bool lstrip = false, rstrip = false;
   bool single_word = false;
-  bool normalized = false;  // the token belongs to the set that is found in the normalised text
+  bool normalized = false;  // true: found in the normalised text; false: in the raw text
 };
 
-// The end of a part of a text that has one origin. The first part starts at 0, each other part at the end of the
-// previous one.
+// One part of a text, with its origin. The first part starts at 0, each other part at the end of the previous part.
 struct OriginEnd {
   size_t end;
   TextOrigin origin;
@@ -49,20 +48,21 @@ class AddedTokenSet {
   bool empty() const { return tokens_.empty(); }
   bool has_single_word() const { return has_single_word_; }
 
-  // A match, or (kNoToken) the text between two matches. In text order with one exception, as in the reference: a token
-  // found inside the white space that a token with rstrip took lies inside that token's section.
+  // A match, or (kNoToken) the text between two matches. Sections are in text order with one exception, as in
+  // `tokenizers`: if a token with rstrip takes white space in which another token is found, the section of the other
+  // token lies inside the section of the first.
   struct Section {
     size_t begin, end;
     TokenId token = kNoToken;
   };
   struct Split {
     std::vector<Section> sections;
-    std::vector<Section> hidden;  // matches that stay text: encoding must not resume inside one
-    size_t certain_end;           // growing: no append can make text before this position part of another match
+    std::vector<Section> hidden;  // matches that stay text; encoding must not resume inside such a match
+    size_t certain_end;           // growing: an append can change matches only from this position on
   };
 
-  // Splits `text`. after_word: the character before `text` is a word character. growing: returns only the sections that
-  // no append can change, the last of which is the text up to certain_end.
+  // Splits `text`. after_word: the character before `text` is a word character. growing: text may be appended later, so
+  // returns only the sections up to certain_end, which no append can change.
   Split split(std::string_view text, std::span<const OriginEnd> origins, bool after_word, bool growing) const;
 
  private:
@@ -91,7 +91,7 @@ class AddedTokenSet {
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
-  std::array<bool, 256> starts_{};  // by byte: true if some token starts with it
+  std::array<bool, 256> starts_{};  // indexed by a byte: true if some token starts with it
   int only_start_ = -1;             // the byte with which all tokens start; -1: they start with different bytes
   bool has_lstrip_ = false;
   bool has_single_word_ = false;

@@ -185,8 +185,8 @@ void mark_words(std::string_view in, const NormalizerStep& step, const TextPlace
   }
 }
 
-// Returns the lower case of letters that are new in Unicode 17: the reference has them, but the tables here do not. 0
-// for all other characters.
+// Returns the lower case of letters that are new in Unicode 17 (`tokenizers` converts them, but ibid's tables are those
+// of Unicode 16); 0 for all other characters.
 uint32_t lower_case_of_unicode_17(uint32_t c) {
   if (c >= 0x16EA0 && c <= 0x16EB8) return c + 0x1B;
   return c == 0xA7CE || c == 0xA7D2 || c == 0xA7D4 ? c + 1 : 0;
@@ -252,7 +252,7 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
     case Kind::kLowercase: return whole;
     case Kind::kStrip: return step.right ? spaces_begin(in, whole) : whole;
     case Kind::kWords: {
-      // White space at the end may precede a word that begins with the mark.
+      // A word that begins with `to` may follow the white space at the end.
       const size_t end = spaces_begin(in, whole);
       return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
     }
@@ -290,7 +290,7 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     default: break;
   }
   out.text = rewriting.finish();
-  // In the reference, text that the table inserted counts as coming from the first replaced character.
+  // In `tokenizers`, text that a Charsmap inserts counts as coming from the first replaced character.
   out.changes_beginning = rewriting.changed_beginning() && step.kind != Kind::kCharsmap;
 }
 

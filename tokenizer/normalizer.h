@@ -62,7 +62,7 @@ struct NormalizerStep {
     kNfd,
     kNfkc,
     kNfkd,
-    kLowercase,       // converts each character by itself, independent of its context
+    kLowercase,       // converts each character to lower case, independent of its context
     kReplace,         // replaces every occurrence of `from` by `to`, leftmost first
     kReplacePattern,  // replaces every match of `pattern` by `to`
     kPrepend,         // adds `to` at the beginning of a non-empty text
@@ -73,8 +73,8 @@ struct NormalizerStep {
   };
   Kind kind;
   std::string from = {}, to = {};
-  bool first_only = false;    // kPrepend: only at the beginning of the whole text, not after an added token
-  bool unless_there = false;  // kPrepend: does nothing if the text already begins with `to`
+  bool first_only = false;    // kPrepend: adds `to` only at the beginning of the whole text, not after an added token
+  bool unless_there = false;  // kPrepend: adds nothing if the text already begins with `to`
   bool left = false, right = false;
   Charsmap charsmap = {};
   // REQUIRES: the pattern has no lookbehind and never matches an empty text.
@@ -86,7 +86,7 @@ struct TextPlace {
   bool begins_section = true;  // no ordinary text directly precedes the part
   bool begins_text = true;     // nothing at all precedes the part
   bool open = false;           // text may be appended to the part later
-  bool keeps_places = true;    // raw_position() and position_of() will be called
+  bool keeps_places = true;    // keep positions for raw_position() and position_of()
 };
 
 class Normalizer {
@@ -114,7 +114,7 @@ class NormalizedText {
 
   // Returns the position in the raw text that corresponds to `position` in text(); nullopt inside a replacement.
   std::optional<size_t> raw_position(size_t position) const;
-  // Returns the first position in text() that does not come from raw[0, raw_position).
+  // Returns the position in text() from which on text does not come from raw[0, raw_position).
   size_t position_of(size_t raw_position) const;
 
  private:

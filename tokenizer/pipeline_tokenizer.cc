@@ -14,8 +14,8 @@ std::vector<AddedToken> added_of_stage(const PipelineSpec& spec, bool normalized
     if (normalized) out.back().text = std::string(NormalizedText(spec.normalizer, token.text, {}).text());
     if (out.back().text.empty()) out.pop_back();  // a token whose normalized text is empty is never found
   }
-  // Two texts may normalize to the same text. As in the reference, the first of them is found, and special tokens
-  // before others.
+  // Two texts may normalize to the same text. As in `tokenizers`, only the first of these tokens is found, where
+  // special tokens come before others.
   std::stable_partition(out.begin(), out.end(), [](const auto& token) { return token.special; });
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text < b.text; });
   out.erase(std::unique(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.text == b.text; }),
@@ -39,7 +39,7 @@ struct Stretch {
   std::vector<OriginEnd> origins;
   size_t begin;  // position of the part in that text
 
-  // Returns this stretch as a chain of steps rewrote it. `normalized` must outlive the result.
+  // Returns this stretch after the steps that produced `normalized`. `normalized` must outlive the result.
   Stretch rewritten(const NormalizedText& normalized) const {
     Stretch out{normalized.text(), origins, begin};
     for (OriginEnd& run : out.origins) {
@@ -107,12 +107,13 @@ class PipelineTokenizer::Walk {
   const TextContext& resume() const { return resume_; }
 
  private:
-  // Encodes raw text between two added tokens. after_word: the normalized text before it ends in a word character.
+  // Encodes raw text between two added tokens. after_word: the normalized text before `raw` ends in a word character.
   void between_tokens(const Stretch& raw, bool after_word, TextPlace place) {
     const NormalizedText normalized(tokenizer_.spec_.normalizer, raw.text, place);
     normalized_ = &normalized;
     after_word_ = after_word;
-    // As in the reference, decide by the raw position from which the first character comes.
+    // As in `tokenizers`, the text counts as a beginning only if its first character comes from the first raw
+    // character.
     place.begins_text &= normalized.keeps_beginning();
     encode_normalized(raw.rewritten(normalized), place);
     normalized_ = nullptr;

@@ -30,7 +30,7 @@ namespace ibid {
 struct PipelineSpec {
   explicit PipelineSpec(size_t vocab_size) : vocabulary(vocab_size), special(vocab_size) {}
 
-  Vocabulary vocabulary;      // the bytes to which each token is decoded; only model tokens are in its index
+  Vocabulary vocabulary;      // the bytes to which each token is decoded; find() finds only model tokens
   std::vector<bool> special;  // added tokens with special=true, by id; message text must never become one
   std::vector<AddedToken> added;
   Normalizer normalizer;

@@ -44,12 +44,13 @@ class Tokenizer {
   virtual size_t vocab_size() const = 0;  // largest token id + 1
 
   // Encodes one whole text. add_special: adds the tokens of the file's post-processor (BOS, EOS). Every byte string can
-  // be encoded: bytes that the vocabulary lacks are dropped, as in the reference.
+  // be encoded: bytes that the vocabulary lacks are dropped, as in `tokenizers`.
   virtual Tokens encode(std::string_view text, TextOrigin origin, bool add_special = false) const = 0;
 
   // Encodes a text whose parts have different origins. The only difference from encode() of the same bytes: matches of
   // added tokens may not span parts of different origin (pre-tokens may). Adds no tokens of a post-processor. The
-  // default reports no final tokens and encodes each part by itself, which is enough for tokenizers without merges.
+  // default implementation reports no final tokens and encodes each part by itself, which is enough for tokenizers
+  // without merges.
   virtual PartialEncoding encode_growing(const MarkedText& text, TextContext before) const;
   Tokens encode_marked(const MarkedText& text) const { return encode_growing(text, {}).tokens; }
 
@@ -71,10 +72,10 @@ class Tokenizer {
   // Returns all tokens that end a model's turn: eos, eot (<|im_end|>, <|eot_id|>, <|end|>, ...), which the file names
   // or whose texts are well known.
   virtual const std::vector<TokenId>& end_of_turn() const = 0;
-  // Adds a token that ends a turn, before the tokenizer is shared.
+  // Adds a token that ends a turn. Call only before the tokenizer is shared by threads.
   virtual void add_end_of_turn(TokenId id) = 0;
 
-  // Warnings of defects in spite of which the tokenizer loaded.
+  // Warnings about defects of the file in spite of which the tokenizer loaded.
   virtual const std::vector<std::string>& warnings() const = 0;
 };
 
@@ -97,8 +98,8 @@ class IncrementalEncoder {
       : tokenizer_(&tokenizer), context_(before) {}
 
   struct Delta {
-    size_t keep;    // number of the previous tokens that stay
-    Tokens tokens;  // new tokens after the kept ones
+    size_t keep;    // number of leading tokens that stay the same
+    Tokens tokens;  // tokens that follow the first `keep` tokens
   };
   // Appends bytes and returns how the tokens changed. Time and memory: O(number of bytes + length of the text that is
   // not final).
@@ -115,7 +116,7 @@ class IncrementalEncoder {
   TextContext context_;    // context of pending_
   size_t n_final_ = 0;     // number of tokens that no append can change any more
   Tokens pending_tokens_;  // tokens of pending_
-  MarkedText pending_;     // the text after the last final boundary
+  MarkedText pending_;     // the text after the final tokens
   size_t bytes_encoded_ = 0;
 };
 

@@ -26,7 +26,8 @@ Status missing(const ModelFile& file, std::string_view key) {
   return error(file, ErrorCode::kMissingKey, std::string(key) + " is missing");
 }
 
-// Old files lack the key. llama.cpp then splits as "default" says, which may differ from the model's training.
+// Reads the pre-tokenizer. Old files do not name one. llama.cpp then uses "default", which may split differently than
+// in the model's training.
 Result<const PretokenizerFamily*> read_pretokenizer(const ModelFile& file, TokenizerBuilder& builder) {
   constexpr std::string_view kKey = "tokenizer.ggml.pre";
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string(kKey));
@@ -96,7 +97,8 @@ constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
 constexpr std::string_view kUnknownKey = "tokenizer.ggml.unknown_token_id";
 
-// Keys of special tokens, each with the token id in SentencePiece's vocabularies that lack the key.
+// Keys of special tokens. If a file with a SentencePiece vocabulary lacks the key, the token has the id given here (-1:
+// none).
 constexpr std::pair<std::string_view, int64_t> kSpecialIds[] = {{kUnknownKey, 0},
                                                                 {"tokenizer.ggml.bos_token_id", 1},
                                                                 {"tokenizer.ggml.eos_token_id", 2},
@@ -115,9 +117,10 @@ std::unordered_set<std::string_view> control_words(std::string_view source) {
   return words;
 }
 
-// Makes normal and user-defined tokens control tokens if their text ends turns in some model, or the chat template
-// writes them as control tokens. A token that the file types as normal stays normal in the text of a template, but it
-// ends turns, and no message can become it.
+// Corrects types: a user-defined token (without types in the file, any token) becomes a control token if its text ends
+// turns in some model, or if the chat template contains it in the form of a control token. A token that the file types
+// as normal and whose text ends turns keeps its type, but becomes special, so that message text cannot become this
+// token.
 Status set_control_types(const ModelFile& file, const std::vector<std::string_view>& tokens, bool has_types,
                          std::vector<int64_t>& types, TokenizerBuilder& builder) {
   TRY_ASSIGN(const std::optional<std::string_view> chat_template, file.get_string("tokenizer.chat_template"));
@@ -138,9 +141,9 @@ Status set_control_types(const ModelFile& file, const std::vector<std::string_vi
   return {};
 }
 
-// Returns the type of each token. If the key is missing: byte tokens of `has_bytes` vocabularies are recognised by
-// their text, special tokens by the keys that name them, and all others are normal. The file may have padding tokens
-// after these.
+// Returns the type of each token. If the file has no types: byte tokens are recognised by their text (if has_bytes),
+// special tokens by the keys that name them, and all others are normal. `tokens` may lack the padding at the end of the
+// file's list.
 Result<std::vector<int64_t>> read_types(const ModelFile& file, const std::vector<std::string_view>& tokens,
                                         bool has_bytes, TokenizerBuilder& builder) {
   TRY_ASSIGN(std::optional<std::vector<int64_t>> types, file.get_ints(kTypesKey));
@@ -234,7 +237,7 @@ Status add_around(const ModelFile& file, std::string_view key, bool by_default, 
   return {};
 }
 
-// Values that depend on the family, for keys that a file lacks.
+// Defaults of a tokenizer family for keys that the file lacks.
 struct Defaults {
   bool add_bos = false, add_eos = false;
   std::optional<TokenId> bos = {}, eos = {};
@@ -384,8 +387,8 @@ Status read_unigram_pipeline(const ModelFile& file, PieceSpec& spec) {
   return {};
 }
 
-// Loads SentencePiece's Unigram. As in tokenizer.json, added tokens are model tokens too; but unused ones are padding.
-// Only the scores of normal tokens are used.
+// Loads SentencePiece's Unigram. As in tokenizer.json, added tokens are model tokens too. Tokens of type unused are
+// padding. Only the scores of normal tokens are used.
 Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(std::vector<double> scores, read_scores(file, tokens.size()));
   TRY_ASSIGN(const std::optional<std::vector<int64_t>> listed, file.get_ints(kTypesKey));
@@ -412,8 +415,8 @@ Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std
   return builder.finish();
 }
 
-// If tokenizer.ggml.model is "gpt2", a few values of tokenizer.ggml.pre mean that tokens are written without the byte
-// alphabet.
+// If tokenizer.ggml.model is "gpt2", tokens are written in the byte alphabet, except with these few values of
+// tokenizer.ggml.pre.
 Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
   for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {

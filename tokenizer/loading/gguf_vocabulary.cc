@@ -79,8 +79,8 @@ class VocabularyWriter {
       set(entry.id, entry.text, pieces && is_byte_token(entry.text) ? kByte : kNormal);
     }
     for (const AddedToken& token : json_.added) {
-      // The text of an added token contains spaces as they are. Added tokens that are runs of space marks only serve
-      // merges, so they stay normal tokens.
+      // In the texts of added tokens, spaces are not replaced by space marks. Added tokens that are runs of space marks
+      // are needed only for merges, so they stay normal tokens.
       const bool is_run = pieces && !token.special && token.text.find(kSpaceMark) != std::string::npos;
       if (!is_run) set(token.id, token.text, token.special ? kControl : kUserDefined);
     }
@@ -181,8 +181,8 @@ class VocabularyWriter {
     return prefix;
   }
 
-  // Returns the scores. Errors: a score is not exact in 32 bits; the score of an added token is not 0, which readers
-  // would ignore.
+  // Returns the scores of all tokens. Errors: a score is not exact in 32 bits; an added token has a score other than 0,
+  // which readers of GGUF ignore.
   Result<std::vector<float>> unigram_scores() const {
     std::vector<float> scores(texts_.size(), 0.0f);
     std::unordered_map<std::string_view, TokenId> ids;
@@ -216,9 +216,9 @@ class VocabularyWriter {
     return {};
   }
 
-  // Returns scores that are equivalent to the merges: minus the rank of the first merge into the token. Tokens whose
-  // merges are interleaved get the same score. Scores and merges are equivalent if every pair of tokens that spells a
-  // token has a merge.
+  // Returns scores that are equivalent to the merges: the score of a token is minus the rank of the first merge that
+  // results in the token. Tokens whose merges are interleaved get the same score. Scores and merges are equivalent if
+  // every pair of tokens that spells a token has a merge.
   Result<std::vector<float>> scores_of_merges() const {
     struct Merges {
       size_t first = 0, last = 0, n = 0;  // ranks of a token's first and last merge, and their number

@@ -89,7 +89,7 @@ class JsonListReader {
     return true;
   }
 
-  // Reserves as many rows as a list of the remaining bytes can have. Reserved memory that is never written costs
+  // Reserves memory for the most rows that the remaining bytes can encode. Reserved memory that is never written costs
   // nothing.
   template <typename Row>
   std::vector<Row>& room_for(std::optional<std::vector<Row>>& rows) {

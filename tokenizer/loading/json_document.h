@@ -32,10 +32,11 @@ class JsonDocument {
   // As parse(), but without the list reader; tests compare the two.
   static Result<JsonDocument> parse_whole(std::string_view text, std::string_view name);
 
-  const Json& root() const { return root_; }  // the document, with null in place of each list that was read
-  // Each is nullopt if the list was not read separately; root() then has the list, if the file does.
+  const Json& root() const { return root_; }  // the document, null in place of lists read separately
+  // vocabulary(), merges(): the list, if it was read separately; else nullopt, and root() contains the list if the file
+  // does.
   const std::optional<std::vector<VocabularyEntry>>& vocabulary() const { return vocabulary_; }
-  bool has_scores() const { return has_scores_; }  // model.vocab was a list of texts and scores
+  bool has_scores() const { return has_scores_; }  // vocabulary() has scores (Unigram)
   const std::optional<std::vector<TextMerge>>& merges() const { return merges_; }
 
  private:

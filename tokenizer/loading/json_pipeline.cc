@@ -47,8 +47,8 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     }
     steps_behind |= behind && out.split.size() > n_before;
   }
-  // A step after ByteLevel is applied to text in the byte alphabet. Such a step is supported only in one family, in
-  // which ByteLevel splits.
+  // A step after ByteLevel is applied to text in the byte alphabet. This is supported only for known families in which
+  // ByteLevel splits.
   if (steps_behind && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
     return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " after ByteLevel");
   }
@@ -114,8 +114,8 @@ Status read_post_processor(const JsonSource& source, const Json& root, JsonPipel
   return {};
 }
 
-// Limits the factor by which all steps together can lengthen a text: a chain of such steps could turn one letter into a
-// text larger than any memory.
+// Limits the factor by which all steps together can lengthen a text: a chain of steps that each lengthen it could turn
+// one letter into a text larger than any memory.
 Status check_growth(const JsonSource& source, const JsonPipeline& pipeline) {
   constexpr double kMost = 4096;
   const auto check = [&source](double growth, const char* what) {
@@ -382,7 +382,7 @@ bool leaves_no_spaces(const std::vector<NormalizerStep>& steps) {
 Result<std::vector<NormalizerStep>> read_normalizer(const JsonSource& source, const Json& root) {
   std::vector<NormalizerStep> out;
   for (const Json* step : json_steps(member(root, "normalizer"), "normalizers")) {
-    if (json_type(*step) == "Sequence") continue;  // skips a Sequence without steps
+    if (json_type(*step) == "Sequence") continue;  // a Sequence without steps does nothing
     TRY_ASSIGN(NormalizerStep read, read_step(source, *step));
     out.push_back(std::move(read));
   }
@@ -409,7 +409,8 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
       TRY(add_split_steps(source, *steps[i], out.split));
     }
   }
-  // A step after Metaspace is applied to the output of Metaspace; if Metaspace splits, to each piece.
+  // Steps after Metaspace apply to its output. If Metaspace splits, they apply to each piece, so its split becomes the
+  // first step.
   if (!out.split.empty() && out.cut == PieceCut::kSpaceMarks) {
     out.split.insert(out.split.begin(), {std::string(kSpaceMark), SplitBehavior::kMergedWithNext});
   }

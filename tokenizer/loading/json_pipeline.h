@@ -32,7 +32,7 @@ bool json_flag(const Json& object, std::string_view key, bool otherwise);
 struct JsonPipeline {
   std::vector<NormalizerStep> normalizer;
   std::vector<NormalizerStep> rewriter;
-  std::vector<SplitStep> split;  // steps that split the text after the rewriter
+  std::vector<SplitStep> split;  // steps that split the output of the rewriter
   bool byte_level = false;
   // The following members are used only if byte_level is false:
   PieceCut cut = PieceCut::kNowhere;
@@ -41,7 +41,7 @@ struct JsonPipeline {
   bool shown_bytes = false;  // tokens <0xHH> are shown as the byte 0xHH
   FirstToken first_token = FirstToken::kAsItIs;
 
-  std::vector<int64_t> prefix, suffix;  // token ids that the post-processor adds around a text; not checked yet
+  std::vector<int64_t> prefix, suffix;  // token ids that the post-processor adds around a text; range not checked yet
 };
 
 // Reads the components of a tokenizer.json. Ignores truncation and padding, which are for training batches. Error:

@@ -83,7 +83,7 @@ std::optional<int64_t> embedding_rows(const ModelFile& file) {
 }
 
 // Assigns ids to added tokens: the id of the model token with the same text, else the next free id. Ignores "id", as
-// AddedVocabulary::add_tokens of the reference does.
+// AddedVocabulary::add_tokens() of `tokenizers` does.
 class AddedReader {
  public:
   AddedReader(const JsonSource& source, JsonTokenizer& json, std::optional<int64_t> n_rows)
@@ -127,7 +127,8 @@ class AddedReader {
     add(std::move(token));
   }
 
-  // Adds a token that is not in the list. Leaves out a new token if the files name another id than the next free one.
+  // Adds a token of SpecialTokens::added. Leaves it out if no model token has its text and its id in the files is not
+  // the next free id.
   void add_named(const AddedToken& token) {
     const bool is_new = ids_.at(token.text) == kNoToken;
     if (!is_new || token.id == next_) add(token);

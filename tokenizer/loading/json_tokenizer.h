@@ -26,7 +26,7 @@ struct JsonTokenizer {
   std::vector<AddedToken> added;      // added tokens with the ids assigned to them
   JsonPipeline pipeline;
 
-  // The vocabulary and merges, if JsonDocument did not read these lists separately.
+  // Memory of `vocabulary` and `merges` if JsonDocument did not read these lists separately.
   std::vector<VocabularyEntry> own_vocabulary;
   std::vector<TextMerge> own_merges;
 

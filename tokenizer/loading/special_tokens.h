@@ -16,13 +16,13 @@ namespace ibid {
 
 struct SpecialTokens {
   Json names = Json::object();    // texts of bos_token, eos_token ...
-  std::vector<AddedToken> added;  // no two texts are equal; id kNoToken: the files name no id
+  std::vector<AddedToken> added;  // all texts differ; id kNoToken: the files name no id
   Json config = Json::object();   // content of tokenizer_config.json
   std::vector<std::string> warnings;
 };
 
-// If several files name a token, tokenizer_config.json has precedence. If another file cannot be read, that is a
-// warning. Errors: those of tokenizer_config.json.
+// If several files name a token, tokenizer_config.json has precedence. If tokenizer_config.json cannot be read, that is
+// an error; if another file cannot be read, a warning.
 Result<SpecialTokens> read_special_tokens(const ModelFile& file);
 
 // Returns the ids of the tokens that end an answer, unchecked: eos_token_id of generation_config.json, else of

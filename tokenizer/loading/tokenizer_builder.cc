@@ -192,7 +192,7 @@ Status TokenizerBuilder::add_merges(std::span<const TextMerge> merges) {
 
 // Looks up the three texts of each merge (left, right, and both joined) for all merges in one batch.
 Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
-  // For each merge, positions in sides_: the end of the previous merges, of the left side and of the right side.
+  // For each merge, three positions in sides_: start of the left side, end of the left side, end of the right side.
   std::array<std::array<size_t, 3>, kMergesTogether> ends;
   sides_.clear();
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -213,7 +213,7 @@ Status TokenizerBuilder::add_few_merges(std::span<const TextMerge> merges) {
   }
   std::array<TokenId, 3 * kMergesTogether> ids;
   symbols().find_all(std::span(texts).first(3 * merges.size()), std::span(ids).first(3 * merges.size()));
-  // If tokens were dropped for their texts, merges may name texts that no token has.
+  // If tokens with an empty or repeated text were dropped, merges may name texts that no token has.
   const bool has_lost = noted_[static_cast<size_t>(TokenDefect::kSameText)].n_tokens > 0 ||
                         noted_[static_cast<size_t>(TokenDefect::kNoText)].n_tokens > 0;
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -262,7 +262,7 @@ void TokenizerBuilder::complete() {
     if (std::find(ends.begin(), ends.end(), id) == ends.end()) ends.push_back(id);
   };
   if (pipeline_->eos) add(*pipeline_->eos);
-  // In the harmony format, and in a similar one, <|end|> closes one message of several.
+  // In the harmony format, and in a similar format, <|end|> ends a message but not the turn.
   const auto has = [this](std::string_view text) { return find_text(text).has_value(); };
   const bool harmony = (has("<|return|>") && has("<|call|>")) || (has("<|flush|>") && has("<|calls|>"));
   for (const std::string_view text : kTurnEnds) {
@@ -293,7 +293,7 @@ Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
   return {};
 }
 
-// Decodes an added token as the reference does: a text in the byte alphabet becomes its bytes.
+// Decodes an added token as `tokenizers` does: a text in the byte alphabet becomes the bytes that it spells.
 std::string ByteLevelBuilder::shown(std::string_view text) const {
   return alphabet_to_bytes(text).value_or(std::string(text));
 }
@@ -391,12 +391,13 @@ bool PieceBuilder::lacks_bytes() const {
 }
 
 void PieceBuilder::take_merge(const RankedMerge& merge) {
-  // Message text must not become a control token, so leave out merges into one. In template text, control tokens are
-  // found before any merge.
+  // Message text must not become a control token, so leave out merges that result in a control token. In template text,
+  // control tokens are found before any merge.
   if (!spec_.special[static_cast<size_t>(merge.result)]) bpe_.merges.push_back(merge);
 }
 
-// Returns the symbol of one side of a merge: the token `found`, or the number of a single character without a token.
+// Returns the symbol of one side of a merge: the token `found`, or for a single character without a token its number;
+// else kNoToken.
 TokenId PieceBuilder::symbol_of(std::string_view text, TokenId found) {
   if (found != kNoToken) return found;
   const DecodedChar c = utf8_decode(text, 0);
@@ -409,22 +410,22 @@ TokenId PieceBuilder::symbol_of(std::string_view text, TokenId found) {
   return loose_.find(c.code_point);
 }
 
-// Appends the splits of a token into two texts.
+// Appends every split of a token's text into two texts.
 void PieceBuilder::append_splits(TokenId id, uint32_t rank, std::vector<Split>& splits) const {
   const std::string_view text = bpe_.written.bytes(id);
-  if (!utf8_is_valid(text)) return;  // such a merge never applies, because no text is split into invalid UTF-8
+  if (!utf8_is_valid(text)) return;  // no merge makes invalid UTF-8, because texts are split into whole characters
   for (size_t cut = utf8_decode(text, 0).length; cut < text.size(); cut += utf8_decode(text, cut).length) {
     splits.push_back({{text.substr(0, cut), text.substr(cut)}, id, rank});
   }
 }
 
-// Adds the splits whose sides are symbols as merges.
+// Adds those splits as merges of which both sides are symbols.
 void PieceBuilder::add_splits(std::span<const Split> splits) {
   std::vector<std::string_view> texts;
   std::vector<TokenId> ids(splits.size());
   for (const Split& split : splits) texts.push_back(split.sides.left);
   symbols().find_all(texts, ids);
-  std::vector<RankedMerge> merges;  // with the left sides that are symbols
+  std::vector<RankedMerge> merges;  // merges whose left side is a symbol
   texts.clear();
   for (size_t i = 0; i < splits.size(); ++i) {
     const TokenId left = symbol_of(splits[i].sides.left, ids[i]);

@@ -32,7 +32,7 @@ struct VocabularyLimits {
   static constexpr size_t kMaxTokenBytes = 16'384;
 };
 
-// A defect of single tokens that a tokenizer loads with.
+// A defect of single tokens. The tokenizer still loads, with a warning.
 enum class TokenDefect : uint8_t { kNoText, kSameText, kSameId, kTooLongToFind, kWrongType, kUnknownType, kNoByte, kN };
 
 // True for texts that end a turn in some model ("<|im_end|>"), except "</s>", which is also a tag of HTML.
@@ -53,7 +53,7 @@ class TokenizerBuilder {
 
   // Error: kBadVocab if `id` is not in the vocabulary. `key`: the field from which `id` was read.
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
-  // As checked_id(), but warns and returns nullopt.
+  // As checked_id(), but instead of an error warns and returns nullopt.
   std::optional<TokenId> usable_id(int64_t id, std::string_view key);
   std::optional<TokenId> find_text(std::string_view text) const;
 
@@ -76,8 +76,8 @@ class TokenizerBuilder {
   // Returns the bytes that an added token is decoded to.
   virtual std::string shown(std::string_view text) const = 0;
   virtual TokenId find_model_token(std::string_view text) const = 0;
-  // The tokens that merges join. append_symbol() appends one side of a merge, written in the notation of these tokens;
-  // returns false if no token can have this text.
+  // symbols(): the vocabulary in which the texts of merges are found. append_symbol() appends one side of a merge in
+  // the notation of symbols(); returns false if no token can have this text.
   virtual const Vocabulary& symbols() const = 0;
   virtual bool append_symbol(std::string_view text, std::string& out) const = 0;
   virtual void take_merge(const RankedMerge& merge) = 0;
@@ -85,9 +85,9 @@ class TokenizerBuilder {
   // Returns false if the token can never be encoded, because it has no text or its id is taken. Error: kBadVocab (too
   // long).
   Result<bool> begin_token(TokenId id, std::string_view text);
-  // Registers a text that find_text() finds and the model never produces.
+  // Registers a text that find_text() finds, although the model never produces the token `id`.
   void add_other_text(TokenId id, std::string_view text);
-  // Adds tokens with the well-known texts of ends of turns to end_of_turn, and writes the warnings of note().
+  // Adds the tokens whose texts are known to end turns to end_of_turn, and writes the warnings of note().
   void complete();
 
  private:
@@ -95,7 +95,7 @@ class TokenizerBuilder {
 
   struct Noted {
     size_t n_tokens = 0;
-    std::string first;  // first token with the defect: "300 'F'"
+    std::string first;  // id and text of the first token with the defect: "300 'F'"
   };
 
   Status add_few_merges(std::span<const TextMerge> merges);
@@ -193,7 +193,7 @@ class PieceBuilder final : public TokenizerBuilder {
   Status check_score(TokenId id, double score) const;
   // False for a token without text, and for a token with the text of an earlier one.
   bool is_found(TokenId id) const { return bpe_.written.is_indexed(id); }
-  // A merge that makes a token, with the rank of its score.
+  // A split of the text of token `id` into two sides. rank: rank of the token's score.
   struct Split {
     TextMerge sides;
     TokenId id;

@@ -93,7 +93,7 @@ void Bpe::undo_control(size_t begin, Tokens& out) const {
 
 namespace {
 
-// The number of a character that is part of no pair.
+// Number of the characters that are in no pair of adjacent characters.
 constexpr uint32_t kNoCharacter = 0xFFFFFFFF;
 
 }  // namespace
@@ -109,8 +109,8 @@ CharBpe::CharBpe(CharBpeModel model)
       ignore_merges_(model.ignore_merges),
       reachable_(new std::atomic<uint8_t>[written().size()] {}) {
   const bool all_bytes = std::find(byte_ids_.begin(), byte_ids_.end(), kNoToken) == byte_ids_.end();
-  // An unknown character becomes a token only when the next known character arrives, so no part may end after an
-  // unknown character.
+  // An unknown character becomes a token only when the next character with a token follows, so no part of a text may
+  // end after an unknown character.
   unknown_joins_ = !(byte_fallback_ && all_bytes);
   for (size_t id = 0; id < written().size(); ++id) {
     const std::string_view text = written().bytes(static_cast<TokenId>(id));
@@ -215,9 +215,9 @@ void CharBpe::encode_part(std::string_view text, Tokens& out) const {
   for (const TokenId symbol : symbols.places.first(symbols.n)) add_result(symbol, out);
 }
 
-// Appends the byte tokens of a character without a token, or else marks an unknown token as pending. As in the
-// reference, an unknown token is appended before the next known character or at the end, so it follows byte tokens of
-// later characters.
+// Appends the byte tokens of a character without a token, or else marks an unknown token as pending. As in
+// `tokenizers`, a pending unknown token is appended before the next character with a token or at the end, so it follows
+// the byte tokens of later characters.
 void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& symbols) const {
   const auto id_of = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
   const bool has_bytes = std::all_of(bytes.begin(), bytes.end(), [&](char b) { return id_of(b) != kNoToken; });

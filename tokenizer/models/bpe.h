@@ -57,7 +57,7 @@ class Bpe {
   BpeModel model_;
   MergeTable merges_;
   std::unique_ptr<std::atomic<uint8_t>[]> reachable_;
-  // Merges into control tokens, by result; empty for all published vocabularies.
+  // Merges that result in control tokens, by result; empty for all published vocabularies.
   std::unordered_map<TokenId, Merge> control_merges_;
 };
 
@@ -76,12 +76,12 @@ class Bpe {
 struct CharBpeModel {
   explicit CharBpeModel(size_t vocab_size) : written(vocab_size) { byte_ids.fill(kNoToken); }
 
-  Vocabulary written;  // vocabulary whose index has the symbols and the results of merges
+  Vocabulary written;  // finds the symbols, and the results of merges, by their texts
   // Characters without a token that occur in the text of a token, each with its number (from written.size() on).
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
   std::array<TokenId, 256> byte_ids;  // ids of the tokens <0x00> to <0xFF>; kNoToken: the byte has no token
-  bool byte_fallback = false;         // a character without a token becomes byte tokens, if all its bytes have some
+  bool byte_fallback = false;         // a character without a token becomes byte tokens, if all its bytes have tokens
   TokenId unknown = kNoToken;  // token for other characters without a token; kNoToken: such characters are dropped
   bool fuse_unknown = false;   // adjacent unknown characters become one token
   bool ignore_merges = false;  // a whole text that is a token becomes that token
@@ -120,7 +120,7 @@ class CharBpe final : public PieceModel {
   CodePointPairs pairs_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_;
-  std::vector<std::string> loose_;  // texts of the symbols that are not tokens; index: symbol - vocabulary size
+  std::vector<std::string> loose_;  // texts of symbols that are not tokens, indexed by symbol - vocabulary size
   TokenId unknown_;
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
   bool unknown_joins_;  // true: there are no boundaries around characters without a token

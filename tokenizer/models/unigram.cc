@@ -13,8 +13,8 @@
 
 namespace ibid {
 
-// Places the children of a node in free units, for one node after another. Searches only the last few blocks for free
-// units, so each node costs a bounded search, and free units of older blocks stay unused.
+// Builds the trie node by node: places the children of a node in free units. Searches only the last few blocks for free
+// units, which bounds the time per node; free units of older blocks stay unused.
 class ByteTrie::Builder {
  public:
   Builder(std::vector<Unit>& units, std::span<const Entry> sorted) : units_(units), sorted_(sorted) {}
@@ -161,7 +161,7 @@ void Unigram::encode(std::string_view text, Tokens& out) const {
   Best* const best = many.empty() ? few.data() : many.data();
   find_best(text, best);
   const size_t n_before = out.size();
-  // Runs of unknown characters, the last one first; `out` has one unknown token for each.
+  // Runs of unknown characters, the last run first; `out` has one unknown token for each run.
   std::vector<std::pair<size_t, size_t>> unknown;
   for (size_t end = text.size(); end > 0;) {
     const TokenId token = best[end].token;

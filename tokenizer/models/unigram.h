@@ -1,9 +1,10 @@
 // Unigram: finds the split of a text into tokens with the highest sum of scores (Kudo 2018). It computes as
-// `tokenizers` and SentencePiece do: from left to right, in double precision; of equal sums the first one wins.
+// `tokenizers` and SentencePiece do: from left to right, in double precision; of splits with equal sums, the first one
+// found wins.
 //
-// A character without a token of its own may become the unknown token, with a score of 10 below the lowest one.
-// Adjacent characters of this kind are encoded together: as the token that they spell; else as the tokens of their
-// bytes; else as the unknown token.
+// A character without a token of its own may become the unknown token, with a score that is 10 below the lowest score
+// of a token. Adjacent characters of this kind are encoded together: as the token that they spell; else as the tokens
+// of their bytes; else as the unknown token.
 //
 // Boundaries (PieceModel::scan): let x and y be adjacent characters. If no token contains xy, and x and y are not both
 // unknown, no token and no run of unknown characters spans the position between them. Every split of the text is then a

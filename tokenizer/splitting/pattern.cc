@@ -19,7 +19,8 @@ class Pattern::Run {
   Run(const Pattern& pattern, const PatternWindow& window, Memory& memory)
       : pattern_(pattern), window_(window), memory_(memory), retreats_(memory.retreats) {}
 
-  // If `looking` is true, only the existence of a match matters, not its end.
+  // Continues the match at instruction `pc`. Returns its end, or nullopt. looking: only the existence of a match
+  // matters.
   std::optional<size_t> from(size_t pc, size_t position, bool looking) {
     const size_t floor = retreats_.size(), first_choice = memory_.choices.size();
     for (;;) {
@@ -100,8 +101,8 @@ class Pattern::Run {
     return split.choice * (window_.end - window_.begin + 1) + (position - window_.begin);
   }
 
-  // Returns the recorded outcome of continuing at `pc`. A failure always applies; a match applies only if `looking`,
-  // that is, if its end does not matter.
+  // Returns the recorded outcome of continuing at `pc`. A recorded match is used only if `looking`, because its end is
+  // not recorded.
   Outcome outcome(size_t pc, size_t position, bool looking) {
     const Instruction& x = pattern_.program_[pc];
     uint8_t known = kUndecided;

@@ -115,7 +115,7 @@ class Pattern {
   // same window.
   std::optional<size_t> match(const PatternWindow& window, size_t position, Memory& memory, bool& touched) const;
 
-  // True if a match depends on the character before it. A search then cannot restart in the middle of a text.
+  // True if a match depends on the preceding character, so that a search cannot restart in the middle of a text.
   bool looks_behind() const { return looks_behind_; }
   bool may_match_nothing() const { return may_match_nothing_; }
 

@@ -179,8 +179,8 @@ Piece scan_o200k(std::string_view bytes, size_t begin) {
 
 constexpr bool is_deepseek_cjk(uint32_t c) { return (c >= 0x4E00 && c <= 0x9FA5) || (c >= 0x3040 && c <= 0x30FF); }
 
-// Ends the text for the main pattern at CJK: the pattern is applied separately to runs of CJK and to the text between
-// them.
+// Barrier at numbers and CJK characters, which earlier steps isolate: the main pattern is applied separately to runs of
+// CJK characters and to the text between numbers and CJK.
 struct OutsideCjk {
   static constexpr CharKinds kKinds = kNumberKind;
   static constexpr bool stops_at(uint32_t code_point) { return is_deepseek_cjk(code_point); }
@@ -195,7 +195,7 @@ bool is_ascii_punctuation(const TextChar& c) { return c.code_point < 0x80 && (c.
 
 // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
 //   | ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-// Returns the end of the match, or 0: some characters, as controls, match nothing.
+// Returns the end of the match, or 0: nothing matches some characters, for example control characters.
 template <typename Cursor>
 size_t match_deepseek(Cursor& text, size_t begin) {
   constexpr CharKinds kWord = kLetterKind | kMarkKind;
@@ -223,7 +223,7 @@ Piece scan_deepseek_part(std::string_view bytes, size_t begin) {
   TextCursor<Barrier> text(bytes);
   size_t pos = match_deepseek(text, begin);
   if (pos == 0) {
-    // Make text that matches nothing one piece, which ends at the next match.
+    // Text that nothing matches is one piece, up to the next match.
     pos = begin;
     do {
       pos += text.at(pos).length;

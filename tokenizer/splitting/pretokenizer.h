@@ -30,18 +30,18 @@ struct PretokenizerFamily {
   // The family's steps before ByteLevel as tokenizer.json spells them, one per line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
-  // Properties other than splitting that these names imply in a GGUF file.
+  // Properties, other than splitting, of GGUF files with these names.
   bool nfc;            // the text is normalized to NFC first
   bool ignore_merges;  // a piece that is a token becomes that token without merges
   bool add_bos;
 };
 
-// Treatment of the matches of a step's pattern and of the text between them.
+// How the matches of a step's pattern and the texts between matches become pieces.
 enum class SplitBehavior {
   kIsolated,            // each match, and each text between matches, is a piece
   kRemoved,             // matches are dropped
-  kMergedWithPrevious,  // a match is joined to the text before it, unless this is a match too
-  kMergedWithNext,      // a match is joined to the text after it, unless this is a match too
+  kMergedWithPrevious,  // a match is joined to the text before it, unless that text is a match
+  kMergedWithNext,      // a match is joined to the text after it, unless that text is a match
   kContiguous,          // adjacent matches are one piece
 };
 
@@ -50,7 +50,7 @@ enum class SplitBehavior {
 struct SplitStep {
   std::string pattern;
   SplitBehavior behavior = SplitBehavior::kIsolated;
-  bool invert = false;  // exchanges the roles of matches and of the text between them
+  bool invert = false;  // text between matches is treated as a match, and matches as text between matches
 };
 
 bool is_step_name(std::string_view pattern);
@@ -59,7 +59,7 @@ bool is_step_name(std::string_view pattern);
 // LF are written as escapes.
 std::vector<SplitStep> split_steps(std::string_view signature);
 
-// Each returns nullptr if no family matches.
+// The three functions return nullptr if no family matches.
 const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature);
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps);
 const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);
@@ -69,8 +69,8 @@ const PretokenizerFamily* find_gguf_pretokenizer(const std::vector<SplitStep>& s
 // Returns the family's first GGUF name. REQUIRES: the family has a GGUF name.
 std::string_view gguf_name_of(const PretokenizerFamily& family);
 
-// Splits into runs of digits and the text between them, for a file with Digits after ByteLevel. That step sees the
-// letters of the byte alphabet, some of which are numbers, so it may split a character.
+// Splits into runs of digits and the text between them, for a file with the step Digits after ByteLevel. Digits then
+// applies to the byte alphabet, in which some bytes of a character are written as numbers, so it may split a character.
 Piece scan_alphabet_digits(std::string_view text, size_t begin);
 
 }  // namespace ibid

@@ -48,12 +48,12 @@ std::string_view pattern_of(std::string_view stage) {
 
 Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
   StagedSplit out;
-  bool in_alphabet = false;  // the step comes after ByteLevel
+  bool in_alphabet = false;  // a previous step is ByteLevel
   for (const SplitStep& step : steps) {
     Stage& stage = out.stages_.emplace_back();
     stage.behavior = step.behavior;
     stage.invert = step.invert;
-    // If a scanner exists for the step, it splits instead of the pattern.
+    // If a scanner exists for the step, the scanner splits instead of the pattern.
     const PretokenizerFamily* known = find_pretokenizer_by_steps({step});
     if (in_alphabet && step.pattern == "Digits:contiguous") {
       stage.scan = scan_alphabet_digits;
@@ -73,7 +73,7 @@ Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
   return out;
 }
 
-// Returns the next match, or the text before it.
+// Returns the match at `begin`, or else the text up to the next match.
 StagedSplit::Region StagedSplit::element(const Stage& stage, const PatternWindow& window, size_t begin,
                                          Pattern::Memory& memory) {
   if (stage.scan != nullptr) {
@@ -113,7 +113,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
   const bool first_counts = counts(region);
   if (first_counts ? stage.behavior == kMergedWithPrevious : stage.behavior == kMergedWithNext) return region;
   for (;;) {
-    if (region.end >= window.end) {  // the result depends on the text after the window
+    if (region.end >= window.end) {  // whether more text joins depends on the text after the window
       if (region.end >= window.safe_end) region.safe_end = std::min(region.safe_end, region.end);
       return region;
     }
@@ -155,7 +155,7 @@ Piece StagedSplit::scan(std::string_view text, size_t begin, ScanMemory& memory)
               .touched_end = found.safe_end != kCertain,
               .may_resume = !looks_behind_,
               .dropped = found.dropped};
-  // A search that starts inside a match of an earlier pattern would find other matches from there on.
+  // Do not resume inside a match of an earlier pattern, because from there on that pattern would find other matches.
   for (size_t i = 0; i + 1 < stages_.size(); ++i) {
     const Region& region = memory.regions[i];
     piece.may_resume &= !region.match || piece.end == region.end;

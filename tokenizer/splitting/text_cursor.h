@@ -75,7 +75,7 @@ struct TextChar {
 inline bool is_newline(const TextChar& c) { return c.code_point == '\n' || c.code_point == '\r'; }
 
 // A Barrier is a class of characters at which a pattern's text ends. Some patterns apply inside the pieces of an
-// earlier split; the characters that the earlier split isolates are their barrier. Reaching it does not count as
+// earlier split; the characters that the earlier split isolates are their barrier. Reaching a barrier does not count as
 // reading the end of the text.
 struct NoBarrier {
   static constexpr CharKinds kKinds = 0;
@@ -95,7 +95,7 @@ class TextCursor {
   explicit TextCursor(std::string_view text) : text_(text) {}
 
   // Returns the character at `pos`. The character's length is 0 at a barrier and at the end of the text. Records if the
-  // end was read.
+  // end of the text was read.
   TextChar at(size_t pos) {
     const TextChar c = raw(pos);
     return (c.kinds & Barrier::kKinds) != 0 || Barrier::stops_at(c.code_point) ? TextChar{} : c;
