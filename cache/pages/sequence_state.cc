@@ -202,8 +202,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     const bool reuses = new_rows_ != nullptr && new_rows_.use_count() == 1 && new_rows_->capacity() >= n_rows;
     new_rows = reuses ? new_rows_ : std::make_shared<StateRows>(n_rows, layout().state_row_floats());
   }
-  // If head_ exists, the pass starts from it and does not need base_, the state before the last pass. So if the
-  // shares the page of base_, the pass overwrites it.
+  // If head_ exists, the pass starts from it and does not need base_, the state before the last pass. So the
+  // pass overwrites the page of base_ unless that page is shared.
   const bool takes_base = head_ && base_.state.use_count() == 1;
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);

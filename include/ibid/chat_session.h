@@ -36,7 +36,7 @@ namespace ibid {
 struct Message {
   std::string role = {};     // "system", "user", "assistant", "tool" ...
   std::string content = {};  // text
-  // A JSON object without "role", and without "content" unless `content` is empty; or an empty string.
+  // The other fields, as a JSON object without "role", and without "content" unless `content` is empty. "": no fields.
   std::string fields = {};
 
   bool operator==(const Message&) const = default;
@@ -57,7 +57,8 @@ class IBID_EXPORT ChatSession {
 
   // Sends a user message and returns the answer. Errors: kBusy; kInvalidArgument (options, a constraint that allows
   // neither a token nor the end, a message that is not UTF-8); kContextFull, with needed and available tokens, before
-  // any event; kCancelled (with kDiscard, or before the first sampled token); kOutOfMemory; those of the template.
+  // any event; kCancelled (with StopMode::kDiscard, or before the first sampled token); kOutOfMemory; those of the
+  // template.
   Result<Turn> send(std::string_view message, const TurnOptions& options = TurnOptions(),
                     const TurnCallback& on_event = {}) {
     return run(TurnStart::send(message), options, on_event);
@@ -120,8 +121,8 @@ class IBID_EXPORT ChatSession {
   Status rewind_to(size_t n_messages);
 
   // Replaces the history. A system message at its beginning becomes the session's system message. Computes nothing; the
-  // next turn reuses the KV of the longest common prefix, with answers as they were sampled. Errors: kBusy;
-  // kInvalidArgument as for append().
+  // next turn reuses the KV of the longest common prefix, also that of sampled answers which stay the same. Errors:
+  // kBusy; kInvalidArgument as for append().
   Status set_history(const std::vector<Message>& messages);
 
   // Returns an independent copy of the conversation that shares its keys and values. Copies text and tokens of the
@@ -165,7 +166,7 @@ class IBID_EXPORT ChatSession {
   Message message(size_t i) const;
   // All messages as a JSON array of objects, as templates see them: [{"role": ..., "content": ...}, ...].
   std::string messages_json() const;
-  // The tokens of the conversation: those with KV, and at most one more, which the next turn computes.
+  // The tokens of the conversation: those with KV, and at most one more, whose KV the next turn computes.
   const Tokens& ids() const;
   // Number of leading tokens whose keys and values are in memory now. They may be evicted between turns.
   size_t n_in_memory() const;
@@ -176,7 +177,8 @@ class IBID_EXPORT ChatSession {
   const Usage& usage() const;
   // Timings of the last committed turn.
   const Timings& timings() const;
-  // Number of tokens of a text, without those of the template. Any thread, at any time. May throw std::bad_alloc.
+  // Number of tokens of a text alone, without tokens that the chat template adds. Any thread, at any time. May throw
+  // std::bad_alloc.
   size_t count_tokens(std::string_view text) const;
   const std::shared_ptr<Engine>& engine() const;
 

@@ -30,8 +30,8 @@ class EngineState;
 class IBID_EXPORT Engine {
  public:
   // `path`: a .gguf file, or a directory with safetensors and config.json.
-  // Errors: kInvalidArgument with name, value and range for an option out of range; kOutOfMemory; those of files,
-  // naming the file and the defect.
+  // Errors: kInvalidArgument with name, value and range for an option out of range; kOutOfMemory; those of reading the
+  // files, which name the file and the defect.
   static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
   ~Engine();
   Engine(const Engine&) = delete;

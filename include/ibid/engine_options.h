@@ -18,15 +18,15 @@ struct SchedulerOptions {
 
 struct SchedulerStats {
   size_t n_passes = 0;
-  size_t n_shared_passes = 0;  // passes with rows of more than one task
+  size_t n_shared_passes = 0;  // passes that computed rows for several turns, embeddings or scores together
   size_t n_rows = 0;
   size_t n_scored_rows = 0;   // rows whose tokens are scored (Engine::score())
-  size_t n_sequences = 0;     // sum of the numbers of sequences in all passes
+  size_t n_sequences = 0;     // sum over all passes of the number of sequences in the pass
   size_t most_sequences = 0;  // maximum number of sequences in one pass
 };
 
-// Returns the best maximum number of rows per pass for the second-level caches of this machine: the activations of more
-// rows evict each other from the cache. Results have the same bits for any number of rows.
+// Returns the value of EngineOptions::max_chunk that suits the second-level caches of this machine: the activations of
+// more rows would not fit. Results have the same bits for any number of rows.
 IBID_EXPORT size_t default_max_chunk();
 
 // How the hidden states of a text become its embedding: by their mean, or by taking the state of the last position.
@@ -36,7 +36,7 @@ struct EngineOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kInt8;
   int n_threads = 0;                       // 0: one per core that the process may use
-  size_t max_seq_len = 0;                  // context length in positions, to 2^24; 0: the model's trained context
+  size_t max_seq_len = 0;                  // context length in positions, at most 2^24; 0: the model's trained context
   size_t max_chunk = default_max_chunk();  // maximum rows of one pass; 1 to 2^24
   SchedulerOptions scheduling = {};
   // Directory that keeps keys and values across processes; empty: no directory. load() succeeds even if the directory
@@ -44,8 +44,10 @@ struct EngineOptions {
   // to this user only (0700), and is created so.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
-  bool fingerprint = false;    // hash the weights (reads them once more), so that save() can include KV
-  size_t kv_budget_bytes = 0;  // for all KV, a page or more; 0: two contexts, 256 MB to half of the free memory
+  bool fingerprint = false;  // hash the weights (reads them once more), so that ChatSession::save() can include KV
+  // Limit for all KV, at least a page. 0: as much as two full contexts need, but between 256 MB and half of the free
+  // memory.
+  size_t kv_budget_bytes = 0;
   // How to compute embeddings, whatever the model's file specifies. Unset: as the file specifies.
   std::optional<Pooling> pooling = {};
 };

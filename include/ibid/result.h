@@ -35,7 +35,7 @@ enum class ErrorCode {
   kBadType,        // a value or tensor of an unknown or unexpected type
   kBadNumber,      // a number that is not an integer where one is needed, or is out of range
   kBadShape,
-  kOverflow,  // sizes whose product does not fit
+  kOverflow,  // the product of sizes overflows
   kBadAlignment,
   kBadOffset,  // data outside the file or overlapping
   kMissingShard,
@@ -55,7 +55,7 @@ enum class ErrorCode {
   kTemplateSyntax,  // a syntax error in the template; the message has its line
   kTemplateError,   // an operation that Jinja does not define
   kTemplateRaise,   // the template called raise_exception; the message is its text
-  kTemplateBudget,  // too many steps or bytes, too deep, or too long a range
+  kTemplateBudget,  // the template takes too many steps or bytes, nests too deeply, or has too long a range
   // Running.
   kInvalidArgument,
   kContextFull,  // needed and available tokens in the message
@@ -80,7 +80,7 @@ class [[nodiscard]] IBID_EXPORT Status {
   bool ok() const { return code_ == ErrorCode::kOk; }
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
-  // "BadMagic: model.gguf: ..." for logs and tests.
+  // The code and the message, for logs and tests: "BadMagic: model.gguf: ...".
   std::string to_string() const;
 
   // Writes `how` and the message to standard error and aborts: the program has a bug.

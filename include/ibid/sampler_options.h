@@ -11,7 +11,7 @@
 //   temperature         0: takes the largest logit after the steps above, and ignores the steps below
 //   top_k, top_p, min_p (Fan et al. 2018; Holtzman et al. 2020; Nguyen et al. 2024)
 //   typical_p           the tokens whose surprise is nearest to the distribution's entropy (Meister et al. 2022)
-//   XTC                 with its probability, drops all but the least likely of the tokens that reach the
+//   XTC                 with probability xtc_probability, drops all but the least likely of the tokens that reach the
 //                       threshold (p-e-w, text-generation-webui #6335)
 // The order is that of Hugging Face's processors and warpers, with DRY after the other penalties and XTC after the
 // other truncations, as their authors defined them.
@@ -40,14 +40,14 @@ struct SamplerOptions {
 
   // Penalties affect only tokens that occur in the window or answer. A window ends at the last token.
   double repetition_penalty = 1.0;               // above 0, to 100; 1: off
-  std::optional<size_t> repetition_window = {};  // tokens of prompt and answer; unset: all
+  std::optional<size_t> repetition_window = {};  // number of last tokens of prompt and answer; unset: all
   double frequency_penalty = 0;                  // -2 to 2
   double presence_penalty = 0;                   // -2 to 2
   double dry_multiplier = 0;                     // 0 to 1000; 0: off
   double dry_base = 1.75;                        // 1 to 100
   size_t dry_allowed_length = 2;                 // shorter repetitions are not penalised; 1 to 50
-  std::optional<size_t> dry_window = {};         // tokens of prompt and answer; unset: all
-  std::vector<TokenId> dry_breakers = {};        // repetitions end at these tokens, which are never penalised
+  std::optional<size_t> dry_window = {};         // number of last tokens of prompt and answer; unset: all
+  std::vector<TokenId> dry_breakers = {};        // no repetition extends across them; they are not penalised
 
   std::map<TokenId, double> logit_bias = {};  // -100 to 100, or -infinity: never sampled
 

@@ -39,14 +39,14 @@ struct SaveOptions {
 
 // Report of save().
 struct SaveReport {
-  size_t n_with_rows = 0;  // leading tokens whose keys and values are in the file
+  size_t n_with_rows = 0;  // number of leading tokens whose keys and values are in the file
 };
 
 // The damaged parts of a loaded conversation. Its messages are complete.
 struct IBID_EXPORT LoadWarnings {
-  size_t n_replies = 0;             // number of last answers whose tokens were damaged; only their text is kept
-  std::vector<std::string> fields;  // fields that have the values of a new session instead: "pinned", "usage" ...
-  // Why the file's keys and values from some page on are not used. Ok: all are used, or the file has none.
+  size_t n_replies = 0;             // the tokens of this many last answers were damaged; only their text is kept
+  std::vector<std::string> fields;  // damaged fields, which have the values of a new session: "pinned", "usage" ...
+  // Why keys and values of the file, from some page on, are not used. Ok: all are used, or the file has none.
   Status rows = {};
 
   bool any() const { return n_replies > 0 || !fields.empty() || !rows.ok(); }

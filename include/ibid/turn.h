@@ -22,9 +22,9 @@ namespace ibid {
 // Why an answer ended.
 enum class FinishReason {
   kStop,        // the model ended its turn
-  kLength,      // max_tokens, or the context is full
-  kStopString,  // one of TurnOptions::stop_strings
-  kCancelled,   // the stop token was triggered
+  kLength,      // max_tokens were sampled, or the context is full
+  kStopString,  // the text reached one of TurnOptions::stop_strings
+  kCancelled,   // cancelled by TurnOptions::stop or TurnStream::cancel()
   kRepetition,  // the answer started to repeat itself
 };
 // "stop", "length", "stop_string", "cancelled", "repetition".
@@ -34,7 +34,7 @@ IBID_EXPORT std::string_view finish_reason_name(FinishReason reason);
 enum class Priority {
   kHigh,  // before all other sessions
   kNormal,
-  kLow,  // when no other session is ready to run, or after waiting for a second
+  kLow,  // only when no other session is ready to run, or after waiting for a second
 };
 
 enum class StopMode {
@@ -46,28 +46,28 @@ struct TurnOptions {
   SamplerOptions sampler = {};
   // While DRY is on, all tokens whose text contains one of these strings act as sampler.dry_breakers too.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};  // if set, Turn::logprobs is filled, with this many likely tokens; max. 20
-  // If not empty, Turn::logprobs lists these tokens and the sampled one in place of the likely ones; max. 128. Needs
-  // n_logprobs.
+  std::optional<size_t> n_logprobs = {};  // if set, fill Turn::logprobs, with this many likely tokens each; at most 20
+  // If not empty, Turn::logprobs has these tokens (at most 128) and the sampled one instead of the likely tokens.
+  // kInvalidArgument unless n_logprobs is set.
   std::vector<TokenId> logprob_token_ids = {};
-  bool logprobs_after_sampling = false;  // describe the sampler's distribution instead of the model's
-  // Allowed tokens of the answer; the turn clones it. If the turn continues an answer, the content of the answer so far
-  // is pushed first, without its reasoning.
+  bool logprobs_after_sampling = false;  // logprobs are of the sampler's distribution, not of the model's
+  // Decides which tokens the answer may have; the turn uses a clone. If the turn continues an answer, the earlier
+  // content of the answer is pushed to the clone first, without its reasoning.
   std::shared_ptr<const TokenConstraint> constraint = {};
   size_t max_tokens = 0;                       // 0: up to the end of the context
-  size_t min_tokens = 0;                       // least tokens before the turn may end; SIZE_MAX: never
-  std::vector<std::string> stop_strings = {};  // each ends the answer, and is not part of it
+  size_t min_tokens = 0;                       // the turn may end only after this many tokens; SIZE_MAX: never
+  std::vector<std::string> stop_strings = {};  // each of them ends the answer, which does not include it
   // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
   // kRepetition. The answer keeps its text, as at max_tokens.
   bool stop_repetition = false;
-  // Split the answer into reasoning, content and tool calls, the fields of Turn with these names. Its text then shows
-  // those special tokens that mark these parts, and no others. Tools are those of the session's variables ("tools");
-  // text that is not a valid call of one of the tools is content. An answer with tool calls is kept as a message with
-  // `tool_calls`, which the template renders as the model wrote them wherever it can.
+  // Split the answer into reasoning, content and tool calls, the fields of Turn with these names. Turn::text then shows
+  // the special tokens that mark these parts, and no other special tokens. Tools are those of the session's variables
+  // ("tools"); text that is not a valid call of one of the tools is content. An answer with tool calls is kept as a
+  // message with `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
   bool parse_calls = true;                // if false, parse_reply treats tool calls as content
   bool demands_call = false;              // the constraint demands a call; an incomplete call does not become content
-  bool speculate = true;                  // verify drafts from earlier text: the same answer, faster
+  bool speculate = true;                  // verify drafts that earlier text predicts: faster, with the same answer
   Priority priority = Priority::kNormal;  // priority among the sessions of the engine
   std::stop_token stop = {};
   StopMode stop_mode = StopMode::kKeepPartial;
@@ -79,7 +79,7 @@ struct TurnOptions {
 // Messages and bytes removed from the history to fit the context; all 0 if nothing was removed.
 struct LeftOut {
   size_t n_messages = 0;  // whole messages that were removed
-  size_t n_bytes = 0;     // removed from the middle of messages that stay
+  size_t n_bytes = 0;     // bytes removed from the middle of messages that stay
 
   bool any() const { return n_messages > 0 || n_bytes > 0; }
 };
@@ -88,25 +88,25 @@ struct LeftOut {
 enum class LostCause {
   kMessageChanged,   // a message differs
   kThinkingRemoved,  // the template shows only the thinking of the last answer
-  kDateChanged,      // a date or time at the start of the prompt
-  kToolsChanged,     // different tools, or the same tools in another order
-  kTemplate,         // the template renders a different text
-  kOtherTokens,      // the same text, tokenized differently
+  kDateChanged,      // a date or time at the start of the prompt differs
+  kToolsChanged,     // the tools or their order differ
+  kTemplate,         // the template's output differs for another reason
+  kOtherTokens,      // the text is the same, but is tokenized differently
   // With the following two causes the tokens are the same, so LostPrefix has no differing text.
   kStateGone,   // the recurrent state to resume from was evicted, or was not checkpointed at that position
   kWindowGone,  // the keys and values that a sliding window needs were evicted
 };
 inline constexpr LostCause kLastLostCause = LostCause::kWindowGone;
-// "the message was changed", "its thinking was removed" ...
+// Returns for example "the message was changed" or "a date changed".
 IBID_EXPORT std::string_view lost_cause_text(LostCause cause);
 
 // Why cached tokens had to be prefilled again: where the prompt first differs from the conversation's tokens, and the
 // probable cause. Explains to users why a turn took long.
 struct IBID_EXPORT LostPrefix {
-  size_t n_tokens = 0;               // cached tokens that could not be reused
+  size_t n_tokens = 0;               // number of cached tokens that could not be reused
   size_t message = 0;                // index of the first message that renders differently
-  size_t byte = 0;                   // the first differing byte of the rendered text
-  size_t token = 0;                  // position of the first differing token, else of the first prefilled again
+  size_t byte = 0;                   // offset of the first differing byte in the rendered text
+  size_t token = 0;                  // position of the first token that differs or, if none differs, is prefilled again
   std::string was, now;              // up to 40 bytes of the old and of the new text from `byte` on
   std::string was_token, now_token;  // texts of the old and of the new token at that position
   LostCause cause = LostCause::kTemplate;
@@ -131,7 +131,7 @@ struct Turn {
   FinishReason finish_reason = FinishReason::kStop;
   std::string stop_string;              // the stop string that ended the answer
   uint64_t seed = 0;                    // the same call with this seed gives the same answer
-  std::vector<TokenLogprobs> logprobs;  // one for each token of the answer but end_of_turn, if requested
+  std::vector<TokenLogprobs> logprobs;  // if requested, one for each token of the answer except end_of_turn
   std::optional<TokenId> end_of_turn;   // the token that ended the answer
   Usage usage;
   Timings timings;
@@ -160,7 +160,8 @@ struct TurnStart {
   static TurnStart edit(size_t message, std::string_view text) { return {Kind::kEdit, text, message}; }
 };
 
-// An event of a running turn. A value that owns its text. Text is non-empty and consists of whole characters.
+// An event of a running turn. A value that owns its text. Text is non-empty and consists of whole characters. The
+// comments name the members that each kind sets.
 struct TurnEvent {
   enum class Kind {
     kLeftOut,   // turn: with left_out set
@@ -189,7 +190,8 @@ struct TurnEvent {
 
   bool operator==(const TurnEvent&) const = default;
 };
-// Runs on the calling thread while the engine computes the next pass. Must not throw.
+// Receives the events of a turn. Runs on the thread that called send() or run(), while the engine computes the next
+// pass. Must not throw.
 using TurnCallback = std::function<void(const TurnEvent&)>;
 
 }  // namespace ibid

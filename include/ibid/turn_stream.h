@@ -37,7 +37,7 @@ class IBID_EXPORT TurnStream {
   TurnStream(ChatSession& session, std::string_view message, TurnOptions options = TurnOptions(),
              std::shared_ptr<Waker> waker = nullptr)
       : TurnStream(session, TurnStart::send(message), std::move(options), std::move(waker)) {}
-  ~TurnStream();  // cancels, and waits for the end of the turn
+  ~TurnStream();  // cancels the turn, and waits for its end
   TurnStream(TurnStream&&) noexcept;
   TurnStream& operator=(TurnStream&&) = delete;
 
@@ -62,7 +62,7 @@ class IBID_EXPORT TurnStream {
 
  private:
   class Pulled;
-  std::unique_ptr<Pulled> pulled_;  // null: its allocation failed, so the turn is over
+  std::unique_ptr<Pulled> pulled_;  // null if it could not be allocated; the stream is then over
 };
 
 }  // namespace ibid

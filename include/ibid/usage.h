@@ -13,7 +13,7 @@ struct NamedField {
   Value Struct::*field;
 };
 
-// Tokens. n_prompt == n_cached + n_prefilled: every position of the prompt is either reused or computed.
+// Numbers of tokens. n_prompt == n_cached + n_prefilled: every position of the prompt is either reused or computed.
 struct Usage {
   size_t n_prompt = 0;      // tokens of the whole prompt, history included
   size_t n_cached = 0;      // tokens of the prompt whose keys and values were reused
@@ -23,7 +23,7 @@ struct Usage {
   size_t n_decoded = 0;     // sampled tokens, including the one that ended the turn
   size_t n_drafts = 0;      // passes that verified a draft
   size_t n_drafted = 0;     // draft tokens that were verified; the other counts do not include them
-  size_t n_accepted = 0;    // drafts that equalled the sampled token; each saves a pass
+  size_t n_accepted = 0;    // draft tokens that equalled the sampled token; each saves a pass
 
   Usage& operator+=(const Usage& other);
 };
@@ -45,15 +45,15 @@ inline Usage& Usage::operator+=(const Usage& other) {
 // a prefix that another session prefills.
 struct Timings {
   double render_ms = 0;    // rendering the chat template
-  double tokenize_ms = 0;  // comparing the rendered text with the transcript, and encoding the new part
+  double tokenize_ms = 0;  // comparing the rendered text with that of the known tokens, and encoding the rest
   double match_ms = 0;     // finding and arranging the keys and values to reuse, indexing new tokens
   double prefill_ms = 0;
   double decode_ms = 0;
   double sample_ms = 0;  // sampling tokens, decoding them to text, searching for stop strings
   double ttft_ms = 0;    // from the call to the first sampled token
   double total_ms = 0;
-  double prefill_tps = 0;  // n_prefilled per second of prefill_ms; cached tokens do not count
-  double decode_tps = 0;   // sampled tokens except the first, per second of decode_ms and sample_ms
+  double prefill_tps = 0;  // n_prefilled tokens per second of prefill time; cached tokens do not count
+  double decode_tps = 0;   // sampled tokens except the first, per second of decode and sample time
 
   // Adds stages of the same turn that were measured separately; total_ms and the rates stay unchanged.
   Timings& operator+=(const Timings& other);
@@ -75,14 +75,14 @@ inline Timings& Timings::operator+=(const Timings& other) {
 // Work outside the model, in units that do not depend on the machine. While a conversation only grows, the work of a
 // turn does not depend on the length of the conversation; tests check that for every stage.
 struct WorkCounters {
-  size_t messages_rendered = 0;  // iterations of the template's loop
+  size_t messages_rendered = 0;  // iterations of the template's loop over messages
   size_t bytes_rendered = 0;
-  size_t bytes_compared = 0;  // rendered bytes compared with the transcript
+  size_t bytes_compared = 0;  // rendered bytes that were compared with the text of the known tokens
   size_t bytes_tokenized = 0;
   size_t tokens_compared = 0;
   size_t tokens_indexed = 0;   // tokens added to the index for drafts
   size_t history_steps = 0;    // tokens counted for penalties, and steps of the repetition search
-  size_t kv_bytes_copied = 0;  // partial pages copied on write
+  size_t kv_bytes_copied = 0;  // bytes of partial pages that were copied before a write
   size_t pages_touched = 0;    // pages written, copied, dropped, or referenced anew
   size_t n_forward = 0;        // forward passes of the model
   size_t n_rows = 0;           // rows computed in these passes, drafts included

@@ -1,4 +1,4 @@
-// Waker: wakes a thread when one of its streams has new events. Several answers may share one Waker, which they
+// Waker: wakes a thread when one of its streams has new events. Several streams may share one Waker, which they
 // ring, so that one thread waits for all of them. A ring means only that there may be new events.
 //
 // Waking a thread takes a core from the pass that computes the next token: on two cores, one wake-up per token of a
@@ -58,8 +58,8 @@ class Waker {
     rested_ = std::chrono::steady_clock::now() + kRest;
   }
 
-  // Wakes a thread in state `wakes` or a deeper one. Sequentially consistent on both sides: either this call sees the
-  // sleeping thread, or that thread sees the ring.
+  // Wakes the waiting thread if its state is `wakes` or a later State. Sequentially consistent on both sides: either
+  // this call sees the sleeping thread, or that thread sees the ring.
   void ring(std::atomic<uint32_t>& counter, State wakes) noexcept {
     counter.fetch_add(1);
     if (state_.load() < wakes) return;
