@@ -9,8 +9,9 @@
 namespace ibid {
 
 struct ControlGroupLimits {
-  std::optional<uint64_t> available_bytes;  // lowest memory limit minus its use, without droppable file pages
-  std::optional<double> n_cpus;             // the least quota of CPU time, in CPUs
+  // The least difference of memory limit and memory in use of any group. Droppable file pages do not count as in use.
+  std::optional<uint64_t> available_bytes;
+  std::optional<double> n_cpus;  // the least quota of CPU time, in CPUs
 };
 
 // `root`: the directory that holds proc and sys, for tests. Files that cannot be read set no limit.

@@ -36,7 +36,7 @@ enum class DType : uint8_t {
   kQ5_K,
   kQ6_K,  // blocks of 256 (ggml)
   kTQ1_0,
-  kTQ2_0,  // blocks of 256, codes -1, 0, 1
+  kTQ2_0,  // blocks of 256 values, each -1, 0 or 1
   kIQ1_S,
   kIQ1_M,
   kIQ2_XXS,
@@ -44,10 +44,10 @@ enum class DType : uint8_t {
   kIQ2_S,
   kIQ3_XXS,
   kIQ3_S,
-  kIQ4_XS,  // blocks of 256, codes by codebook
-  kIQ4_NL,  // blocks of 32, codes by table
+  kIQ4_XS,  // blocks of 256; a code is an index into a codebook
+  kIQ4_NL,  // blocks of 32; a code is an index into a table
   kMXFP4,
-  kNVFP4,  // blocks of 32 and 64, codes are 4-bit floats
+  kNVFP4,  // blocks of 32 (MXFP4) or 64 (NVFP4); a code is a 4-bit float
 };
 inline constexpr size_t kDTypeCount = static_cast<size_t>(DType::kNVFP4) + 1;
 

@@ -9,7 +9,7 @@
 
 namespace ibid {
 
-// Returns a member, which may be null.
+// Returns a member; its value may be JSON null.
 inline const Json* find_member(const Json& object, std::string_view name) noexcept {
   if (!object.is_object()) return nullptr;
   for (const auto& [key, value] : object.get_ref<const Json::object_t&>()) {
@@ -18,13 +18,13 @@ inline const Json* find_member(const Json& object, std::string_view name) noexce
   return nullptr;
 }
 
-// Returns a member that is not null.
+// Returns a member whose value is not JSON null.
 inline const Json* member(const Json& object, std::string_view name) noexcept {
   const Json* found = find_member(object, name);
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
-// Returns the text of a member that is a text.
+// Returns the text of a member whose value is a string.
 inline const std::string* text_member(const Json& object, std::string_view name) noexcept {
   const Json* found = find_member(object, name);
   return found != nullptr && found->is_string() ? &found->get_ref<const std::string&>() : nullptr;

@@ -34,7 +34,7 @@ std::string_view kind_of(mode_t mode) {
   return "a device";
 }
 
-// The rest of the file's last page after its end: mapped and zero, but not part of the file.
+// slack_of() returns how many bytes of a file's last page are after its end: mapped and zero, but not part of the file.
 constexpr size_t kPageBytes = 4096;
 size_t slack_of(size_t size) { return (kPageBytes - size % kPageBytes) % kPageBytes; }
 
@@ -87,8 +87,8 @@ Result<MappedFile> MappedFile::map(MappedFile file) {
   const auto size = static_cast<size_t>(info.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd_, 0);
   if (data == MAP_FAILED) return errno_status(errno, path, "map");
-  // The kernel then reads ahead by megabytes, whatever the default of the disk, and maps the file with fewer page
-  // faults. If kernel or file system have no huge pages for files, madvise() fails or has no effect.
+  // With huge pages the kernel reads ahead by megabytes, whatever the default of the disk, and maps the file with fewer
+  // page faults. If the kernel or the file system has no huge pages for files, madvise() fails or has no effect.
   ::madvise(data, size, MADV_HUGEPAGE);
   file.data_ = static_cast<const std::byte*>(data);
   file.size_ = size;
@@ -129,7 +129,7 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const auto begin = reinterpret_cast<uintptr_t>(part.data());
   const auto own = reinterpret_cast<uintptr_t>(data_);
   if (begin < own || part.size() > size_ || begin - own > size_ - part.size()) return;
-  constexpr uintptr_t kPage = 4096;  // with larger pages madvise may reject the range: then nothing is freed
+  constexpr uintptr_t kPage = 4096;  // if pages are larger, madvise may reject the range, and nothing is freed
   const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const uintptr_t last = (begin + part.size()) / kPage * kPage;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
@@ -179,7 +179,8 @@ struct MappingGuard::Registry {
   static void uninstall() {
     struct sigaction current {};
     CHECK(::sigaction(SIGBUS, nullptr, &current) == 0);
-    // A handler installed after ours may call ours, so ours must stay; without guards, ours forwards all signals.
+    // If a handler was installed after ours, ours stays, because the other one may call it; without guards, ours
+    // forwards all signals.
     if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != handle) return;
     CHECK(::sigaction(SIGBUS, &previous, nullptr) == 0);
     installed = false;
@@ -187,7 +188,7 @@ struct MappingGuard::Registry {
 
   static void handle(int signal, siginfo_t* info, void* context) {
     const int saved_errno = errno;
-    const bool from_kernel = info->si_code > 0;  // otherwise si_addr is not valid
+    const bool from_kernel = info->si_code > 0;  // si_addr is valid only in signals of the kernel
     if (!from_kernel || !replace_pages(reinterpret_cast<uintptr_t>(info->si_addr))) pass_on(signal, info, context);
     errno = saved_errno;
   }

@@ -99,8 +99,8 @@ void Barrier::wait_for(int count) {
   if (spin_until([&] { return generation_.load(std::memory_order_acquire) != generation; }, spin_ns_)) return;
   const int n_missing = count - arrived_.load(std::memory_order_relaxed);
   const int64_t start_ns = now_ns();
-  // Both sides are sequentially consistent: either the last thread to arrive sees that this thread sleeps, or this
-  // thread sees the new generation and does not sleep.
+  // The accesses of this thread and of the last one to arrive are sequentially consistent: either that thread sees that
+  // this one sleeps, or this one sees the new generation and does not sleep.
   sleepers_.fetch_add(1);
   while (generation_.load() == generation) generation_.wait(generation);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);
@@ -205,8 +205,8 @@ void ThreadTeam::run_on(int n_threads, Region region, void* context) {
   wait_for_leavers();
 }
 
-// Both sides are sequentially consistent, here and below: either the caller sees that the thread sleeps, or the thread
-// sees the call and does not sleep.
+// The accesses to n_calls and `asleep` are sequentially consistent: either the caller sees that the thread sleeps, or
+// the thread sees the call and does not sleep. The same holds for n_inside_ and caller_asleep_.
 void ThreadTeam::call(Seat& seat) {
   seat.n_calls.fetch_add(1);
   if (seat.asleep.load()) seat.n_calls.notify_one();
@@ -243,8 +243,8 @@ void Oversubscription::record(int n, int64_t begin_ns, int64_t end_ns, WaitTime 
   const int64_t late_ns = std::min(late.ns, wall_ns);
   // Mean number of missing threads, weighted by waiting time.
   const int64_t n_missing = late.ns == 0 ? 1 : std::clamp<int64_t>((late.thread_ns + late.ns / 2) / late.ns, 1, n - 1);
-  // The missing threads do n_missing / n of the region's work and cost the time that the others waited for them. The
-  // loss is the difference, in time of a region without them. The loss is negative if the missing threads are slow but
+  // The missing threads do n_missing / n of the region's work, but the other threads wait late_ns for them. The loss is
+  // late_ns minus wall_ns * n_missing / n, scaled by n / n_missing. It is negative if the missing threads are slow but
   // do more work than they cost.
   const int64_t lost_ns = late_ns * n / n_missing - wall_ns;
   // Ignore gains of a region with fewer threads: they do not show how the threads that were left out would perform.

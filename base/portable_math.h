@@ -44,8 +44,8 @@ inline constexpr float kHalfSqrt2 = 0.707106781f;    // sqrt(1 / 2), for GELU
 inline constexpr float kSqrt2OverPi = 0.797884561f;  // sqrt(2 / pi), for the tanh form of GELU
 inline constexpr float kGeluCubic = 0.044715f;
 
-// e^x, with an error of 2 units in the last place, between the limits above; exp(0) is 1, exp(-infinity) 0, NaN stays
-// NaN.
+// e^x, with an error of 2 units in the last place, for kExpLowest <= x <= kExpHighest; exp(0) is 1, exp(-infinity) 0,
+// NaN stays NaN.
 float portable_exp(float x);
 
 // The error function, with an absolute error of 1e-7; odd.

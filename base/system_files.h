@@ -23,7 +23,7 @@ Result<std::unique_ptr<File>> open_regular(const NameAt& at, Links links);
 // Creates a file that only its owner can access, never through a symlink. how: O_TRUNC empties an existing file, O_EXCL
 // fails with kDuplicate.
 Result<std::unique_ptr<File>> create_file(const NameAt& at, int how);
-// Describes the name itself: symlinks are not followed. Error: also kNotFound.
+// Describes the name itself: symlinks are not followed. Errors: kIo, kNotFound.
 Result<FileInfo> file_info(const NameAt& at);
 Result<std::unique_ptr<FileLock>> lock_file(const NameAt& at);
 // Creates the directory, but not its parents, if it does not exist. Errors: as FileOps::open_directory().

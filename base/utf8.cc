@@ -27,7 +27,8 @@ LeadByte classify(unsigned char lead) {
   return {0, 0, 0};
 }
 
-// Returns how many bytes at text[offset] belong to a well-formed sequence that starts with `lead`, including that byte.
+// Returns how many bytes at text[offset] belong to a well-formed sequence that starts with `lead`, the lead byte
+// included.
 size_t matching_bytes(std::string_view text, size_t offset, const LeadByte& lead) {
   size_t n = 1;
   while (n < lead.length && offset + n < text.size()) {

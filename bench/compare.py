@@ -51,7 +51,7 @@ KINDS = {
 MOST_ROUNDS = 3  # times the given number
 UNITS = {"tps": "tok/s", "ms": "ms", "ttft_ms": "ms", "peak_mb": "MB"}
 
-# A number, and its JSON line; `settings` are those of all lines of the same figure.
+# The best number of a figure and its JSON line; `settings`: the settings of all lines of the figure.
 Figure = collections.namedtuple("Figure", "value line settings")
 
 

@@ -22,7 +22,8 @@ import sys
 
 import compare
 
-# The ways to take a turn: the key of a line, `setting` and `what` of its row, the label, the colour (None: not drawn).
+# The measured ways to take a turn: field of the JSON line, `setting` and `what` of the row in tables, label, and colour
+# (None: not drawn).
 WAYS = (("cold_ms", "read again", "first token", "without the cache", "#b0413e"),
         ("resumed_ms", "from disk", "first token", "cache on disk, new process", "#8a8a8a"),
         ("warm_ms", "reuse", "first token", "ibid", "#1f6f8b"),

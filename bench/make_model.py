@@ -47,8 +47,9 @@ class Shape:
     n_experts: int = 0
     n_experts_used: int = 0
     is_gpt_oss: bool = False   # sinks, biases everywhere, its name of the norm before the MLP
-    # Layers with a gated delta rule, all except every `interval`-th: (heads of keys, of values, their widths, taps of
-    # the convolution, interval). Attention is then gated, and rotates a quarter of a head.
+    # Layers with a gated delta rule, all except every `interval`-th: (number of key heads, number of value heads, width
+    # of a key, width of a value, taps of the convolution, interval). Attention layers are then gated, and rotate a
+    # quarter of each head.
     delta: tuple = ()
 
 
@@ -70,9 +71,9 @@ SHAPES = {
                          n_experts_used=4, is_gpt_oss=True),
     "qwen3.5-0.8b": Shape("qwen35", 24, 1024, 3584, 8, 2, 256, 248320, 262144, 1e7, 1e-6, tied=True, qk_norms=True,
                           delta=(16, 16, 128, 128, 4, 4)),
-    # Keys and values, windows and states of larger models, everything else small: as many layers, KV heads, heads with
-    # states and numbers in each, but no more query heads than KV heads, narrow layers and a small vocabulary. To
-    # measure the memory of a long sequence, which depends on nothing else.
+    # Models with the keys, values, windows and states of larger models: as many layers, KV heads and heads with states,
+    # of the same size. All else is small: query heads, layer widths and vocabulary. They measure the memory of a long
+    # sequence, which depends on nothing else.
     "gemma3-4b-kv": Shape("gemma3", 34, 256, 256, 4, 4, 256, 32768, 131072, 1e6, 1e-6, tied=True, qk_norms=True,
                           after_norms=True, window=1024, rope_scaling=("linear", 8.0, 0)),
     "qwen3.5-4b-kv": Shape("qwen35", 32, 256, 256, 4, 4, 256, 32768, 262144, 1e7, 1e-6, tied=True, qk_norms=True,
@@ -201,7 +202,7 @@ def tensors(shape, quant, pure):
 # Standard deviation of a value with uniform codes, in units of its block's scale.
 CODE_DEVIATION = {Type.Q4_0: 4.61, Type.Q4_1: 4.61, Type.Q5_0: 9.23, Type.Q8_0: 73.9, Type.Q4_K: 258.0, Type.Q6_K: 1365.0,
                   Type.MXFP4: 2.93}
-# Offset of the scale d in a block, and of its min, with min = factor * d.
+# SCALE_AT: offset of the scale d in a block. MIN_AT: offset of the min in a block, and the factor in min = factor * d.
 SCALE_AT = {Type.Q4_0: 0, Type.Q4_1: 0, Type.Q5_0: 0, Type.Q8_0: 0, Type.Q4_K: 0, Type.Q6_K: 208}
 MIN_AT = {Type.Q4_1: (2, -7.5), Type.Q4_K: (2, 7.5)}
 

@@ -1,4 +1,5 @@
-// ibid bench: measures a model on this machine, compared with the machine's peaks and other engines.
+// ibid bench: measures the speed of a model, and compares it with the peak rates of this machine and with other
+// engines.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <ctime>

@@ -47,7 +47,8 @@ class BenchRun {
   // `arguments` must outlive the run.
   BenchRun(const BenchArguments& arguments, BenchSetup setup, std::vector<Rival> rivals);
 
-  // Loads the model and measures the time; plans the other parts and prints the expected duration.
+  // Loads the model and measures how long that takes; then plans the other parts of the benchmark, and prints the
+  // expected duration.
   Status load(const std::string& path);
   Status rates();
   Status turns();
@@ -56,7 +57,7 @@ class BenchRun {
   Status finish(FileOps& files) const;
 
  private:
-  // Selects the parts that fit into the context, and reports those that do not.
+  // Selects the parts of the benchmark that fit into the context, and reports those that do not.
   void plan(bool has_conversations);
   void leave_out(const std::string& name, size_t positions) const;
   void print_heading() const;

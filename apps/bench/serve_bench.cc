@@ -43,7 +43,7 @@ class OwnServer {
 
  private:
   OwnServer(pid_t process, int errors) : process_(process), errors_(errors) {}
-  // Reads the server's output until it is ready. Returns false if the server ended; said_ then has all output.
+  // Reads the server's output until the server is ready. Returns false if it ended; said_ then has all output.
   bool await_ready();
 
   pid_t process_;
@@ -56,7 +56,7 @@ class OwnServer {
 constexpr const char* kThisProgram = "/proc/self/exe";
 constexpr std::string_view kAddress = "http://127.0.0.1:";
 
-// Reads the next available bytes; empty: end of file.
+// Reads the next available bytes. Returns an empty string at the end of the file.
 std::string read_some(int fd) {
   char bytes[4096];
   for (;;) {
@@ -80,7 +80,7 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
   pointers.push_back(nullptr);
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return Status(ErrorCode::kIo, std::string("pipe: ") + std::strerror(errno));
-  std::vector<char*> environment;  // environment without the API key; with a key, the server would refuse this process
+  std::vector<char*> environment;  // without IBID_API_KEY: a server with a key would refuse requests of this process
   for (char** each = environ; *each != nullptr; ++each) {
     if (!std::string_view(*each).starts_with("IBID_API_KEY=")) environment.push_back(*each);
   }
@@ -134,7 +134,7 @@ void to_stdout(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Returns the positive values of `value` for answered samples accepted by `wanted`.
+// Returns value(sample), if positive, of each answered sample for which wanted(sample) is true.
 template <typename Wanted, typename Value>
 std::vector<double> values_of(const LoadResult& result, const Wanted& wanted, const Value& value) {
   std::vector<double> values;

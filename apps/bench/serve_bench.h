@@ -35,13 +35,14 @@ std::string request_lines(const LoadResult& result, const std::string& engine);
 // True if the address is local, so that client and server share CPUs.
 bool is_this_machine(const ServerAddress& address);
 
-// Runs the load and prints the results. model: the model of a started server. setup: machine and build, for the
-// results. Errors: those of starting the server and of ChatServer::models(); kIo: no request was answered, or a file
-// cannot be written.
+// The form in which the results are written.
 struct ServeBenchOutput {
   bool json = false;
   std::string csv;  // results file to append to; empty: not written
 };
+// Runs the load and prints the results. model: the model of a started server. setup: machine and build, for the
+// results. Errors: those of starting the server and of ChatServer::models(); kIo: no request was answered, or a file
+// cannot be written.
 Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArguments& model, BenchSetup setup,
                        const ServeBenchOutput& output);
 

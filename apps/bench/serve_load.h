@@ -39,14 +39,14 @@ struct LoadSample {
   double total_ms = 0;
   double token_ms = 0;                       // mean time between tokens; 0: there was only one token
   std::optional<size_t> n_prompt, n_cached;  // counts that the server reports
-  size_t n_completion_tokens = 0;            // generated tokens as reported by the server, else the received pieces
+  size_t n_completion_tokens = 0;            // generated tokens that the server reports, else received pieces
   std::string failure;                       // reason of the failure; empty: the question was answered
 };
 
 struct LoadResult {
   std::vector<LoadSample> samples;  // sorted by user, then round
   double wall_seconds = 0;          // seconds from the first question to the end of the last answer
-  bool counts_are_servers = true;   // the server reported n_completion_tokens; false: pieces were counted
+  bool counts_are_servers = true;   // n_completion_tokens are the server's counts; false: numbers of pieces
 };
 
 // Runs the load. Calls `tell` for each finished sample, one at a time. A failed request or an empty answer is also a

@@ -99,7 +99,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   if (arguments.message.verbose) note(rates_line(turn));
   if (interrupt.interrupted()) return kInterruptedStatus;
   const bool is_cut = turn.finish_reason == FinishReason::kLength || turn.finish_reason == FinishReason::kRepetition;
-  return form && is_cut ? 1 : 0;  // 1: the text does not have the response format
+  return form && is_cut ? 1 : 0;  // 1: the answer was cut off, so its text does not match the response format
 }
 
 void add_texts(CLI::App& command, AskArguments& arguments) {

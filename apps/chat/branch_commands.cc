@@ -13,7 +13,8 @@
 namespace ibid {
 namespace {
 
-// Returns "  2  6 messages, other from message 2 on: ...the last words".
+// Formats a branch: number, length, first message that differs, and last words: "2  6 messages, different from 2 on:
+// ...the last words".
 std::string line_of(const Branches::View& view) {
   std::string line = std::to_string(view.number) + "  ";
   if (view.messages == nullptr) return excerpt(line + view.problem, kLineColumns);

@@ -167,7 +167,7 @@ Result<std::string> Branches::redo() {
 void Branches::take_back() {
   const Step step = undo_.back();
   const size_t left = now_id_;
-  if (!move_to(step.place).ok()) return;  // after an error the step stays in the list
+  if (!move_to(step.place).ok()) return;  // after an error the step can still be undone
   undo_.pop_back();
   others_.erase(left);
 }

@@ -71,8 +71,8 @@ class Branches {
   };
   // Returns the inactive branches that are not prefixes of another branch, ordered by number.
   std::vector<View> others();
-  // Counts the branches that continue after the first n messages of the current branch, the last of which is a
-  // question.
+  // Counts the answers to message n - 1 of the current branch, a question: the one in this branch, and those of
+  // branches that diverge at message n.
   size_t n_answers_to(size_t n);
 
   // --- The file of each branch. SavedConversation writes the files.
@@ -89,7 +89,7 @@ class Branches {
   size_t forget_all_but(size_t n);
   // Records that the branch's file was removed. Removes the branch if it is not in memory.
   void set_file_gone(size_t number);
-  // True if others() may have changed since is_kept().
+  // True if others() may have changed since the last call of is_kept().
   bool changed() const { return changed_; }
   void is_kept() { changed_ = false; }
   void mark_changed() { changed_ = true; }

@@ -67,7 +67,8 @@ bool next_message(std::optional<std::string>& first, std::string& message) {
   return false;
 }
 
-// Returns at the end of standard input: 0; 1 if any message failed; kInterruptedStatus; kReaderGone.
+// Answers until the end of standard input. Returns the exit status: 0, 1 if a message failed, kInterruptedStatus or
+// kReaderGone.
 Result<int> lead_chat_json(ChatBackend& backend, const ChatJson& chat) {
   signal(SIGPIPE, SIG_IGN);
   AnswerWriter output;
@@ -82,7 +83,7 @@ Result<int> lead_chat_json(ChatBackend& backend, const ChatJson& chat) {
     TurnOptions options = chat.options(n_answers(backend.messages()));
     options.stop = interrupt.token();
     const CompletionIdentity identity = new_completion(chat.model);
-    // Errors of the message are reported by the turn, errors of the file by chat.keep().
+    // Ignore errors here: send() reports errors of the message, and chat.keep() reports errors of the file.
     if (Result<std::unique_ptr<ChatBackend>> asked = backend.fork();
         asked.ok() && (*asked)->append(make_message(Role::kUser, line)).ok()) {
       (void)chat.keep_question(**asked);
@@ -103,8 +104,8 @@ Result<int> lead_chat_json(ChatBackend& backend, const ChatJson& chat) {
   return exit_code;
 }
 
-// On destruction, if there is a cache directory, waits for pending writes of keys and values up to KvTier::kEndingNs
-// and reports a failure.
+// The destructor waits for pending writes to the cache directory, if there is one, for at most KvTier::kEndingNs, and
+// reports a failure.
 class CacheEnding {
  public:
   // `screen` must outlive this. Declare this before the conversation, so that it is destroyed after the conversation.
@@ -160,7 +161,7 @@ void tell_what_goes_on(const SavedConversation& kept, const ChatSession& session
   const size_t n_held = session.state().kv().length();
   screen.note("resumed '" + kept.name() + "': " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
-  // If the model file was only renamed, all KV is found, except that of an incomplete last page.
+  // If the model file was only renamed, all keys and values are found, except those of an incomplete last page.
   const std::string before = kept.saved_with(), now = model_file_name(session.engine()->name());
   const bool is_held = n_held > 0 && n_held + kPagePositions > session.ids().size();
   if (!before.empty() && before != now && !is_held) {

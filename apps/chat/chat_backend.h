@@ -34,7 +34,7 @@ class ChatBackend {
   // Returns the committed messages: [{"role": ..., "content": ...}, ...].
   virtual const Json& messages() const = 0;
 
-  // --- Answers, as in ChatSession.
+  // --- Functions that generate answers; ChatSession has functions of the same names and effects.
   virtual Result<Turn> send(std::string_view message, const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) = 0;
@@ -44,7 +44,7 @@ class ChatBackend {
                                                      const AnswersCallback& on_event) = 0;
   virtual Status choose(size_t answer) = 0;
 
-  // --- Changes, as in ChatSession.
+  // --- Functions that change the conversation, with the same effects as in ChatSession.
   virtual Status append(Json message) = 0;
   virtual Status rewind_to(size_t n_messages) = 0;
   virtual Status set_history(Json messages) = 0;

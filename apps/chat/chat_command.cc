@@ -17,7 +17,7 @@ using B = BranchCommands;
 using Settings = SettingCommands;
 using Next = Conversation::Next;
 
-// Adapters that call a member function of a command class for the conversation.
+// Adapters for the table of commands: each calls a member function of one of the conversation's command classes.
 template <Next (A::*kCommand)(std::string_view)>
 Next answers(Conversation& conversation, std::string_view argument) {
   return (conversation.answers().*kCommand)(argument);
@@ -103,7 +103,7 @@ std::string usage_of(const ChatCommand& command) {
   return std::string(command.name) + (command.arguments.empty() ? "" : " ") + std::string(command.arguments);
 }
 
-// Returns the literal values of an option's value, "N|unlimited": the lower-case words.
+// Returns the words that a user may type for the placeholder of a value: "unlimited" for "N|unlimited".
 std::vector<std::string> words_of_value(std::string_view value) {
   std::vector<std::string> words;
   while (!value.empty()) {

@@ -13,7 +13,7 @@
 
 namespace ibid {
 
-// Width of lists and excerpts: that of a usual terminal, minus a prefix.
+// Width of lists and excerpts: the columns of a usual terminal, minus those of a prefix.
 inline constexpr size_t kLineColumns = 78;
 
 size_t count_words(std::string_view text);
@@ -29,7 +29,7 @@ struct ChatCommand {
   // Further help, for /help COMMAND; may be empty.
   std::string_view more;
   size_t min_words = 0;
-  size_t max_words = 0;  // kText: the whole rest of the line counts as one word
+  size_t max_words = 0;  // kText: the rest of the line is one argument
   // Runs the command. REQUIRES: the number of words is allowed.
   Conversation::Next (*run)(Conversation& conversation, std::string_view argument);
 

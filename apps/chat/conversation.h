@@ -60,7 +60,7 @@ struct ConversationState {
   const bool verbose;
   const AskPerson ask_person;
   Screen& screen;
-  std::vector<Branches::Place> answers;  // answers of the last /answers
+  std::vector<Branches::Place> answers;  // answers that the last /answers generated
   std::vector<AttachedFile> attached;    // files that /read attached, for the next message
   size_t n_lines = 0;                    // number of the current message, for errors in messages from a pipe
   bool any_failed = false;
@@ -115,7 +115,7 @@ class AnswerCommands : public ConversationCommands {
   void keep_question(const std::string& text);
   void fail_turn(const Status& status);  // shows the error, unless Ctrl-C caused it
 
-  size_t attempted_question_ = SIZE_MAX;  // question of the last /regen
+  size_t attempted_question_ = SIZE_MAX;  // index of the question of the last next_attempt()
   size_t last_attempt_ = 0;
   size_t n_answers_shown_ = 0;
 };
@@ -185,7 +185,7 @@ class Conversation {
   bool any_failed() const { return state_.any_failed; }
   const ChatBackend& backend() const { return state_.branches.now(); }
 
-  // --- Called by the table of commands.
+  // --- The command classes, for the functions in the table of commands (chat_command.cc).
   AnswerCommands& answers() { return answers_; }
   BranchCommands& branches() { return branches_; }
   SettingCommands& settings() { return settings_; }

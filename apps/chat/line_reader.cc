@@ -53,8 +53,8 @@ struct LineReader::Terminal {
   LineEditor editor;
 };
 
-// A terminal without escape sequences, which echoes and edits by itself. There is no history. From the first read() on,
-// Ctrl-C ends a line and not the process.
+// A terminal without escape sequences. The terminal itself echoes and edits, and there is no history. From the first
+// read() on, Ctrl-C ends a line and not the process.
 struct LineReader::PlainTerminal {
   PlainTerminal() {
     CHECK(pipe2(interrupts_, O_CLOEXEC | O_NONBLOCK) == 0);

@@ -29,7 +29,7 @@ bool person_agrees(const KnownModel& model, const std::string& directory) {
   return answer == "y" || answer == "Y" || answer == "yes";
 }
 
-// Warns if the context exceeds the model's trained context: it still answers, but with decreasing quality.
+// Warns if the context exceeds the trained context: the model still answers, but with decreasing quality.
 void warn_of_long_context(const std::string& path, size_t context) {
   const Result<std::unique_ptr<ModelFile>> file = open_model_file(path);
   if (!file.ok()) return;  // loading reports the error

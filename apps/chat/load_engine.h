@@ -20,7 +20,8 @@ Result<std::string> find_model(const ModelArguments& arguments, bool may_ask = f
 // Loads the model at `path`. Warns on standard error if --context exceeds the trained context.
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const EngineOptions& options);
-// As above, with this cache_directory and kv_budget_bytes (EngineOptions) in place of those of `arguments`.
+// Loads the model at `path` with the options of `arguments`, but with this cache_directory and kv_budget_bytes
+// (EngineOptions).
 Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const ModelArguments& arguments,
                                             const std::string& cache_directory = {}, size_t kv_budget_bytes = 0);
 

@@ -36,7 +36,7 @@ constexpr FileOption kFileOptions[] = {
     {"xtc-threshold", "xtc_threshold", ""},
 };
 
-// Returns the shortest text that gives the number in 32 bits, in which files have most numbers.
+// Returns the shortest text that reads back as the same float, because files store most numbers in 32 bits.
 std::string number_text(double number) {
   std::array<char, 32> buffer;
   const bool is_whole = std::abs(number) < 1e15 && number == std::trunc(number);

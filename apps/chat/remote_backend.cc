@@ -18,7 +18,7 @@ constexpr const char* kOurs = "ibid";
 
 Status unsupported(const std::string& what) { return {ErrorCode::kUnsupported, what}; }
 
-// Returns the name of the option with _ for -; other servers have most of these names too.
+// Returns the request field of an option: its name with '_' for '-'. Other servers use most of these names too.
 std::string field_name(const SamplingOption& option) {
   std::string name = option.name();
   std::replace(name.begin(), name.end(), '-', '_');
@@ -33,7 +33,7 @@ Json field_value(const std::string& text) {
 }
 
 void add_bias(const SamplerOptions& sampler, Json& request) {
-  constexpr double kNever = -100;  // minimum that the protocol allows; it means "never"
+  constexpr double kNever = -100;  // lowest bias that the protocol allows: the token is never sampled
   for (const auto& [id, bias] : sampler.logit_bias) {
     request["logit_bias"][std::to_string(id)] = std::isfinite(bias) ? bias : kNever;
   }

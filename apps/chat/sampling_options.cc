@@ -35,7 +35,8 @@ std::string text_of(T value) {
   return {buffer.data(), end};
 }
 
-// Stores the changed sampler if it is in range. Errors name the sampler's field; the caller adds the option's name.
+// Stores `changed` if its values are in range. Removes the sampler's field name from the error, because the caller adds
+// the name of the option.
 Status take(TurnOptions& options, SamplerOptions changed) {
   const Status status = check_sampler_options(changed, Sampler::kAnyVocabulary);
   if (!status.ok()) {

@@ -37,7 +37,8 @@ const SamplingOption* find_sampling_option(std::string_view name);
 // SamplingOption::set().
 Status apply_sampling(TurnOptions& options, std::string_view name, std::string_view value);
 
-// Returns the defaults of chat and ask: the library's, with the guard of answers (guard_answer()).
+// Returns the defaults of chat and ask: the library's, but answers also end at a quarter of the context and when they
+// repeat themselves (guard_answer()).
 TurnOptions terminal_defaults(size_t max_seq_len);
 
 // Returns the options that differ from the library's defaults, in command-line syntax: "--repeat-penalty 1.1

@@ -65,7 +65,7 @@ class AnswersOnScreen {
   const size_t turn_number_;
   std::vector<Answer> answers_;
   size_t shown_ = 0;        // index of the answer that is shown now
-  bool has_begun_ = false;  // the title of that answer was shown
+  bool has_begun_ = false;  // the title of answer shown_ was shown
 };
 
 }  // namespace ibid

@@ -252,7 +252,7 @@ Result<Json> ResponseFormatArguments::fields() const {
 
 namespace {
 
-constexpr uint64_t kMaxBytes = 64u << 20;  // far above the longest context
+constexpr uint64_t kMaxBytes = 64u << 20;  // limit for a file or standard input, far above the text of any context
 
 Result<std::string> checked(std::string text, const std::string& what) {
   if (!utf8_is_valid(text)) return Status(ErrorCode::kInvalidArgument, what + " is not UTF-8 text");

@@ -34,7 +34,7 @@ struct TurnArguments {
   // person, the catalog's recommendations for this file, and the command line.
   TurnOptions turn_options(const Engine& engine, AnswerReader reader) const;
 
-  // Returns only the options on the command line, for a model of a server.
+  // Returns only the options on the command line, because for all others a server uses its own defaults.
   TurnOptions given_options() const;
   std::vector<const SamplingOption*> given() const;
 
@@ -46,7 +46,7 @@ struct TurnArguments {
   void add_logit_bias(CLI::App& command, const char* group);
   void apply_given(TurnOptions& options) const;
 
-  // Options on the command line, in the order of the table.
+  // Sampling options on the command line and their values, in the order of the table in sampling_options.h.
   std::vector<std::pair<const SamplingOption*, std::string>> given_;
   std::map<TokenId, double> logit_bias_;
   std::vector<std::string> breakers_;

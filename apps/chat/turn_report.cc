@@ -206,7 +206,7 @@ std::string snake_case(std::string_view name) {
 std::string model_name(const Engine& engine) {
   const KnownModel* known = known_model_of_file(engine.name());
   std::filesystem::path path(engine.name());
-  if (!path.has_filename()) path = path.parent_path();  // for a path that ends in "/"
+  if (!path.has_filename()) path = path.parent_path();  // the path ends in "/"
   return known != nullptr ? known->name : path.filename().string();
 }
 

@@ -33,7 +33,8 @@ std::string ending_line(const Turn& turn, size_t max_tokens, AnswerPlace place);
 // place, follows on further lines.
 std::string failure_text(const Status& status, AnswerPlace place);
 
-// Return lines of --verbose: the model (context 0: unknown) and sampling options; the speed of an answer.
+// Lines of --verbose. settings_text(): the model, its context (0: unknown) and the sampling options. rates_line(): the
+// speed of an answer.
 std::string settings_text(const std::string& model, size_t context, const TurnOptions& options);
 std::string rates_line(const Turn& turn);
 

@@ -72,7 +72,8 @@ std::string name_member(const Json& object, const char* name) {
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-// Returns the context length, in the form of ibid and llama.cpp or of vLLM; other servers do not report it.
+// Returns the context length that a model's entry reports, in the form of ibid and llama.cpp or of vLLM; 0: none
+// reported.
 size_t context_of(const Json& model) {
   if (const auto meta = model.find("meta"); meta != model.end()) {
     if (const auto n = whole_member(*meta, "n_ctx")) return *n;

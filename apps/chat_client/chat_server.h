@@ -47,7 +47,7 @@ struct ServedModel {
 struct ChatPart {
   enum class Kind { kReading, kReasoning, kText, kCall };
   Kind kind = Kind::kText;
-  std::string_view text = {};  // kReasoning, kText: its text; kCall: next part of the name, then of the arguments
+  std::string_view text = {};  // kReasoning, kText: next piece of text; kCall: next piece of name, then of arguments
   bool begins = false;         // kCall: true for the first part, which begins the name
   size_t n_done = 0;           // kReading: number of prompt tokens prefilled so far
   size_t n_total = 0;
@@ -57,7 +57,7 @@ struct ChatReply {
   std::string reasoning;
   std::string content;
   std::vector<ToolCall> tool_calls;
-  std::optional<LostPrefix> lost_prefix;  // reported by ibid servers, without the texts
+  std::optional<LostPrefix> lost_prefix;  // why cached tokens were prefilled again (ibid servers), without texts
   std::string finish_reason;              // reason that the server reports; empty: the answer was stopped
   bool was_stopped = false;               // stopped by the stop token; the reply is partial
   // Counts that the server reports; nullopt: not reported.
@@ -79,12 +79,13 @@ class ChatServer {
   // Errors: those of complete(). kNotFound if the server has no list of models.
   Result<std::vector<ServedModel>> models(std::stop_token stop = {}) const;
 
-  // Sends `request`, a body without "stream" and its options. Calls `on_part` on the calling thread. Errors, with the
-  // server's name and advice: kIo: no connection, or it ended within the answer (parts already passed to `on_part` are
-  // not returned); kInvalidArgument: a key is missing or wrong, or the request was rejected; kNotFound: no such model,
-  // with the available ones; kBusy: overloaded, with the time after which to retry; kBadHeader: the response is not a
-  // stream of chat completions; kLimitExceeded; kUnsupported.
+  // Receives the parts of an answer as they arrive, on the thread that called complete().
   using OnPart = std::function<void(const ChatPart&)>;
+  // Sends `request`, a body without "stream" and its options. Errors, with the server's name and advice: kIo: no
+  // connection, or it ended within the answer (parts already passed to `on_part` are not returned); kInvalidArgument: a
+  // key is missing or wrong, or the request was rejected; kNotFound: no such model, with the available ones; kBusy:
+  // overloaded, with the time after which to retry; kBadHeader: the response is not a stream of chat completions;
+  // kLimitExceeded; kUnsupported.
   Result<ChatReply> complete(Json request, std::stop_token stop, const OnPart& on_part) const;
 
  private:

@@ -66,7 +66,7 @@ std::string text_member_of(const Json& object, const char* name) {
   return text == nullptr ? std::string() : *text;
 }
 
-// An unknown cause is counted as the template's.
+// Reads a LostPrefix from JSON. An unknown cause becomes LostCause::kTemplate.
 LostPrefix lost_prefix_of(const Json& json) {
   LostPrefix lost{.n_tokens = whole_member(json, "tokens").value_or(0),
                   .message = whole_member(json, "message").value_or(0),

@@ -68,7 +68,7 @@ std::vector<std::string> protect_texts(int argc, char** argv);
 std::string protect_text(std::string text);
 std::string plain_text_argument(std::string text);
 
-// Add an option for one text, and an option that may be repeated.
+// add_text_option() adds an option for one text, add_text_list() one that may be repeated.
 CLI::Option* add_text_option(CLI::App& command, const std::string& names, std::string& text, const std::string& help);
 CLI::Option* add_text_list(CLI::App& command, const std::string& names, std::vector<std::string>& texts,
                            const std::string& help);

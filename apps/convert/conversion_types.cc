@@ -35,7 +35,7 @@ bool takes_more_bits(size_t layer, size_t n_layers) {
   return layer < eighth || layer >= 7 * n_layers / 8 || (layer - eighth) % 3 == 2;
 }
 
-// If rows are not a multiple of 256 values, returns the nearest type with blocks of 32 values, or F16.
+// If the row length is not a multiple of 256 values, returns the nearest type with blocks of 32 values, or F16.
 DType that_fits(DType dtype, uint64_t row) {
   if (row % dtype_block(dtype).values == 0) return dtype;
   const DType smaller = dtype == DType::kQ4_K ? DType::kQ5_0 : dtype == DType::kQ5_K ? DType::kQ5_1 : DType::kQ8_0;

@@ -94,7 +94,7 @@ Status take_gguf(ConversionSource& source, const FileType* file_type) {
   return {};
 }
 
-// Returns the file type of the tensor type with the most weights.
+// Returns the file type named after the tensor type that most weights have; nullptr: no file type has the name.
 const FileType* type_of_most(const std::vector<ConversionJob>& jobs) {
   std::map<DType, uint64_t> values;
   for (const ConversionJob& job : jobs) values[job.dtype] += job.tensor.shape.elements();
@@ -121,7 +121,8 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
     const DType dtype = file_type == nullptr ? tensor.dtype : converted_type(*file_type, tensor.name, written, shape);
     source.jobs.push_back({tensor.name, tensor.view, dtype});
   }
-  // Use a configuration without the factors, because they are already multiplied into the written weights.
+  // Leave the model's factors out of the metadata, because they are already multiplied into the weights that are
+  // written.
   if (to->recurrent.gguf_folds_factors) source.config = without_factors(source.config);
   TRY(write_gguf_keys(file, source.config, *to, source.writer));
   const std::filesystem::path path = std::filesystem::absolute(file.path()).lexically_normal();
@@ -178,7 +179,8 @@ size_t bytes_of_row(DType dtype, uint64_t n_cols) {
   return n_cols / block.values * block.bytes;
 }
 
-// Returns false if a value is not finite or does not fit.
+// Encodes the rows `own` of the piece that starts at row `first`. Returns false if a value is not finite or does not
+// fit.
 bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range own) {
   const TensorView& tensor = job.tensor;
   const uint64_t n_cols = tensor.shape[tensor.shape.rank - 1];

@@ -27,11 +27,11 @@ struct Conversion {
   std::map<std::string, uint64_t> tensors_of;  // type name -> number of tensors
 };
 
-// Converts the model `in` to the file `out`. If file_type is nullptr, weights keep their type, and those of a GGUF
-// their bytes. Metadata of a GGUF is copied, except the file type. Errors: those of open_model_file(), read_config(),
-// gguf_tensors(), write_gguf_vocabulary(), check_same_model() and check_same_tokenizer(); kNonFinite, with the tensor
-// (a value is not finite, or too large for F16); kCancelled; kChangedOnDisk; kIo. An existing `out` is replaced only by
-// a complete file; on error no other file is left.
+// Converts the model `in` to the file `out`. If file_type is nullptr, weights keep their type, and weights of a GGUF
+// are copied unchanged. Metadata of a GGUF is copied, except the file type. Errors: those of open_model_file(),
+// read_config(), gguf_tensors(), write_gguf_vocabulary(), check_same_model() and check_same_tokenizer(); kNonFinite,
+// with the tensor (a value is not finite, or too large for F16); kCancelled; kChangedOnDisk; kIo. An existing `out` is
+// replaced only by a complete file; on error no other file is left.
 Result<Conversion> convert_model(const std::string& in, const std::string& out, const FileType* file_type,
                                  const ConversionControl& control = {});
 

@@ -36,7 +36,7 @@ int64_t microseconds_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
 }
 
-// A vocabulary of the 256 bytes.
+// Returns a vocabulary with one token for each byte value.
 std::shared_ptr<const TokenTexts> byte_vocabulary() {
   std::vector<TokenTexts::Token> tokens;
   for (int byte = 0; byte < 256; ++byte) tokens.push_back({.bytes = std::string(1, static_cast<char>(byte))});
@@ -87,7 +87,7 @@ Json percentiles(std::vector<int64_t> times) {
   return {{"p50", at(50)}, {"p99", at(99)}, {"max", times.back()}};
 }
 
-// Answers lines, each of which has texts to test.
+// Answers JSON lines: tests the texts of each line against its grammar.
 class Acceptor {
  public:
   Acceptor(std::shared_ptr<const TokenTexts> vocabulary, std::optional<Grammar> grammar, int64_t compile_us,

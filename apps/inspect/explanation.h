@@ -27,7 +27,7 @@
 namespace ibid {
 
 struct Inspection {
-  std::unique_ptr<ModelFile> file;    // file of the model, for its metadata; set if the model cannot be used
+  std::unique_ptr<ModelFile> file;    // file of the model, even if the model cannot be used
   std::optional<ModelConfig> config;  // set if the architecture is known and its parameters are valid
   Status verdict;                     // ok if the model runs, else the reason
   std::vector<KvNoise> kv_noise;      // one entry for each layer with KV; set if `plan` is set

@@ -90,7 +90,7 @@ void add_tokenize(CLI::App& root, int& exit_code) {
 
 Result<ChatTemplate> load_template(const std::string& model, const std::string& template_path) {
   if (!template_path.empty()) {
-    constexpr uint64_t kMaxBytes = 16u << 20;  // above the limit of compile(), which reports a larger template
+    constexpr uint64_t kMaxBytes = 16u << 20;  // larger than compile() accepts, so that compile() reports the size
     TRY_ASSIGN(const std::string text, read_file(system_file_ops(), template_path, kMaxBytes));
     return ChatTemplate::compile(text);
   }

@@ -69,7 +69,7 @@ Summary summarize(const LocalModel& model) {
   return summary;
 }
 
-// Cuts the path and the list of supported values from an error, which the listing repeats.
+// Removes the path, which the listing shows already, and the list of supported values from an error.
 std::string short_reason(const Status& verdict, const std::string& path) {
   std::string reason = verdict.message().substr(0, verdict.message().find(" (supported:"));
   if (reason.starts_with(path + ": ")) reason.erase(0, path.size() + 2);

@@ -225,7 +225,7 @@ Fact date_fact(const Probe& probe) {
   return {"date", printed ? "printed" : "no", printed};
 }
 
-// Tests whether rendering the third turn renders only its own messages.
+// Tests whether incremental rendering of the third turn renders only the messages of that turn.
 Fact growth_fact(const ChatTemplate& chat_template) {
   ConversationRenderer renderer(chat_template, {});
   Json messages = Json::array();

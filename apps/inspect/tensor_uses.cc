@@ -43,7 +43,7 @@ void add_layer(const ModelFile& file, const ModelConfig& config, const TensorRow
     if (!source.ok() || !source->found()) return;
     const bool added =
         all.add(source->name, class_of_tensor(row.gguf, row.is_matrix()), row.gguf, row.per_layer() ? layer : kNoLayer);
-    if (!added) return;  // added before: all experts or several roles share this tensor
+    if (!added) return;  // already listed: all experts or several roles share this tensor
   }
 }
 

@@ -333,7 +333,7 @@ Result<WeightReport> check_weights(const ModelFile& file, const std::vector<Tens
   std::vector<Finding> findings;
   for (size_t i = 0; i < uses.size(); ++i) {
     if (!is_readable(uses[i].tensor)) {
-      if (can_dequantize(uses[i].tensor.dtype)) continue;  // the tensor is scalar or empty
+      if (can_dequantize(uses[i].tensor.dtype)) continue;  // a weight type, but the tensor is scalar or empty
       const std::string type(dtype_name(uses[i].tensor.dtype));
       findings.push_back({FindingKind::kUnread, uses[i].name, 0, "it holds no weights, but " + type});
       continue;

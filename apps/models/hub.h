@@ -21,8 +21,8 @@ struct HubName {
 
   std::string repository() const { return owner + "/" + name; }
 };
-// Parses a name of one of these forms. Error: kInvalidArgument for another form, unsafe characters, and a name that
-// begins with a dot or dash.
+// Parses a name in one of the forms of HubName. Error: kInvalidArgument for another form, unsafe characters, and a name
+// that begins with a dot or dash.
 Result<HubName> parse_hub_name(std::string_view text);
 bool is_hub_name(std::string_view text);
 

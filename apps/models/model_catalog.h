@@ -47,8 +47,8 @@ std::span<const KnownModel> known_models();
 const KnownModel& default_model();
 // Finds a known model by name, ignoring case.
 const KnownModel* find_known_model(std::string_view name);
-// Returns the known model that has the name and size of the file, in any directory; nullptr if no model has. Used only
-// to set default sampling options.
+// Returns the known model that has the name and size of the file, in any directory; nullptr: unknown. Used only to set
+// default sampling options.
 const KnownModel* known_model_of_file(const std::string& path);
 
 // Returns $IBID_MODELS, else user_folder(kData)/models. Errors: those of user_folder().

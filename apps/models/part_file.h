@@ -62,7 +62,7 @@ struct HubOrigin {
 enum class FileState {
   kMissing,
   kSame,   // the file has the same digest as the hub's file
-  kOlder,  // an unchanged file of this repository; if the hub has no digest: a file of the same size
+  kOlder,  // another version from this repository; or, without note and hub digest, a file of the same size
 };
 
 // Reads the file at `target` and compares it with the hub's file. Error: kDuplicate if it does not come from this

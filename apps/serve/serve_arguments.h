@@ -18,7 +18,7 @@ namespace ibid::serve {
 
 struct ServeArguments {
   std::vector<std::string> models;  // model names as the user typed them; empty: the default model
-  ModelArguments running;           // options of every model; its own model name is not used
+  ModelArguments running;           // options of every model; running.model is not used
   std::string host = "127.0.0.1";
   uint16_t port = 8080;
   std::string unix_socket;
@@ -43,7 +43,8 @@ struct ServeArguments {
   // Declares the options. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // All of the following REQUIRE that the arguments passed validation. Errors: those of read_api_keys().
+  // The next four functions REQUIRE that the arguments passed validation. Errors of server_options(): those of
+  // read_api_keys().
   Result<http::ServerOptions> server_options() const;
   AdmissionOptions admission_options() const;
   ModelHostOptions host_options() const;

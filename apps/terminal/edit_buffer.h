@@ -24,8 +24,8 @@ class EditBuffer {
   void insert(std::string_view text);
   void erase_left();
   void erase_right();
-  void erase_word_left();      // a word of letters and digits (Alt-Backspace)
-  void erase_argument_left();  // a word up to a blank (Ctrl-W)
+  void erase_word_left();      // erases a word of letters and digits (Alt-Backspace)
+  void erase_argument_left();  // erases a word up to a blank (Ctrl-W)
   void erase_word_right();
   void kill_to_end();  // removes the rest of the current line; at its end, the newline
   void kill_to_begin();

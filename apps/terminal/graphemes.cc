@@ -33,8 +33,8 @@ bool is_mark(Break kind) { return kind == Break::kExtend || kind == Break::kLink
 // State of a cluster, which decides whether the next character belongs to the cluster.
 struct Cluster {
   Break last = Break::kOther;
-  bool open_pictograph = false;  // so far: a pictograph, then only marks
-  bool open_consonant = false;   // so far: a consonant, then only marks
+  bool open_pictograph = false;  // the cluster so far is a pictograph followed only by marks
+  bool open_consonant = false;   // the cluster so far is a consonant followed only by marks
   bool linked = false;           // one of these marks is a linker
   size_t n_regional = 0;
 

@@ -10,8 +10,8 @@
 
 namespace ibid {
 
-// While it exists, a terminal on standard input does not echo; typed text stays in the system's queue. Does nothing if
-// the line editor is active.
+// While an EchoOff exists, a terminal on standard input does not echo; typed text stays in the system's queue. Does
+// nothing if the line editor is active.
 class EchoOff {
  public:
   EchoOff();

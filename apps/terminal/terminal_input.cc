@@ -41,7 +41,8 @@ void size_after_stop(int signal) {
 
 }  // namespace
 
-// REQUIRES: the TerminalModes, whose SIGCONT handler this one calls, outlives it.
+// REQUIRES: the TerminalModes outlives this object, because size_after_stop() calls the SIGCONT handler of
+// TerminalModes.
 TerminalInput::TerminalInput(int keys_fd) : keys_(keys_fd) {
   CHECK(the_input == nullptr) << "one TerminalInput at a time";
   CHECK(pipe2(signal_pipe, O_CLOEXEC | O_NONBLOCK) == 0);

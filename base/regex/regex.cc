@@ -306,7 +306,7 @@ void RegexParser::add_with_case(uint32_t first, uint32_t last, CodePointSet& set
   }
 }
 
-// Refuses two letters that equal one character if case is ignored, as ss does.
+// Refuses two letters that equal one character if case is ignored: "ss" equals U+00DF.
 void RegexParser::refuse_pair(uint32_t first, uint32_t second) {
   for (const std::string_view pair : {"ss", "st", "ff", "fi", "fl"}) {
     const bool is_pair =

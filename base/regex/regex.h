@@ -28,7 +28,7 @@ struct RegexNode {
     kEmpty,         // matches the empty text; never a part of kSequence or kRepeat
     kSet,           // matches one character of `set`
     kSequence,      // two or more parts
-    kChoice,        // two or more parts, the first that matches
+    kChoice,        // two or more parts; matches as the first part that matches
     kRepeat,        // parts[0], min to max times; max > 0
     kLook,          // lookahead: parts[0] must match the text that follows, or must not
     kBegin,         // ^
@@ -51,8 +51,8 @@ struct RegexNode {
 inline constexpr size_t kMaxRegexBytes = 100'000;
 inline constexpr size_t kMaxRegexDepth = 100;          // nesting depth of groups and sets
 inline constexpr size_t kMaxRegexRanges = 2'000'000;   // ranges of all sets together
-inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // with ECMAScript: an automaton needs no copies to count
-inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // with Oniguruma: a matcher counts anew at every position
+inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // limit in ECMAScript: an automaton needs no copies
+inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // limit in Oniguruma: a matcher counts anew at every position
 
 // O(pattern). Errors: kInvalidArgument, kUnsupported, kLimitExceeded, as regex_error() words them.
 Result<RegexNode> parse_regex(std::string_view pattern, RegexDialect dialect);

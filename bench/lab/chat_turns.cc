@@ -95,7 +95,7 @@ Result<double> cold_ttft_ms(Engine& engine, const Json& messages) {
   return milliseconds_since(engine.state().clock(), start);
 }
 
-// One turn of the growing conversation, in all repetitions.
+// Measurements of one turn of the growing conversation, in all repetitions.
 struct Measured {
   std::vector<double> warm_ms, cold_ms;
   Turn first;

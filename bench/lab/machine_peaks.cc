@@ -190,8 +190,8 @@ double float_peak_gops(ThreadTeam& team, Isa isa) {
   return isa >= Isa::kAvx2 ? peak_gops(team, float_loop_avx2, 2 * 8) : 0;
 }
 
-// With AMX this is still the peak of vectors. The peak of tiles is eight times as high, but a format with a scale per
-// 32 columns cannot reach it.
+// With AMX this is still the peak of vector instructions. The peak of tile instructions is eight times as high, but a
+// format with a scale per 32 columns cannot reach it.
 double int8_peak_gops(ThreadTeam& team, Isa isa) {
   if (isa >= Isa::kAvx512) return peak_gops(team, int8_loop_avx512, 2 * 64);
   if (isa == Isa::kAvxVnni) return peak_gops(team, int8_loop_avxvnni, 2 * 32);

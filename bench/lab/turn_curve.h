@@ -27,7 +27,7 @@ struct TurnCurvePoint {
   Spread resumed_ms;  // with the saved conversation, in a new engine with the files of keys and values; includes load()
   // One pass without a session, with as many rows as the warm turn prefills, at the same positions.
   Spread pass_ms;
-  double besides_pass_ms = 0;  // median over the rounds of warm minus pass
+  double besides_pass_ms = 0;  // median over the rounds of the warm time minus the pass time
 
   bool same_text = false;  // the greedy answers of the three ways have the same tokens, in every round
   bool same_bits = false;  // true if the logits after these tokens are bit-identical

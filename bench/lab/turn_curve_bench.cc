@@ -190,8 +190,7 @@ Result<ChatSession> TurnCurveBench::begin_conversation(const std::shared_ptr<Eng
 }
 
 // Runs the conversation in an engine that writes its cache directory, and closes the engine. Loading the saved
-// conversation instead would write nothing, because only that session uses keys and values that were loaded from a
-// file.
+// conversation instead would write nothing: keys and values from a file are used only by the session that loaded them.
 Status TurnCurveBench::write_cache_directory(size_t history) {
   TRY_ASSIGN(const std::shared_ptr<Engine> engine, factory_(cache_path()));
   if (engine->state().tier() == nullptr) return engine->state().tier_status();

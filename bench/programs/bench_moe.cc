@@ -123,7 +123,7 @@ class Workload {
       const auto matrix = [&](size_t n_rows, size_t n_cols) {
         const size_t bytes = packed_bytes(type, n_rows, n_cols);
         std::byte* data = arena_.allocate(bytes);
-        std::memset(data, 0x24, bytes);  // as halves these bytes are 0.016; codes may be arbitrary
+        std::memset(data, 0x24, bytes);  // FP16 scales of these bytes are 0.016; codes may be arbitrary
         if (experts_.empty()) experts_ = {data, 0};
         experts_ = {experts_.data(), data + bytes};
         return PackedMatrix{type, n_rows, n_cols, data};

@@ -30,7 +30,7 @@ constexpr const char* kUser = "user";
 struct Request {
   Tokens prompt;
   Tokens reply;
-  size_t n_declared = 0;  // declared tokens of the prompt: a system prompt
+  size_t n_declared = 0;  // length of the system prompt that the request declares
 };
 // Generates the requests anew for every run, one by one, because a trace is larger than memory.
 using Workload = std::function<void(const std::function<void(const Request&)>&)>;

@@ -88,7 +88,7 @@ class Library:
         def path_of(prefix):
             return os.path.join(folder, next(name for name in sorted(os.listdir(folder)) if name.startswith(prefix)))
 
-        # The registry of backends, then every CPU variant that this machine can run, then the engine.
+        # Load the registry of backends, then every CPU variant that this machine can run, then the engine.
         ctypes.CDLL(path_of("libggml-base."), ctypes.RTLD_GLOBAL)
         ggml = ctypes.CDLL(path_of("libggml."), ctypes.RTLD_GLOBAL)
         ggml.ggml_backend_load_all_from_path(folder.encode())

@@ -30,7 +30,7 @@ def spread_ids(n, salt=0):
 
 class Pipeline:
     def __init__(self, path, threads, kv):
-        # Imported here because it takes seconds: argument errors are reported before.
+        # openvino is imported here, because it takes seconds and argument errors are reported before.
         import openvino
         import openvino_genai as genai
         self.openvino, self.genai = openvino, genai
