@@ -33,7 +33,7 @@ set(ibid_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ibid)
 ibid_public_library(ibid_static STATIC)
 ibid_public_library(ibid_shared SHARED)
 
-# Before version 1, a minor version may change the ABI.
+# Before version 1.0 a minor version may change the ABI, so SOVERSION contains the minor version.
 set(ibid_version_script ${PROJECT_BINARY_DIR}/ibid.map)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/ibid.map.in ${ibid_version_script} @ONLY)
 set_target_properties(ibid_shared PROPERTIES VERSION ${PROJECT_VERSION}

@@ -4,7 +4,7 @@
 # ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SEPARATE] [SHARDS <n>] [FAST <filter>]
 #           [SAMPLED <filter>]): the layer's GoogleTest executable, from the folder's files or SOURCES. SEPARATE
 #   compiles them one by one, for files that define the same names. ISA reruns it, except for tests of the real model,
-#   with each lower instruction set forced. SAMPLED: tests that repeat one law for many models and settings. ctest runs:
+#   with each lower instruction set forced. SAMPLED: tests of one property for many models and settings. ctest runs:
 #     ctest             test by test (label single), a process each, to work on a layer: ctest -R KvCacheEntry
 #     ctest -C All      every test as <folder>.all, in SHARDS processes: ./run test --all, without the singles
 #     ctest -C Whole    as All, but only one in six of the SAMPLED tests, as <folder>.sample, and one in eight for each
@@ -43,7 +43,7 @@ function(ibid_target_options target)
   endif()
 endfunction()
 
-# Parses these headers once for all files of the target, except in a debug build, which detects missing includes.
+# Precompiles the given headers for all files of the target. Not in a debug build, which detects missing includes.
 function(ibid_precompile target)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_precompile_headers(${target} PRIVATE ${ARGN})
@@ -51,7 +51,7 @@ function(ibid_precompile target)
   endif()
 endfunction()
 
-# As ibid_precompile(), with the headers of another target that is compiled with the same options.
+# As ibid_precompile(), with the precompiled headers of the target `from`, which has the same compile options.
 function(ibid_reuse_precompiled target from)
   if(NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
     target_precompile_headers(${target} REUSE_FROM ${from})
@@ -94,7 +94,8 @@ function(ibid_library folder)
   set_property(GLOBAL APPEND PROPERTY IBID_LAYERS ${target})
 endfunction()
 
-# The values of IBID_FORCE_ISA that this machine supports, except the best, which every test uses anyway.
+# The instruction sets (values of IBID_FORCE_ISA) that this machine supports, except the best one, which tests use
+# anyway.
 set(IBID_LESSER_ISAS ref)
 if(EXISTS /proc/cpuinfo)
   file(STRINGS /proc/cpuinfo ibid_cpu_flags REGEX "^flags" LIMIT_COUNT 1)
@@ -108,9 +109,9 @@ if(EXISTS /proc/cpuinfo)
   list(POP_BACK IBID_LESSER_ISAS)
 endif()
 
-# Runs a test program in n processes, which ctest spreads over the cores: NAME.1of4 and so on. They are longer than
-# single tests, so they start first. The results of their tests are written to test_results/ (tests/summarize.py).
-# ONLY <number>: adds only that process.
+# Runs a test program in n processes, which ctest spreads over the cores: NAME.1of4 and so on. The processes start
+# before single tests, because they run longer. The results of the tests are written to test_results/
+# (tests/summarize.py). ONLY <number>: adds only that process.
 #   ibid_add_shards(<name> <target> <n> [ONLY <number>] [CONFIGURATIONS ...] [LABELS ...] [ARGUMENTS ...]
 #                   [ENVIRONMENT ...])
 function(ibid_add_shards name target n_shards)

@@ -7,7 +7,7 @@ cmake_minimum_required(VERSION 3.25)
 
 set(violations "")
 
-# Parses the table: FOLDERS in their order, arrows_<folder> with the dependencies of each.
+# Parses cmake/folders.txt into FOLDERS, in the order of the file, and arrows_<folder>, the dependencies of each folder.
 set(FOLDERS include/ibid base)
 set(arrows_include/ibid)
 set(arrows_base include/ibid)

@@ -8,7 +8,8 @@
 //     + ... of reduce_add16 in kernels/reference/ref.h.
 //   - fma means one rounding (std::fma, vfmadd). The compiler contracts no other expression.
 //   - The tables of all instruction sets agree bit for bit. The table of Numerics::kReference (the oracle) computes the
-//     same functions with double accumulators on float weights; its results agree with the others approximately.
+//     same functions with double accumulators on float weights; its results agree approximately with those of the other
+//     tables.
 //   - Pointers are 64-byte aligned at row 0 unless stated otherwise; row strides are in elements and multiples of 16;
 //     every row has space for whole vectors of 16 at its end, and the elements in that space may be overwritten with
 //     any finite number.

@@ -1,8 +1,8 @@
 // Normalizer: the steps that a tokenizer applies to a text before splitting it. TextPlace describes what precedes the
 // text, because some steps treat a beginning differently.
 //
-// A NormalizedText maps a position in its text back to a position in the raw text at which this may be cut without
-// changing the result of either half. Immutable and thread-safe.
+// A NormalizedText maps a position in its text back to a position in the raw text at which the raw text may be cut
+// without changing how the two halves are normalized. Immutable and thread-safe.
 #pragma once
 
 #include <array>

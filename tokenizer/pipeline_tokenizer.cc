@@ -147,7 +147,7 @@ class PipelineTokenizer::Walk {
     }
   }
 
-  // Encodes section[begin, end), a text between added tokens of both stages.
+  // Encodes section[begin, end), a text between added tokens (raw and normalized).
   void stretch_of(const Stretch& section, size_t begin, size_t end, HiddenMatches& hidden, const TextPlace& place) {
     const Stretch plain{section.text.substr(begin, end - begin), origins_between(section.origins, begin, end), begin};
     if (tokenizer_.spec_.rewriter.empty()) {

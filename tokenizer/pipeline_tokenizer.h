@@ -34,7 +34,7 @@ struct PipelineSpec {
   std::vector<bool> special;  // added tokens with special=true, by id; message text must never become one
   std::vector<AddedToken> added;
   Normalizer normalizer;
-  Normalizer rewriter;    // Metaspace's steps, applied between added tokens of both stages
+  Normalizer rewriter;    // Metaspace's steps, applied to text between raw and normalized added tokens
   Tokens prefix, suffix;  // tokens that the post-processor adds around a text
   std::optional<TokenId> bos, eos;
   std::vector<TokenId> end_of_turn;
@@ -158,7 +158,7 @@ class PieceTokenizer final : public PipelineTokenizer {
   bool whole_newline_runs_;
   FirstToken first_token_;
   std::unordered_map<TokenId, std::string>
-      without_spaces_;  // kWithoutSpaces: bytes of tokens that contain space marks, without these
+      without_spaces_;  // kWithoutSpaces: for tokens that contain space marks: their bytes without these marks
 };
 
 }  // namespace ibid

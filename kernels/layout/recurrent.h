@@ -57,7 +57,7 @@ struct StateStep {
   bool decay_per_key = false;
   const float* keys = nullptr;          // [T, key_stride] k
   const float* queries = nullptr;       // [T, key_stride] q
-  const float* decayed_keys = nullptr;  // [T, key_stride] d k; only for delta
+  const float* decayed_keys = nullptr;  // [T, key_stride] products d k; only for delta
   const float* decays = nullptr;        // [T, key_stride] if decay_per_key; else [T, number_stride]
   size_t key_stride = 0;
   const float* values = nullptr;  // [T, value_stride] v

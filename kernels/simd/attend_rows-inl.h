@@ -1,5 +1,5 @@
-// Used by both scores and weighted values: visible positions of a tile's rows, scratch, register tiles of rows, and
-// streams of keys and values. Included once per instruction set, by attention-inl.h.
+// Shared by the kernels of scores and of weighted values: visible positions of a tile's rows, scratch, register tiles
+// of rows, and streams of keys and values. Included once per instruction set, by attention-inl.h.
 #pragma once
 
 #include "kernels/simd/kv_store-inl.h"

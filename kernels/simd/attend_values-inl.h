@@ -138,7 +138,7 @@ void code_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, Ro
   }
 }
 
-// As value_rows(), for INT8.
+// As value_rows(), for INT8 values.
 void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);

@@ -1,5 +1,6 @@
-// TokenizerBuilder: checks the content of a tokenizer file part by part, and collects it into a PipelineSpec. All
-// families and both kinds of file use a builder; it reads no file itself. Used by one loader at a time.
+// TokenizerBuilder: checks the content of a tokenizer file part by part, and collects it into a PipelineSpec. Builders
+// serve all families, and both kinds of file (GGUF and tokenizer.json); they read no files. Used by one loader at a
+// time.
 //
 // A defect of single tokens does not reject the file: the tokenizer loads with a warning for each kind of defect. A
 // token without text, or with the id of an earlier one, is never encoded; of several tokens with one text the first is

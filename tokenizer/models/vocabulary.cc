@@ -92,7 +92,7 @@ uint64_t pair_key(TokenId left, TokenId right) {
 
 MergeTable::MergeTable(std::span<const RankedMerge> merges)
     : slots_(std::bit_ceil(2 * merges.size() + 2)), seed_(process_hash_seed()) {
-  constexpr size_t kAhead = 16;  // slots are far apart in memory
+  constexpr size_t kAhead = 16;  // prefetch distance in merges, because slots are far apart in memory
   const size_t mask = slots_.size() - 1;
   const auto first_slot = [&](const RankedMerge& merge) {
     return hash_u64(pair_key(merge.left, merge.right), seed_) & mask;

@@ -114,7 +114,7 @@ Piece scan_llama3(std::string_view bytes, size_t begin) {
 }
 
 // Matches [upper]*[lower]+ at `begin`. Returns the end of the match, or 0. Both sets contain Lm, Lo and M, so if no
-// lower-case letter follows the run, the match backtracks to the last of these characters.
+// lower-case letter follows the run, the match backtracks to the last character of Lm, Lo or M.
 template <typename Cursor>
 size_t upper_then_lower(Cursor& text, size_t begin) {
   size_t pos = begin, last_shared_end = 0;
@@ -140,7 +140,7 @@ size_t cased_word(Cursor& text, size_t begin, const TextChar& first) {
     if (const size_t end = upper_then_lower(text, begin); end != 0) return end;
   }
   if (prefix) {
-    // No lower-case letters follow the run directly, because a pattern above would have matched them.
+    // No lower-case letters follow the run directly, because one of the alternatives above would have matched them.
     if (const size_t end = text.skip(second, kUpperKind); end != second) return end;
   }
   if (letter_or_mark) {
