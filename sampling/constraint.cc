@@ -105,7 +105,7 @@ bool NextTokens::write_few(std::span<const float> logits) {
   return true;
 }
 
-// Checks 64 tokens at a time, because most often all or none of them are allowed.
+// Checks 64 tokens at a time, because usually all of them are allowed, or none.
 bool NextTokens::forbid_others() {
   uint64_t any = 0;
   const std::span<const uint64_t> words = mask_.words();

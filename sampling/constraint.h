@@ -12,8 +12,8 @@
 
 namespace ibid {
 
-// Returns a copy of `whole` for an answer that begins with `ids`. Errors: kInvalidArgument if a token is not allowed;
-// the error of the constraint's status().
+// Returns a copy of the constraint `whole` to which the first tokens of an answer, `ids`, were pushed. Errors:
+// kInvalidArgument if one of them is not allowed; the error of the constraint's status().
 Result<std::shared_ptr<const TokenConstraint>> constraint_after(const TokenConstraint& whole, TokenSpan ids,
                                                                 size_t vocab_size);
 
@@ -39,7 +39,7 @@ class NextTokens {
 
  private:
   bool write_few(std::span<const float> logits);
-  // Returns false if no token is allowed.
+  // Forbids the tokens that mask_ does not contain. Returns false if no token is allowed.
   bool forbid_others();
 
   std::unique_ptr<TokenConstraint> constraint_;

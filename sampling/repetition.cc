@@ -8,8 +8,8 @@ namespace {
 // Spans shorter than this share the lowest level, because a repetition needs kMinTokens tokens in any case.
 constexpr size_t kShortest = 32;
 
-// Length of a level's window: twice the longest period of the level. A window of this length has only one smallest
-// period that is not a multiple of another (Fine and Wilf 1965).
+// Length of a level's window: twice the longest period of the level. All periods of such a window, up to half its
+// length, are multiples of the smallest (Fine and Wilf 1965).
 constexpr size_t window_of(size_t level_begin) { return 4 * level_begin; }
 constexpr size_t kLowestWindow = 2 * kShortest;
 

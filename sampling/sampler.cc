@@ -98,7 +98,7 @@ void apply_biases(const SamplerOptions& options, std::span<float> row) {
   }
 }
 
-// Returns the number of tokens after the last breaker of `ids`, at most the longest repetition.
+// Returns the number of tokens after the last of options.dry_breakers in `ids`, at most RepeatIndex::kMaxMatch.
 size_t length_behind_breaker(const SamplerOptions& options, TokenSpan ids) {
   const std::vector<TokenId>& breakers = options.dry_breakers;
   size_t n = 0;
@@ -314,7 +314,7 @@ uint64_t Sampler::total_weight() const {
   return total;
 }
 
-// Keeps the fewest candidates, in the order of their keys, whose weights reach this share of the total weight.
+// Keeps the fewest candidates, largest keys first, whose weights reach this share of the total weight.
 void Sampler::keep_share(double share) {
   // Compute in integers: the share as a multiple of 2^-53; round the product up.
   const auto share_bits = static_cast<uint64_t>(share * static_cast<double>(uint64_t{1} << 53));
@@ -403,7 +403,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
 
 namespace {
 
-// Differences from the largest logit below this bound do not change the rounded sum, for any vocabulary.
+// A logit that is more than 100 below the largest logit does not change the rounded sum, for any vocabulary.
 constexpr double kNothing = -100;
 
 double log_sum_exp(std::span<const float> logits) {

@@ -51,7 +51,7 @@ inline constexpr size_t kMaxLogprobIds = 128;
 // of the sum below vocab * 2^-52). REQUIRES: no logit is NaN or +infinity, that of `id` is finite, n_top <=
 // kMaxTopLogprobs.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top);
-// The same with the tokens `ids` and `id` in place of the most likely ones; tokens of probability 0 are left out.
+// As above, but with the tokens `ids` and `id` instead of the most likely tokens; leaves out tokens of probability 0.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, TokenSpan ids);
 
 // --- Sampler.
@@ -92,7 +92,7 @@ class Sampler {
  private:
   // A token that may still be sampled.
   struct Candidate {
-    uint32_t key;  // the logit as an integer of the same order; candidates are sorted and cut by it
+    uint32_t key;  // the logit as an integer that sorts in the same order; the largest keys are kept
     TokenId id;
     uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down: at most 2^40
   };

@@ -102,8 +102,8 @@ constexpr double kLeastGain = 1.05;
 // Decay of a class's hit rate per record: the rate reflects about the last 32 predictions.
 constexpr double kKeep = 1.0 - 1.0 / 32;
 
-// The first match length of each class, and the hit rate that is assumed before any record and weighs as much as two
-// predictions. The longer a match, the likelier its continuation.
+// Hit rates are recorded by class of match length. Below: the first length of each class, and the hit rate that is
+// assumed before any record and weighs as much as two predictions. The longer a match, the likelier its continuation.
 constexpr std::array<size_t, 7> kClassBegins = {3, 4, 5, 7, 10, 16, 32};
 constexpr std::array<double, 7> kBelieved = {0.25, 0.35, 0.45, 0.6, 0.7, 0.8, 0.9};
 constexpr double kBeliefWeight = 2;

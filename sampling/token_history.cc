@@ -120,7 +120,8 @@ void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std:
     // Shorter strings of the state match too, but with the same next tokens, so the longest suffices.
     const size_t length = std::min<size_t>(states_[v].length, cap);
     if (length < min_length) break;
-    if (states_[states_[v].link].length >= cap) continue;  // the next state has the same lengths and more edges
+    // The linked state matches `cap` tokens too, and has all edges of this state.
+    if (states_[states_[v].link].length >= cap) continue;
     for (uint32_t e = states_[v].first_edge; e != kNone; e = edges_[e].next) {
       ++n_steps_;
       const size_t place = states_[edges_[e].to].last_end;  // position of the token after the match

@@ -69,8 +69,8 @@ class RepeatIndex {
     uint32_t state;      // state of the whole sequence after this append
     uint32_t end_state;  // end_state_ and end_length_ before the append
     uint32_t end_length;
-    uint32_t n_edges;        // number of edges before the append
-    uint32_t n_end_changes;  // number of entries in the log of changed ends before the append
+    uint32_t n_edges;        // size of edges_ before the append
+    uint32_t n_end_changes;  // size of end_changes_ before the append
     uint32_t split_from;     // first state whose edge was redirected to the copy; kNone: no state was split
     uint32_t copy;
     uint32_t original;  // the state that was split
@@ -90,7 +90,7 @@ class RepeatIndex {
   void advance_end(TokenId id);
   void undo_last();
 
-  std::vector<State> states_;  // [0] is the empty string; an empty index needs no memory
+  std::vector<State> states_;  // [0] is the state of the empty string; an empty index has no states
   std::vector<Edge> edges_;
   std::unordered_map<uint64_t, uint32_t> edge_of_;
   std::vector<Record> records_;  // one record for each token
@@ -108,8 +108,9 @@ class TokenHistory {
   static constexpr size_t kEverything = SIZE_MAX;        // value of `window` for the whole history
   using Counts = std::unordered_map<TokenId, uint32_t>;  // tokens that do not occur have no entry
 
-  // Sets which counts to keep from now on. O(1) if the same were kept before; otherwise the cost is that of the tokens
-  // in the window or, for the repeats, of all tokens. window 0: no counts.
+  // Sets what to keep from now on: counts of the last `window` tokens (0: none) and, if `repeats`, the RepeatIndex.
+  // O(1) if nothing changes; otherwise the cost is that of the tokens in the window or, for the RepeatIndex, of all
+  // tokens.
   void keep(size_t window, bool repeats);
 
   size_t size() const { return ids_.size(); }

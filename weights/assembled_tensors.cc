@@ -44,7 +44,7 @@ class Fp8Rows : public RowSource {
   std::vector<std::span<const std::byte>> parts() const override { return {codes_.data, scale_bytes_}; }
 
  private:
-  // Writes n values of a row, from column `col` on, whose bytes are `codes`; returns the end of the output.
+  // Writes the n values of a row that are stored in `codes` and begin at column `col`. Returns the end of the output.
   std::byte* read_group(uint64_t row, uint64_t col, const std::byte* codes, size_t n, std::byte* out) const {
     if (presented_ == DType::kF8E4M3Scaled || presented_ == DType::kF8E5M2Scaled) {
       const float scale = scales_.at(row, col);
@@ -267,7 +267,8 @@ Status check_bits(const JsonValues& config, std::string_view path, const std::st
   return unsupported(path, "names " + method + " with " + std::to_string(*bits) + " bits; only 4 bits are supported");
 }
 
-// Error: kUnsupported, except for pack-quantized with 4 bits and for one-byte floats.
+// Checks a configuration of compressed-tensors. Error: kUnsupported unless it is pack-quantized with 4 bits, or
+// one-byte floats.
 Status check_compressed(const JsonValues& config, std::string_view path) {
   TRY_ASSIGN(const std::optional<std::string_view> format, config.get_string("quantization_config.format"));
   const std::string_view name = format.value_or("pack-quantized");

@@ -84,8 +84,8 @@ void unpack_q5_1(BlockCursor in, BlockOut out) {
   unpack_nibbles(in.bytes(16), fifth, 0, out.codes);
 }
 
-// Eight 6-bit scales minus 32. The low four bits of the scales are in four bytes, the high two bits in the word before
-// these bytes.
+// A scale is a 6-bit number minus 32. The low four bits of the eight scales are in four bytes, the high two bits in the
+// word before these bytes.
 SuperBlock split_iq4_xs(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   block.d = in.u16();

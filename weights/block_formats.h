@@ -73,7 +73,8 @@ struct SuperScales {
   std::span<int8_t> scales, mins;  // [groups]
 };
 
-// As unpack_row(), but returns the factors of scales and mins. REQUIRES: has_super_scales(dtype); the same sizes.
+// As unpack_row(), but returns the factors of scales and mins. REQUIRES: has_super_scales(dtype); sizes as for
+// unpack_row().
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, const SuperScales& out);
 
 // True for the types that dequantize_row() decodes: F32, F16, BF16, F64, one-byte floats with scales, quantised types.

@@ -82,8 +82,9 @@ float weighted_error(std::span<const float> x, std::span<const float> weights, c
   return error;
 }
 
-// As ggml's make_qkx2_quants: tries steps around the plain scale. For each step it rounds the codes and computes the
-// least-squares scale and min. Returns the scale and min with the smallest weighted error.
+// As ggml's make_qkx2_quants: tries several scales around (largest - smallest value) / max_code. For each of them it
+// rounds the codes and computes the least-squares scale and min. Returns the scale and min with the smallest weighted
+// error.
 Range32 search_range(std::span<const float> x, int max_code, int steps, float first, float step) {
   float squares = 0;
   for (const float value : x) squares += value * value;

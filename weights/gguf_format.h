@@ -58,13 +58,13 @@ std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 
 inline constexpr std::string_view kGgufMagic = "GGUF";
 inline constexpr uint64_t kGgufDefaultAlignment = 32;
-inline constexpr uint64_t kGgufMaxAlignment = 4096;     // the size of a page; larger values may overflow arithmetic
+inline constexpr uint64_t kGgufMaxAlignment = 4096;     // size of a memory page; larger values may overflow arithmetic
 inline constexpr uint32_t kGgufMaxDims = 4;             // GGML_MAX_DIMS
 inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // limit of the specification
 inline constexpr uint64_t kGgufMaxNameBytes = 64;       // limit of the specification
-inline constexpr uint64_t kGgufMaxKeys = 65536;         // real files have fewer than 200
-inline constexpr uint64_t kGgufMaxTensors = 262144;     // the largest mixture of experts has 70000
-inline constexpr uint64_t kGgufMaxElements = 1u << 28;  // limit for one array; real vocabularies have 300000
+inline constexpr uint64_t kGgufMaxKeys = 65536;         // real files have fewer than 200 keys
+inline constexpr uint64_t kGgufMaxTensors = 262144;     // the largest known model has 70,000 tensors
+inline constexpr uint64_t kGgufMaxElements = 1u << 28;  // in an array; real vocabularies have 300,000 tokens
 inline constexpr uint64_t kGgufMinEntryBytes = 8 + 1 + 4 + 1;
 inline constexpr uint64_t kGgufMinInfoBytes = 8 + 1 + 4 + 4 + 8;
 

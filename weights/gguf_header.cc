@@ -54,7 +54,7 @@ Status place_tensors(std::span<const std::byte> file, uint64_t header_end, std::
                      std::span<const GgufExtent> extents, GgufHeader& header) {
   CHECK_EQ(extents.size(), header.tensors.size());
   if (extents.empty()) return {};
-  const uint64_t start = *checked_align(header_end, header.alignment);  // cannot overflow: inside the file
+  const uint64_t start = *checked_align(header_end, header.alignment);  // no overflow: header_end is inside the file
   const std::span<const std::byte> data = file.subspan(std::min<uint64_t>(start, file.size()));
   std::vector<size_t> order(extents.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -134,7 +134,7 @@ class GgufParser {
     return {};
   }
 
-  // Checks a count of items, each at least `min_bytes` long, against the format's limit and the remaining bytes.
+  // Checks a count of items, each at least `min_bytes` long, against `limit` and the remaining bytes of the file.
   Status check_count(uint64_t count, uint64_t limit, uint64_t min_bytes, const std::string& field) const {
     if (count > limit) {
       return fail(ErrorCode::kLimitExceeded,

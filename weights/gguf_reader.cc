@@ -338,7 +338,7 @@ Result<std::optional<uint64_t>> number_at(const GgufHeader& header, std::string_
   return std::optional(value);
 }
 
-// Returns "-00001-of-00003.gguf"; numbers in file names count from 1.
+// Returns the end of a part's file name: "-00001-of-00003.gguf" for part 0 of 3, because file names count from 1.
 std::string suffix(uint64_t number, uint64_t count) {
   return "-" + padded_number(number + 1, 5) + "-of-" + padded_number(count, 5) + ".gguf";
 }
@@ -366,7 +366,7 @@ Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view wha
 }
 
 Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split, uint64_t number) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);  // npos + 1 is 0: the whole path
+  const std::string_view name = path.substr(path.rfind('/') + 1);  // without a '/' the whole path: npos + 1 is 0
   const std::string own = suffix(split.number, split.count);
   if (!name.ends_with(own)) {
     return Status(ErrorCode::kMissingShard, std::string(path) + ": is part " + std::to_string(split.number + 1) +

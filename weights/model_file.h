@@ -58,11 +58,11 @@ class ModelFile {
   virtual const std::vector<std::string>& tensor_names() const = 0;        // in file order
   virtual const TensorView* find_tensor(std::string_view name) const = 0;  // nullptr: absent
 
-  // Hint that the caller no longer needs the tensor's data, so that its memory may be freed. Later reads are correct,
-  // but slow.
+  // Hints that the caller no longer needs the tensor's data, so that the memory of the data may be freed. Later reads
+  // are correct, but slow.
   virtual void release(const TensorView& /*tensor*/) const {}
 
-  // All metadata as text for display (`ibid inspect`): key, type, value; long arrays truncated.
+  // A key of the metadata, with type and value as text for display (`ibid inspect`); long arrays are truncated.
   struct MetadataLine {
     std::string key, type, value;
   };

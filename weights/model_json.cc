@@ -66,8 +66,8 @@ std::vector<Found> find_words(std::string_view text, size_t at_most) {
   return all;
 }
 
-// Replaces each word by a number of the same length. The result is JSON if the text is JSON except for the words;
-// offsets stay the same.
+// Replaces each of the words by a number of the same length, so that offsets stay the same. The result is JSON if the
+// text is JSON except for the words.
 std::string with_numbers(std::string text, const std::vector<Found>& words) {
   for (const Found& found : words) {
     text.replace(found.at, found.word.size(), std::string(found.word.size() - 1, ' ') + "0");

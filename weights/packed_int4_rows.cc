@@ -33,7 +33,7 @@ int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
 struct Layout {
   Int4Packing packing;
   uint64_t n_in = 0, n_out = 0, n_groups = 0, group = 0;
-  int less = 0;                           // added to each stored zero point
+  int less = 0;                           // 1 if stored zero points are one too small (GPTQ's first version), else 0
   std::vector<uint32_t> group_of_column;  // empty: columns are in order
 };
 

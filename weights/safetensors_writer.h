@@ -17,8 +17,8 @@ struct NamedTensor {
   TensorView view;
 };
 
-// Writes tensors in the given order, without gaps; the output is deterministic. REQUIRES: names are unique; dtypes are
-// plain ones of the format. Error: kIo.
+// Writes tensors in the given order, without gaps; the output is deterministic. REQUIRES: names are unique; the dtypes
+// exist in safetensors. Error: kIo.
 Status write_safetensors(const std::string& path, std::span<const NamedTensor> tensors);
 
 }  // namespace ibid

@@ -66,7 +66,7 @@ class ExpandingRows : public RowSource {
     std::memcpy(out, decoded.data(), decoded.size() * sizeof(float));
   }
 
-  // Reads the rows of a head that are columns [begin, end) in the file.
+  // Reads rows of keys of one head, which in the file are in `columns`, because keys are stored transposed.
   void read_keys(uint64_t head, Columns columns, std::span<const uint64_t> rows, std::byte* out) const {
     const uint64_t kv_rank = keys_.shape[1], of_head = keys_.shape[2] + values_.shape[1];
     const BlockSize block = dtype_block(keys_.dtype);

@@ -116,7 +116,7 @@ SuperBlock split_q6_k(BlockCursor in, int8_t* codes) {
 
 namespace {
 
-// Negates value i of eight codes if bit i is set.
+// Negates codes[i] of eight codes if bit i of `signs` is set.
 void apply_signs(unsigned signs, int8_t* codes) {
   for (unsigned i = 0; i < 8; ++i) {
     if ((signs >> i & 1) != 0) codes[i] = static_cast<int8_t>(-codes[i]);

@@ -68,12 +68,12 @@ SuperBlock split_iq3_s(BlockCursor in, int8_t* codes);
 
 // The codebooks of ggml's IQ formats. A codebook lists the combinations of four or eight values to select.
 enum class Codebook {
-  kIq2xxs,  // 256 entries of 8: 8, 25, 43
-  kIq2xs,   // 512 entries of 8
-  kIq2s,    // 1024 entries of 8
-  kIq3xxs,  // 256 entries of 4: 4, 12, 20, 28, 36, 44, 52, 62
-  kIq3s,    // 512 entries of 4, each 2, 6, 10 .. 30 (twice the numbers of the format)
-  kIq1,     // 2048 entries of 8: -1, 0, 1
+  kIq2xxs,  // 256 entries of eight values, each 8, 25 or 43
+  kIq2xs,   // 512 entries of eight such values
+  kIq2s,    // 1024 entries of eight such values
+  kIq3xxs,  // 256 entries of four values, each 4, 12, 20, 28, 36, 44, 52 or 62
+  kIq3s,    // 512 entries of four values, each 2, 6, 10 .. 30 (twice the numbers of the format)
+  kIq1,     // 2048 entries of eight values, each -1, 0 or 1
 };
 
 // Returns the values of all entries, concatenated. Expanded at first use; thread-safe.
