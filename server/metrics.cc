@@ -43,7 +43,7 @@ Histogram::Sample Histogram::sample() const {
   Sample sample;
   uint64_t n_below = 0;
   for (size_t i = 0; i < kBounds.size(); ++i) sample.at_most[i] = n_below += buckets_[i];
-  // Other threads may add values meanwhile, so n_ may be smaller than the sum; n must not be less than any bucket.
+  // Another thread may have added a value to buckets_ and not yet to n_, but n must not be less than any bucket.
   sample.n = std::max<uint64_t>(n_, n_below);
   sample.sum = static_cast<double>(sum_us_) / 1e6;
   return sample;

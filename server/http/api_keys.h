@@ -25,8 +25,8 @@ namespace ibid::serve {
 // of a key; kDuplicate.
 Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const std::string& what);
 
-// Returns the keys of the file (empty path: no file) and of IBID_API_KEY. Errors: those of reading and parsing the
-// file.
+// Returns the keys of the file (empty path: no file) and of the environment variable IBID_API_KEY. Errors: those of
+// reading and parsing the file.
 Result<std::vector<http::ApiKey>> read_api_keys(const std::string& path);
 
 }  // namespace ibid::serve

@@ -18,12 +18,11 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxAhead = 64u << 10;  // maximum bytes of the next requests that are read while one is answered
-constexpr milliseconds kLookTime{
-    50};  // interval at which a client whose reading is paused is checked for being connected
-constexpr milliseconds kLingerTime{1000};  // time in which a client can read why it is refused
+constexpr milliseconds kLookTime{50};  // interval of checks whether a client is connected while nothing is read from it
+constexpr milliseconds kLingerTime{1000};  // time for a client to read its last response before the connection closes
 constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded while lingering
 constexpr size_t kBodyBytesPerSecond = 256u << 10;
-constexpr size_t kBodyStep = 64u << 10;  // a body's deadline is extended after this many bytes
+constexpr size_t kBodyStep = 64u << 10;  // number of received bytes after which the deadline of a body is extended
 
 constexpr milliseconds kDeliveryLookTime{10};  // interval of the checks whether written bytes were delivered
 
@@ -59,8 +58,8 @@ ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admis
   return record;
 }
 
-// The exchange that a handler holds. It owns its request; its response goes to the reply, from which the connection
-// takes it.
+// The exchange that a handler holds. It owns its request, and passes the response to the Reply, from which the
+// connection takes it.
 class ClientExchange : public Exchange {
  public:
   ClientExchange(Request request, std::shared_ptr<Reply> reply, BodyAllowance allowance)
@@ -338,7 +337,7 @@ bool Connection::take_portion() {
   }
   const bool goes_on = response_.add(std::move(portion), outbox_.bytes());
   close_after_ = close_after_ || !response_.keep_alive();
-  // If a client sent HEAD, end a stream after its head.
+  // A response to HEAD has no body, so a stream ends after its head.
   if (goes_on && response_.is_whole() && reader_->head().method == "HEAD") reply_->end_early();
   return goes_on;
 }
@@ -423,7 +422,7 @@ void Connection::schedule() {
   Reply::KeepAlive keep_alive;
   const TimePoint next =
       std::min({deadline_, outbox_.deadline(), outbox_.stall(), look_at_, keep_alive_time(keep_alive)});
-  if (next >= alarm_) return;  // do not move the timer back: if it fires early, it is set again
+  if (next >= alarm_) return;  // an alarm that is too early need not be changed: when it fires, it is set again
   alarm_ = next;
   transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
 }

@@ -97,7 +97,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<Transport> transport, std::shared_ptr<ServerRoom> room);
   ~Connection();
 
-  // REQUIRES: the connection is in the room's table. Called once, by a network thread.
+  // REQUIRES: the connection is in ServerRoom::connections. Called once, by a network thread.
   void start();
   // Closes the connection, unless it is sending a response that its client reads.
   void give_way();

@@ -57,7 +57,7 @@ struct Response {
 struct AnswerFigures {
   std::string model;
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
-  // Times of the first answer, except queue_ms, which is the time of the whole request.
+  // Times of the first answer; queue_ms: time that the whole request waited in the queue.
   double queue_ms = 0, prefill_ms = 0, decode_ms = 0, ttft_ms = 0;
   double itl_ms = 0;  // mean time between two tokens of one answer, over all answers; 0: no answer has two tokens
   std::vector<std::string> ignored = {};  // fields of the request that had no effect: "tools[1]"
@@ -87,8 +87,7 @@ class Exchange {
   // Sets figures for the log. Call before the response ends; the last call counts.
   virtual void set_figures(const AnswerFigures& /*figures*/) {}
 
-  // Requested when the client has left, when the total time is over, or when the server shuts down without waiting for
-  // requests.
+  // Requested when the client has left or was disconnected, and when the server cancels all exchanges at a shutdown.
   virtual std::stop_token gone() const = 0;
 };
 

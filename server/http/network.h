@@ -50,7 +50,7 @@ class Transport {
   using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, Strand>;
   using Timer = boost::asio::basic_waitable_timer<Clock, boost::asio::wait_traits<Clock>, Strand>;
 
-  // tls: nullptr: no TLS. client: address of the client; "local" for a Unix socket.
+  // tls: the TLS context; nullptr: no TLS. client: address of the client; "local" for a Unix socket.
   Transport(Socket socket, boost::asio::ssl::context* tls, std::string client, bool is_local);
 
   // Performs the TLS handshake. Without TLS, `done` is called at once.

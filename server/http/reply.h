@@ -88,7 +88,7 @@ class Reply {
   void forget_connection();
 
  private:
-  void wake_up();  // both REQUIRE: mutex_ is held
+  void wake_up();  // wake_up() and is_taken() REQUIRE: mutex_ is held
   bool is_taken() const { return !next_.head && next_.bytes.empty() && !next_.is_cut && !is_sending_; }
 
   const size_t max_queued_bytes_;

@@ -148,7 +148,7 @@ bool RequestFilter::may_be_called(std::string_view host) const {
 bool RequestFilter::may_ask(std::string_view origin, std::string_view host) const {
   if (is_listed(rules_.allowed_origins, origin)) return true;
   const int default_port = origin.starts_with("http://") ? 80 : origin.starts_with("https://") ? 443 : 0;
-  if (default_port == 0) return false;  // "null", or a scheme other than http and https
+  if (default_port == 0) return false;  // the origin is "null", or has another scheme than http and https
   const std::optional<HostAndPort> from = read_host(origin.substr(origin.find("//") + 2));
   if (!from) return false;
   const int from_port = from->port == 0 ? default_port : from->port;

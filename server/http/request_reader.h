@@ -72,7 +72,7 @@ class RequestReader {
   const RequestHead& head() const { return head_; }
   const Refusal& refusal() const { return refusal_; }
   size_t n_body_bytes() const;
-  std::string take_body();  // takes the part of the body that was read
+  std::string take_body();  // returns the body that was read so far, and removes it from the reader
 
  private:
   struct Parser;

@@ -82,7 +82,7 @@ class ConnectionTable {
   explicit ConnectionTable(size_t most) : most_(most) {}
 
   // Adds a connection, as waiting. If the table is full, evicts another connection, and exceeds the maximum by one
-  // until this has closed. Returns false if no connection can be evicted.
+  // until the evicted one has closed. Returns false if no connection can be evicted.
   bool add(const std::shared_ptr<Connection>& connection);
   void remove(const Connection* connection);
   // Sets whether the connection waits for its client. Has no effect if the connection is not in the table.

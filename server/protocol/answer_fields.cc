@@ -233,7 +233,7 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     {{"n", Shape::kInteger, "number of answers", 1, ChatSession::kMaxAnswers},
      [](const Json& value, AnswerRequest& request) {
-       if (request.n > 0) store(value, request.n);  // n stays 0 if max_tokens is 0
+       if (request.n > 0) store(value, request.n);  // n stays 0 if max_tokens 0 has set it
      }},
     {{"truncate", Shape::kAny,
       "if the context is full: none (an error), oldest (drops the oldest turns), middle (truncates the newest message)",
@@ -290,7 +290,7 @@ bool has_left_out_tool(const AnswerRequest& request, const std::string& name) {
   });
 }
 
-// A choice that only tools that were left out could satisfy has no effect.
+// Resets a tool_choice that only tools that were left out could satisfy, and reports it.
 void drop_choice(AnswerRequest& request) {
   request.tool_choice.kind = ToolChoice::Kind::kAuto;
   ignore(request.ignored, {.field = "tool_choice", .reason = "the tool was left out"});
@@ -354,7 +354,7 @@ void read_tools(const Json& list, AnswerRequest& request) {
   for (size_t i = 0; i < list.size(); ++i) {
     const std::string_view type = type_of(list[i]);
     if (!type.empty() && type != "function") {
-      const Json* named = member(list[i], type);  // {"type": "custom", "custom": {"name"}}
+      const Json* named = member(list[i], type);  // the object with the name: {"type": "custom", "custom": {"name"}}
       leave_out_tool(named == nullptr ? list[i] : *named, i, type, request);
     } else if (is_provider_tool(list[i])) {
       leave_out_tool(list[i], i, list[i].begin().key(), request);

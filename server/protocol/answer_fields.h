@@ -26,7 +26,7 @@ std::span<const Field<AnswerRequest>> chat_answer_fields();
 // Reads the rows of all tables into the request, then checks them together. Throws the first fault.
 void read_answer_fields(const Json& body, AnswerRequest& request, bool has_messages);
 
-// Returns the rules of a body with a prompt or with messages: `own` and the shared ones.
+// Return the rules of a body with a prompt (prompt_rules) or with messages: `own` and those of the shared fields.
 std::vector<FieldRule> prompt_rules(std::vector<FieldRule> own);
 std::vector<FieldRule> message_rules(std::vector<FieldRule> own);
 
@@ -45,13 +45,14 @@ inline constexpr std::string_view kBiasSchema =
 // Makes the request score its prompt, with n_top likely tokens each; nullopt: no effect. Fault if it is streamed.
 void score_prompt(std::optional<size_t> n_top, bool stream, AnswerRequest& request);
 
-// Notes whether the fields name a maximum length or switch it off, under the name of any protocol.
+// Sets chooses_length if the fields name a maximum length or switch it off, under any protocol's name for it.
 void note_chosen_length(const Json& fields, AnswerRequest& request);
 
 // Checks combinations of sampling fields. REQUIRES: all of these fields were read.
 void check_sampler(const AnswerRequest& request);
 
-// [{"type": "function", "function": {"name", "description", "parameters"}}, ...] Tools of other types are left out.
+// Reads [{"type": "function", "function": {"name", "description", "parameters"}}, ...]. Leaves out other types of
+// tools.
 void read_tools(const Json& list, AnswerRequest& request);
 // Reports tool `i` of the request, of that type, as left out.
 void leave_out_tool(const Json& tool, size_t i, std::string_view type, AnswerRequest& request);
@@ -62,7 +63,7 @@ void add_tool(AnswerRequest& request, Json function);
 
 // Enables or disables thinking: sets all template variables that known templates use for it.
 void set_thinking(AnswerRequest& request, bool thinks);
-// "none", "minimal", "low", "medium", "high", "xhigh", "max".
+// Reads the effort of reasoning: "none", "minimal", "low", "medium", "high", "xhigh", "max".
 void read_effort(const Json& value, AnswerRequest& request);
 
 // The schema of "stream_options" of chat completions and completions.
@@ -75,7 +76,7 @@ inline constexpr std::string_view kStreamOptionsSchema =
 void set_form(AnswerRequest& request, ResponseFormat::Kind kind, const Json& value, std::string field);
 
 inline constexpr double kMostMaxTokens = 2147483647;
-// Limits of answers. Negative: no limit but the context; 0: only prefills the prompt.
+// Sets the maximum length of answers in tokens. Negative: only the context limits it; 0: only prefills the prompt.
 void set_max_tokens(const Json& value, AnswerRequest& request);
 
 }  // namespace ibid::serve

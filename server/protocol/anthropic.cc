@@ -281,7 +281,7 @@ MessagesCall read_messages_call(const Site& site, const http::Request& source, b
   read_fields<MessagesCall>(body, kMessagesFields, call);
   if (!counts_only && member(body, "max_tokens") == nullptr) throw missing_field("max_tokens");
   call.marks_cache = has_key(body, "cache_control");
-  // kMessagesFields has read these fields in the form of this protocol.
+  // These two fields were read above; the shared rows do not accept the form that they have in this protocol.
   body.erase("tools");
   body.erase("tool_choice");
   read_answer_fields(body, request, true);
@@ -348,8 +348,7 @@ class MessageStream final : public StreamReply {
  private:
   void opened() override {
     Json message = message_json(id_, heard_.model);
-    message["usage"] =
-        usage_json({.n_prompt = heard_.n_prompt}, marks_cache_);  // the cached part comes with message_delta
+    message["usage"] = usage_json({.n_prompt = heard_.n_prompt}, marks_cache_);  // message_delta has the cached tokens
     emit_named({{"type", "message_start"}, {"message", std::move(message)}});
     send_bytes(kPing);
   }

@@ -112,8 +112,8 @@ void find_model(const Site& site, std::string& model, IgnoredParts& ignored) {
 
 namespace {
 
-// A line such as "x-anthropic-billing-header: cc_version=2.1.177; cch=36ee5;": a header of HTTP with one of these
-// names, or a list of values that has one of these.
+// A client line is an HTTP header whose name begins with one of kClientHeaders, or a list of values ("...; ...;") one
+// of which begins with an entry of kClientValues: "x-anthropic-billing-header: cc_version=2.1.177; cch=36ee5;".
 constexpr std::string_view kClientHeaders[] = {
     "x-anthropic-", "x-claude-",           "x-codex-",     "x-openai-",  "x-stainless-",
     "x-request-id", "x-client-request-id", "x-session-id", "x-trace-id", "x-correlation-id"};

@@ -19,8 +19,8 @@
 
 namespace ibid::serve {
 
-// Parses the body and initialises `request` from it, with the fields that have no effect by the rules of its endpoint.
-// Faults: parse_body()'s; a model that is not a text.
+// Parses the body, and initialises `request` from it. Fields that have no effect by `rules`, those of the endpoint, are
+// added to request.ignored. Faults: those of parse_body(); a model that is not a text.
 Json begin_request(const Site& site, const http::Request& source, std::span<const FieldRule> rules,
                    AnswerRequest& request);
 

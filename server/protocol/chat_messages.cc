@@ -44,7 +44,7 @@ void copy_text(const Json& message, std::string_view name, Json& copy) {
 void read_tool_call(const Json& call, Json& calls) {
   std::string_view type = type_of(call);
   if (type.empty()) type = "function";
-  const Json* function = member(call, type);  // also {"type": "custom", "custom": {"name", "input"}}
+  const Json* function = member(call, type);  // a custom tool: {"type": "custom", "custom": {"name", "input"}}
   const std::string* name = function == nullptr ? nullptr : text_member(*function, "name");
   if (name == nullptr || name->empty() || name->size() > kMaxNameBytes) {
     throw wrong_type("must be a string of 1 to 256 bytes", "." + std::string(type) + ".name");

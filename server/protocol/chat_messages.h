@@ -14,7 +14,7 @@ namespace ibid::serve {
 
 inline constexpr size_t kMaxMessages = 65536;
 
-// The part of a body that a reader is in, "messages[1]", and where it reports what it leaves out.
+// The place in a body that is being read ("messages[1]"), and the list in which left-out parts are reported.
 struct ReadPlace {
   std::string path;
   IgnoredParts& ignored;
@@ -26,7 +26,7 @@ struct ReadPlace {
 };
 
 // Appends the messages of `list` to `messages`. The param of a fault: "[3].content[0].type". `list`: any JSON. The
-// older role "function" and field "function_call" become those of tools.
+// older role "function" and field "function_call" are converted to "tool" and "tool_calls".
 void read_chat_messages(const Json& list, const ReadPlace& place, Json& messages);
 // Appends one message.
 void read_chat_message(const Json& message, const ReadPlace& place, Json& messages);
@@ -35,9 +35,9 @@ void read_chat_message(const Json& message, const ReadPlace& place, Json& messag
 // "output_text"), or documents of text, joined by line breaks. Images, audio, videos and files are refused with a
 // message that names them; parts of other types are left out. A fault's param is relative to the content.
 std::string read_content(const Json& content, const ReadPlace& place);
-// The text, or the list of parts, of Anthropic's documents of plain text and search results; nullptr: another part.
+// Returns the text, or list of parts, of Anthropic's plain text document or search result; nullptr: another part.
 const Json* text_of_document(const Json& part);
-// Fault: a part of this type is an image, audio, a video or a file.
+// Throws a Fault if `type` is that of an image, audio, a video or a file.
 void check_is_no_medium(std::string_view type);
 
 // Returns {"id", "type": "function", "function": {"name", "arguments": a text}}.

@@ -23,7 +23,7 @@ namespace ibid::serve {
 namespace {
 
 constexpr size_t kMaxInputs = 2048;  // maximum number of inputs in a request
-constexpr double kMostDims = 65536;  // for any model; each model has its own maximum
+constexpr double kMostDims = 65536;  // largest `dimensions` that is read; each model has its own maximum
 
 struct EmbeddingCall {
   EmbeddingRequest request;
@@ -236,7 +236,7 @@ void append_base64(std::string& out, std::span<const float> vector) {
   out += '"';
   uint32_t bits = 0;
   size_t n_bytes = 0;
-  const auto flush = [&](size_t n_digits) {  // encodes the three bytes in `bits`
+  const auto flush = [&](size_t n_digits) {  // appends the bytes in `bits` as n_digits digits and padding
     for (size_t i = 0; i < 4; ++i) out += i < n_digits ? kDigits[bits >> (18 - 6 * i) & 63u] : '=';
     bits = 0;
   };

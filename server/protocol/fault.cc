@@ -51,9 +51,9 @@ size_t number_at(std::string_view text, size_t at) {
   return number;
 }
 
-// Reads both numbers of the runtime's "... N tokens, the context has room for M ...", and replaces the message by one
-// with the words by which clients recognise this error, and without quotes: LiteLLM searches Python's repr() of the
-// text, in which quotes escape the apostrophe. Its advice is for HTTP clients.
+// Replaces the runtime's message "... N tokens, the context has room for M ..." and stores its two numbers. The new
+// message has the words by which clients recognise this error, advice for HTTP clients, and no quotes: LiteLLM searches
+// Python's repr() of the text, which escapes its apostrophe if it has quotes.
 void describe_full_context(Fault& fault) {
   constexpr std::string_view kRoom = " tokens, the context has room for ";
   const std::string_view message = fault.message;

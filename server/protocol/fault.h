@@ -23,7 +23,7 @@ struct Fault {
   std::string param = {};               // path of the field: "messages[2].content"; empty: no particular field
   std::string code = "invalid_value";   // name of the reason, for programs
   std::chrono::seconds retry_after{1};  // sent with 429 and 503
-  size_t n_prompt = 0, n_context = 0;   // tokens, if the prompt exceeds the context
+  size_t n_prompt = 0, n_context = 0;   // numbers of tokens; set if the prompt exceeds the context
 
   std::string text() const { return param.empty() ? message : param + ": " + message; }
 };

@@ -65,7 +65,7 @@ bool is_text(const Json& value, std::string_view text);
 // Fault, with an empty param, if the value does not have the rule's shape and range.
 void check_shape(const FieldRule& rule, const Json& value);
 
-// The rule's neutral values as JSON; whether the value is one of them.
+// Return the rule's neutral values as JSON, and whether `value` is neutral.
 Json neutral_values(const FieldRule& rule);
 bool is_neutral(const FieldRule& rule, const Json& value);
 
@@ -116,7 +116,7 @@ void read_fields(const Json& body, std::span<const Field<Target>> fields, Target
   }
 }
 
-// Stores a value in a member of its type.
+// Store a value in a member, converted to the member's type.
 inline void store(const Json& value, bool& member) { member = value.get<bool>(); }
 inline void store(const Json& value, double& member) { member = value.get<double>(); }
 inline void store(const Json& value, size_t& member) { member = static_cast<size_t>(integer_of(value)); }
@@ -137,7 +137,7 @@ void set(const Json& value, Target& target) {
   }
 }
 
-// Adapts a `read` function for AnswerRequest to a call that contains one.
+// Adapts a `read` function for AnswerRequest to a call that contains an AnswerRequest.
 template <auto Read, typename Call>
 void of_request(const Json& value, Call& call) {
   Read(value, call.request);

@@ -11,8 +11,8 @@
 
 namespace ibid::serve {
 
-// In models.cc, openai_chat.cc, openai_completions.cc, responses.cc: endpoints of OpenAI. Anthropic has the same ones
-// for models.
+// In models.cc, openai_chat.cc, openai_completions.cc, responses.cc: endpoints of OpenAI. Those for models are also
+// Anthropic's.
 void get_models(const Site& site, const http::ExchangePtr& exchange);
 void get_model(const Site& site, const http::ExchangePtr& exchange, const std::string& name);
 std::vector<FieldRule> chat_rules();

@@ -134,8 +134,8 @@ Json llama_part(size_t i, std::string_view text, bool stop) {
   return {{"index", i}, {"content", text}, {"tokens", Json::array()}, {"stop", stop}, {"id_slot", -1}};
 }
 
-// The tokens of an answer with n_probs most likely ones each; after sampling llama.cpp has probabilities in place of
-// their logarithms.
+// Returns the tokens of an answer, each with its n_probs most likely alternatives. after_sampling: with probabilities
+// in place of log-probabilities, as llama.cpp has them.
 Json probabilities_json(std::span<const TokenLogprobs> tokens, const Tokenizer& tokenizer, bool after_sampling) {
   Json all = logprobs_json(tokens, tokenizer)["content"];
   if (!after_sampling) return all;
@@ -152,7 +152,7 @@ Json probabilities_json(std::span<const TokenLogprobs> tokens, const Tokenizer& 
   return all;
 }
 
-// [[token, bias], ...] of a request as llama.cpp's server prints it; null is a ban.
+// Returns logit_bias as llama.cpp's server prints it: [{"token", "bias"}, ...]. A null bias bans the token.
 Json biases_json(const std::map<TokenId, double>& biases) {
   Json list = Json::array();
   for (const auto& [id, bias] : biases)
@@ -204,7 +204,7 @@ Json generation_settings(const AnswerRequest& request, bool stream) {
           {"stream", stream}};
 }
 
-// The optional parts of answers.
+// The parts of answers for which a request asks.
 struct LlamaOutput {
   Json settings;  // generation_settings
   bool probabilities = false, after_sampling = false, tokens = false, progress = false, timings = false;
@@ -237,7 +237,7 @@ Json selected(const Json& json, const std::vector<std::string>& paths) {
 }
 
 // Makes the last object of answer `i`. It has the text if the answer is sent whole; a stream has sent the text before.
-// tokens: the tokens whose probabilities the object has.
+// tokens: the tokens whose probabilities are added to the object.
 Json llama_end(const Heard& heard, size_t i, bool is_whole, const LlamaOutput& output,
                std::span<const TokenLogprobs> tokens) {
   const Answer& turn = heard.answers[i];
@@ -296,13 +296,13 @@ class LlamaStream final : public StreamReply {
 
   const LlamaOutput output_;
   StreamProgress progress_;                       // progress of the only answer
-  std::vector<std::vector<TokenLogprobs>> last_;  // by answer: tokens that no part of the text had
+  std::vector<std::vector<TokenLogprobs>> last_;  // by answer: its last tokens, which no part of the text had
 };
 
 void start_llama(const Site& site, const http::ExchangePtr& exchange, LlamaCall call) {
   AnswerRequest& request = call.request;
   request.returns_prompt_ids = true;
-  const bool needs_ids = call.tokens || call.stream;  // log-probabilities include the ids
+  const bool needs_ids = call.tokens || call.stream;  // token ids come only with log-probabilities
   if (needs_ids && !request.options.n_logprobs) request.options.n_logprobs = 0;
   const LlamaOutput output{.settings = generation_settings(request, call.stream),
                            .probabilities = call.probabilities,
@@ -331,7 +331,7 @@ LlamaCall read_llama(const Site& site, const http::Request& source, std::span<co
   Json body = begin_request(site, source, llama_rules(own), call.request);
   read_fields(body, own, call);
   read_fields<LlamaCall>(body, kLlamaFields, call);
-  body.erase("logit_bias");  // the shared row does not accept texts as keys
+  body.erase("logit_bias");  // read above; the shared row does not accept texts as keys
   read_answer_fields(body, call.request, false);
   return call;
 }
@@ -468,7 +468,7 @@ void get_props(const Site& site, const http::ExchangePtr& exchange) {
                            {"build_info", "ibid " + site.version}});
 }
 
-// Requests share all memory, so a slot is only a place among the answers that are computed at a time.
+// ibid has no slots, because requests share all memory: a slot here is one of the answers that are computed at a time.
 void get_slots(const Site& site, const http::ExchangePtr& exchange) {
   const std::vector<ModelCard> cards = site.backend->models();
   const ModelCard card = cards.empty() ? ModelCard() : cards.front();

@@ -40,7 +40,7 @@ struct OllamaCall {
   std::optional<size_t> top_logprobs = {};
 };
 
-// Reads messages. They differ from those of chat completions in thinking, images and the name of the tool.
+// Reads messages. They differ from those of chat completions in the fields for thinking, images and the tool's name.
 void read_ollama_messages(const Json& value, OllamaCall& call) {
   if (value.empty()) return;
   Json list = value;
@@ -189,7 +189,7 @@ OllamaCall read_ollama(const Site& site, const http::Request& source, std::span<
 
 int64_t ns_of(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
-// The names of the fields that differ between the two endpoints.
+// The endpoint that answers, /api/chat or /api/generate: their responses have different fields.
 struct OllamaForm {
   bool is_chat = true;
   Site site;
@@ -263,7 +263,7 @@ class OllamaStream final : public StreamReply {
   const OllamaForm form_;
 };
 
-// A request without messages and prompt only loads the model, or unloads it.
+// Answers a request without messages and prompt, which loads the model, or unloads it if keep_alive is 0.
 void load_or_unload(const OllamaForm& form, const AnswerRequest& request, const http::ExchangePtr& exchange) {
   const Result<std::string> name = form.site.backend->resolve(request.model);
   if (!name.ok()) throw fault_of(name.status());
@@ -442,7 +442,7 @@ void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange) {
   respond_json(*exchange, {{"models", std::move(models)}});
 }
 
-// Clients pull a model before they use it: one that is served is there.
+// Clients pull a model before they use it. The pull of a model that is served succeeds at once.
 void post_ollama_pull(const Site& site, const http::ExchangePtr& exchange) {
   OllamaCall call;
   const Json body = parse_body(exchange->request().body);

@@ -212,7 +212,7 @@ class ChatStream final : public StreamReply {
     add_prompt_ids(json);
     emit(json);
   }
-  // Adds the tokens of the prompt to the first chunk after they are known.
+  // Adds the tokens of the prompt once, to the first chunk for which they are known.
   void add_prompt_ids(Json& json) {
     const Tokens& ids = heard_.prompt_ids.front();
     if (output_.token_ids && !ids.empty() && !std::exchange(has_sent_ids_, true)) json["prompt_token_ids"] = ids;
@@ -228,7 +228,8 @@ class ChatStream final : public StreamReply {
 
 }  // namespace
 
-// Reads the two fields for the end of the prompt, as vLLM defines them. is_answered: not only rendered.
+// Reads continue_final_message and add_generation_prompt, which vLLM defines. is_answered: false if the prompt is only
+// counted or rendered.
 void read_chat_ending(ChatCall& call, bool is_answered) {
   const auto refuse = [](const char* param, const char* message) {
     throw Fault{.message = message, .param = param, .code = "unsupported_value"};
@@ -265,7 +266,7 @@ ChatCall read_chat(const Site& site, const http::Request& source, bool is_answer
   if (call.top_logprobs && !output.logprobs) {
     throw Fault{.message = "needs logprobs to be true", .param = "top_logprobs"};
   }
-  // The ids of the tokens come only with log-probabilities.
+  // Token ids come only with log-probabilities, so these are computed even if the client did not request them.
   const bool counts = output.continuous_usage || (output.timings && call.stream);
   const bool needs_ids = output.logprobs || output.token_ids || counts;
   if (needs_ids) call.request.options.n_logprobs = call.top_logprobs.value_or(0);

@@ -12,7 +12,7 @@
 
 namespace ibid::serve {
 
-// The optional parts of answers.
+// The parts of answers for which a request asks.
 struct ChatOutput {
   bool include_usage = false;     // a last chunk with the usage
   bool continuous_usage = false;  // the usage so far in each chunk
@@ -22,7 +22,7 @@ struct ChatOutput {
   bool logprobs = false;
   bool names_by_id = false;  // log-probabilities name tokens by their ids
   bool token_ids = false;    // return the tokens of prompt and answers
-  std::string echoed = {};   // the continued message, which precedes the added text
+  std::string echoed = {};   // the continued message, which is repeated before the text added to it; empty: no echo
 };
 
 struct ChatCall {

@@ -151,7 +151,7 @@ class FlatLogprobs {
   const Tokenizer& tokenizer_;
   const bool names_by_id_;
   size_t offset_;
-  size_t n_hidden_ = 0;  // characters of the tokens so far that the text does not show
+  size_t n_hidden_ = 0;  // number of characters at the beginning of the prompt that the shown text leaves out
   Json tokens_ = Json::array(), logprobs_ = Json::array(), tops_ = Json::array(), offsets_ = Json::array();
 };
 
@@ -244,7 +244,7 @@ class CompletionStream final : public StreamReply {
 
  private:
   void opened() override {
-    if (completion_.n_top) return;  // the log-probabilities of the prompt follow
+    if (completion_.n_top) return;  // prompt_scores() emits the echo, with the prompt's log-probabilities
     for (size_t i = 0; i < offsets_.size(); ++i) emit_echo(i);
   }
   void prompt_scores(size_t first, std::shared_ptr<const PromptScores> scores) override {
@@ -340,7 +340,7 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
                         .prompt_logprobs = call.prompt_logprobs,
                         .token_ids = call.token_ids,
                         .names_by_id = call.names_by_id};
-  // The ids of the tokens come only with log-probabilities.
+  // Token ids come only with log-probabilities, so these are computed even if the client did not request them.
   if ((call.token_ids || call.continuous_usage) && !request.options.n_logprobs) request.options.n_logprobs = 0;
   request.returns_prompt_ids = call.token_ids;
   if (call.echo) completion.echoed = call.prompts;

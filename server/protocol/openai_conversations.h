@@ -22,8 +22,8 @@ std::span<const Field<ConversationCall>> conversation_fields();
 std::span<const Field<ConversationCall>> conversation_metadata_fields();
 std::span<const Field<ConversationCall>> conversation_items_fields();
 
-// Convert an error of the store to a fault, whose message is shorter than the log's. fault_of_conversation() gives 404;
-// 409: a response of the conversation is being generated; 503: it does not fit into the store.
+// Convert an error of the store to a fault, whose message is shorter than the log's. fault_of_conversation() gives 404:
+// no such conversation; 409: a response of the conversation is being generated; 503: it does not fit into the store.
 Fault fault_of_store(const Site& site, const Status& status);
 Fault fault_of_conversation(const Site& site, const Status& status);
 

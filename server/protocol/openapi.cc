@@ -112,7 +112,7 @@ constexpr std::string_view kSlots =
     R"({"type":"array","items":{"type":"object","required":["id","n_ctx","is_processing"],"properties":{"id":)"
     R"({"type":"integer"},"n_ctx":{"type":"integer"},"is_processing":{"type":"boolean"}}}})";
 constexpr std::string_view kEmptyList = R"({"type":"array","maxItems":0})";
-// With response_fields it has only these; with several prompts it is a list.
+// /completion: with response_fields it has only these fields; with several prompts it is a list of such objects.
 constexpr std::string_view kLlamaCompletion =
     R"({"type":["object","array"],"properties":{"content":{"type":"string"},"stop":)"
     R"({"const":true},"model":{"type":"string"},"tokens_predicted":{"type":"integer"},"tokens_evaluated":{"type":)"
@@ -224,7 +224,7 @@ Json schema_of(const FieldRule& rule) {
   return schema;
 }
 
-// Adds the schemas of a rule's neutral values, which may lie outside of the range of others.
+// Adds the schemas of a rule's neutral values, which may lie outside of its range.
 void add_neutral(const FieldRule& rule, Json& kinds) {
   if (rule.neutral.empty()) return;
   Json values = Json::array();
@@ -251,7 +251,7 @@ Json property_of(const FieldRule& rule) {
 // The schemas of fields that several endpoints share: each is written once, and referenced.
 class Components {
  public:
-  // Adds the schema unless another one has the name, and returns a reference to the name.
+  // Adds the schema and returns a reference to it. If another schema has the name, returns `schema` itself.
   Json place(const std::string& name, Json schema) {
     const auto [entry, is_new] = schemas_.emplace(name, schema);
     if (!is_new && entry->second != schema) return schema;
@@ -412,7 +412,7 @@ bool names_user_in_query(const Endpoint& endpoint) {
   return endpoint.pattern.starts_with("/v1/responses") || endpoint.pattern.starts_with("/v1/conversations");
 }
 
-// Returns the parameters in the path; in the query, the user if there is no body, and the paging of lists of items.
+// Returns the parameters in the path, and those in the query: the user if there is no body, and the paging of lists.
 Json parameters_of(const Endpoint& endpoint) {
   Json parameters = Json::array();
   const auto add = [&](const char* name, const char* in, Json schema) {

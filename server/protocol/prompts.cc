@@ -71,7 +71,7 @@ void read_object(const Json& value, Prompt& prompt) {
   prompt = std::move(text);
 }
 
-// Texts and tokens in one list.
+// Reads a list of texts and tokens as the pieces of one prompt.
 void read_pieces(const Json& list, Prompt& prompt) {
   PromptPieces pieces;
   for (size_t i = 0; i < list.size(); ++i) {
@@ -85,7 +85,7 @@ void read_pieces(const Json& list, Prompt& prompt) {
     Tokens tokens;
     try {
       read_token_ids(ids, tokens);
-    } catch (Fault& fault) {  // the fault's index counts from `first`
+    } catch (Fault& fault) {  // the fault's index is one in `ids`: name entry `first` of the list instead
       fault.param = place_in_list(first);
       throw;
     }
@@ -110,7 +110,7 @@ void read_one(const Json& value, Prompt& prompt) {
   }
 }
 
-// True if the list is several prompts, not one of tokens, or of tokens and texts.
+// True if `value` is a list of several prompts, and not one prompt as a list of tokens, or of tokens and texts.
 bool is_several(const Json& value) {
   if (!value.is_array() || value.empty()) return false;
   if (std::ranges::any_of(value, [](const Json& one) { return one.is_structured(); })) return true;

@@ -28,22 +28,22 @@ void check_text_body(const http::Request& request);
 Backend::Then<size_t> respond_input_tokens(const http::ExchangePtr& exchange);
 
 // A prompt is a text, a list of tokens, a list of texts and tokens, or llama.cpp's {"prompt_string": text} or
-// {"content": [{"type": "text", "text": text}]}. Reads one or a list of at most `most`; a list of texts alone is
-// several.
+// {"content": [{"type": "text", "text": text}]}. Reads one prompt, or a list of at most `most` prompts. A list that has
+// only texts is a list of prompts.
 void read_prompts(const Json& value, std::vector<Prompt>& prompts, size_t most = kMaxPrompts);
 
-// The text of a prompt, as far as it is known without a tokenizer (nullptr).
+// Returns the text of a prompt (of an Infill: its prefix). If `tokenizer` is nullptr, tokens have no text.
 std::string text_of_prompt(const Prompt& prompt, const Tokenizer* tokenizer);
-// Fault: the prompt is not a text.
+// Makes an Infill without files. Fault if the prompt is not a text.
 Infill infill_of(Prompt prefix, const std::string& suffix);
 
 // Reads a list of tokens, each from 0 to 2147483647.
 void read_token_ids(const Json& list, Tokens& ids);
 
 // Starts one request of the service for each prompt. `reply` receives answer i of prompt p as answer p * n_answers + i;
-// progress of the prefill only if there is one prompt.
-// Its calls come one at a time; it begins with the first prompt and ends with the last one. An error of one prompt
-// cancels the others and becomes the result. gone: requested when the client has left.
+// progress of the prefill only if there is one prompt. It gets one call at a time: begin() from the first prompt that
+// begins, end() after the last prompt has ended. An error of one prompt cancels the others and becomes the result.
+// gone: requested when the client has left.
 void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone);
 

@@ -48,8 +48,8 @@ using Later = std::function<void(std::function<void()> work)>;
 // Base of all replies. Errors have the style that belongs to the path of the exchange.
 class ExchangeReply : public AnswerListener, public std::enable_shared_from_this<ExchangeReply> {
  public:
-  // For a reply that waits for the disk: end() then runs through `later`, on another thread. REQUIRES: called before
-  // begin().
+  // For a reply whose end waits for the disk: end() then runs through `later`, on another thread. REQUIRES: called
+  // before begin().
   void set_later(Later later) { later_ = std::move(later); }
   void queued(std::chrono::nanoseconds waited) final { heard_.queued = waited; }
   void come_again(std::chrono::seconds wait) final { heard_.retry_after = wait; }
@@ -112,7 +112,7 @@ class StreamReply : public ExchangeReply {
 
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) final;
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) final;
-  // The default emits reasoning as text, and no arguments.
+  // By default, a stream emits reasoning as text, and does not emit the parts of arguments.
   void reasoning(size_t i, std::string_view text) override { content(i, text); }
   void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) final;
   void tool_arguments(size_t, size_t, std::string_view) override {}
@@ -122,9 +122,9 @@ class StreamReply : public ExchangeReply {
   // n: number of answers. keep_alive: bytes that are sent while the stream is idle; must be empty for lines of JSON.
   StreamReply(http::ExchangePtr exchange, size_t n, std::string keep_alive = ": ping\n\n");
 
-  // Write the events of a protocol, in the order of AnswerListener, of which a protocol implements content(),
-  // reasoning() and tool_arguments() itself. A tool call whose arguments did not arrive in parts is written with all
-  // arguments as one part, before answered(). By default these functions emit nothing.
+  // Write the events of a protocol; they are called in the order of AnswerListener and emit nothing by default. A
+  // protocol overrides content() too and, if it emits them, reasoning() and tool_arguments(). A tool call whose
+  // arguments did not arrive in parts is written with all arguments as one part, before answered().
   virtual void opened() {}
   virtual void called(size_t i, size_t call, std::string_view id, std::string_view name) {
     (void)i, (void)call, (void)id, (void)name;
@@ -133,9 +133,9 @@ class StreamReply : public ExchangeReply {
   virtual void finished() = 0;
   virtual void failed(const Fault& fault) { emit(fault_json(fault, style_)); }
 
-  // Emits "data: {...} ", or a line.
+  // Emits the object as an event, "data: {...}"; in Ollama's protocol, as a line.
   void emit(const Json& json);
-  // Emits "event: TYPE data: {...} ", where TYPE is the event's "type".
+  // Emits an event with the lines "event: TYPE" and "data: {...}", where TYPE is the event's "type".
   void emit_named(const Json& event);
   void send_bytes(std::string bytes);
 
@@ -150,7 +150,7 @@ class StreamReply : public ExchangeReply {
   std::string keep_alive_;
   struct Told {
     size_t n_calls = 0;                        // number of tool calls that were begun
-    std::vector<TokenLogprobs> logprobs = {};  // received and not taken yet
+    std::vector<TokenLogprobs> logprobs = {};  // received, and not yet returned by take_logprobs()
     size_t n_logprobs_taken = 0;
   };
   std::vector<Told> told_;  // indexed by the number of the answer
@@ -175,19 +175,19 @@ Json openai_usage(const TokenCounts& counts);
 // Returns the "timings" of llama.cpp. Its rates of decoding leave out the first token, which the prefill computes.
 Json llama_timings(const Turn& turn);
 
-// The progress of one answer that is streamed, in the objects of llama.cpp: return_progress, timings_per_token.
+// The progress of one streamed answer, as the objects that llama.cpp adds for return_progress and timings_per_token.
 class StreamProgress {
  public:
   explicit StreamProgress(Clock& clock) : clock_(clock) {}
 
-  // Events of the listener: begin(), prefill(), and new tokens of the answer.
+  // Call at these events of the listener; decode(): at new tokens of the answer.
   void begin() { begin_ns_ = clock_.steady_ns(); }
   void prefill(size_t n_done, size_t n_total);
   void decode(size_t n_tokens);
 
-  // {"total", "cache", "processed", "time_ms"}
+  // Returns the object for return_progress: {"total", "cache", "processed", "time_ms"}.
   Json prompt_json() const;
-  // As llama_timings(), of the tokens so far.
+  // Returns llama_timings() of the tokens so far.
   Json timings() const;
 
  private:
@@ -202,16 +202,17 @@ class StreamProgress {
 // "cause"}, "left_out": {"messages", "bytes"}, "ignored": [{"field", "reason", "name"}]}. It has no text of the prompt,
 // because a lost prefix may belong to another client's conversation.
 Json ibid_details(const Answer& turn, const IgnoredParts& ignored);
-// [{"field", "reason", "name"}]; and the same for the log, without names that clients chose.
+// Return the ignored parts as [{"field", "reason", "name"}], or add their paths to the figures for the log, where parts
+// named by clients are only counted.
 Json ignored_json(const IgnoredParts& ignored);
 void add_ignored(http::AnswerFigures& figures, const IgnoredParts& ignored);
-// The text of the prompt of answer `i`, special tokens included; only if AnswerRequest::returns_prompt_ids.
+// Returns the text of the prompt of answer `i`, with special tokens. REQUIRES: AnswerRequest::returns_prompt_ids.
 std::string prompt_text(const Heard& heard, size_t i);
 // The ids of tokens whose log-probabilities were requested.
 Json ids_of(std::span<const TokenLogprobs> tokens);
-// The ids of the last tokens of an answer, with the one that ended it.
+// Returns the ids of the last tokens of an answer, with the token that ended it.
 Json last_ids_of(std::span<const TokenLogprobs> tokens, const Answer& answer);
-// The usage of a stream so far (vLLM's continuous_usage_stats), before the cached part is final.
+// Returns the usage of a stream so far (vLLM's continuous_usage_stats). The number of cached tokens is not final yet.
 Json usage_so_far(size_t n_prompt, size_t n_completion);
 // Adds the results of openai_usage(), llama_timings() and ibid_details() as "usage", "timings" and "ibid".
 void add_costs(Json& json, const Heard& heard);
@@ -219,7 +220,7 @@ void add_costs(Json& json, const Heard& heard);
 // Returns OpenAI's finish_reason. It is "length" also for an answer that was ended because it repeated itself; "ibid"
 // has the precise reason.
 std::string openai_finish_reason(const Answer& answer);
-// The limit that ended an answer, as in "ended_by"; empty: none did.
+// Returns the limit that ended an answer, as "ended_by" has it: "context", "max_tokens" ...; empty: no limit ended it.
 std::string_view limit_of(const Answer& answer);
 // True if the answer was ended by a length limit.
 inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) == "length"; }
@@ -227,7 +228,7 @@ inline bool is_cut(const Answer& answer) { return openai_finish_reason(answer) =
 // Returns vLLM's "prompt_logprobs": null for the first token, then an object for each: {"ID": {"logprob", "rank",
 // "decoded_token"}, ...}, of the token and the n_top most likely ones. null: no scores.
 Json prompt_logprobs_json(const PromptScores* scores, size_t n_top, const Tokenizer* tokenizer);
-// Returns the row of prompt_logprobs: 0 to 20, the number of most likely tokens besides the prompt's.
+// Returns the row of the field prompt_logprobs: the number of most likely tokens, 0 to 20, to return at each token.
 template <typename Call>
 constexpr Field<Call> prompt_logprobs_field() {
   return {

@@ -17,7 +17,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Returns a field as the request had it, or its default.
+// Returns the value of a field in the request, or its default.
 Json echoed(const ResponseCall& call, const char* name, const char* otherwise) {
   const Json* value = member(call.echo, name);
   return value != nullptr ? *value : Json::parse(otherwise);

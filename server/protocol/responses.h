@@ -35,7 +35,7 @@ struct ResponseContext {
   std::string id;
   std::string cache_namespace;
   ResponseCall call;              // without the messages, which were passed to the service
-  std::string previous_id = {};   // id of the response that this one continues, if that one stores its items
+  std::string previous_id = {};   // id of the continued response; empty: none, or its items are in a conversation
   Json in_front = Json::array();  // items of the previous response or the conversation, which precede this input
   bool continues = false;         // the output continues the last message before it
   std::shared_ptr<TakenConversation> conversation = {};  // the conversation of the response; nullptr: none
@@ -46,8 +46,8 @@ struct ResponseContext {
 // Reads the request and the items that precede it. Throws Fault.
 void read_response(const Site& site, const http::Request& source, ResponseContext& context);
 
-// Find a stored response, and all items up to and including its output. Faults: those of the store; 404 for `param` if
-// there is no such response, or if its conversation no longer has the items.
+// Find a stored response, and list all items up to and including its output. Faults: those of the store; 404 for
+// `param` if there is no such response, or if its conversation no longer has the items.
 StoredResponse find_response(const Site& site, const std::string& cache_namespace, const std::string& id,
                              const char* param);
 Json items_of(const Site& site, const std::string& cache_namespace, const StoredResponse& response, const char* param);

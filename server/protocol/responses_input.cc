@@ -17,7 +17,7 @@ namespace {
 void read_bare_tools(const Json& list, ResponseCall& call) {
   Json wrapped = Json::array();
   for (const Json& bare : list) {
-    if (!type_of(bare).empty() && type_of(bare) != "function") {  // not a function: add_tool() leaves it out
+    if (!type_of(bare).empty() && type_of(bare) != "function") {  // not a function: read_tools() leaves it out
       wrapped.push_back(bare);
       continue;
     }
@@ -227,7 +227,7 @@ void read_items(const Site& site, ResponseContext& context) {
   read_at("input", [&] {
     resolve_references(site, context.cache_namespace, context.in_front, call.input);
     Json own = Json::array();
-    IgnoredParts ignored;  // reported when all items are read
+    IgnoredParts ignored;  // not reported here: all items are read again below
     read_input(call.input, own, ignored);
   });
   call.input = stored_items(call.input, site.new_id);
@@ -299,7 +299,7 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
   for (const char* name : {"tool_choice", "parallel_tool_calls", "temperature", "top_p", "truncation", "user"}) {
     if (const Json* value = member(body, name)) call.echo[name] = *value;
   }
-  // Log-probabilities are read for the timings, too, because tokens are counted by them.
+  // Timings need log-probabilities, too, because the tokens of a stream are counted by them.
   const bool needs_ids = call.wants_logprobs || (call.timings && call.stream);
   n_logprobs = needs_ids ? std::optional(n_logprobs.value_or(0)) : std::nullopt;
   read_items(site, context);

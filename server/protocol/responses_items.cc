@@ -42,7 +42,7 @@ class ItemReader {
 
  private:
   void read_message(const Json& item, const ReadPlace& place) {
-    // Roles and contents are those of chat completions, except in assistant messages.
+    // Messages have the roles and contents of chat completions; their parts have other types.
     const bool was_answer = goes_on_;
     read_chat_message(item, place, messages_);
     goes_on_ = is_from(messages_.back(), Role::kAssistant);
@@ -58,7 +58,7 @@ class ItemReader {
     set_content(messages_.back(), *content_of(messages_.back()) + added);
   }
 
-  // A call of a tool that is not a function: {"name", "input": text}, or {"action" or "operation": object}.
+  // Reads a call of a tool that is not a function: {"name", "input": text}, or {"action" or "operation": object}.
   void read_other_call(const Json& item, std::string_view type) {
     const std::string* name = text_member(item, "name");
     std::string arguments = arguments_text(item);
@@ -122,7 +122,7 @@ class ItemReader {
   }
 
   Json& messages_;
-  std::set<std::string> shown_calls_;  // ids of calls that were shown
+  std::set<std::string> shown_calls_;  // ids of the calls that are part of the messages
   std::string reasoning_;
   bool goes_on_ = false;  // the last message belongs to the answer that is being read
 };

@@ -14,10 +14,10 @@ namespace ibid::serve {
 
 // Appends the messages of an "input": a text, or a list of items: messages, calls and their outputs, reasoning.
 // Consecutive reasoning, text and calls become one assistant message, as they were one answer; so do a message and one
-// that continues it (continuing_item()). Calls of the client's
-// other tools (custom_tool_call, local_shell_call ...) are shown like those of functions; items of the provider's own
-// tools and of unknown types are left out, and reported under "input". The first n_before items are of
-// earlier requests: nothing of them is reported. The param of a fault: "[3].type".
+// that continues it (continuing_item()). Calls of the client's other tools (custom_tool_call, local_shell_call ...)
+// become calls of functions; items of the provider's own tools and of unknown types are left out, and reported under
+// "input". The first n_before items are of earlier requests: nothing of them is reported. The param of a fault:
+// "[3].type".
 void read_input(const Json& input, Json& messages, IgnoredParts& ignored, size_t n_before = 0);
 
 // Converts the same input to items that can be stored: each with its type, status and id, contents as lists of parts.

@@ -69,7 +69,7 @@ void set_ignore_eos(const Json& value, AnswerRequest& request) {
 
 constexpr FieldRule kStopText{.shape = Shape::kText, .least = 1, .most = kMaxStopBytes, .neutral = R"([""])"};
 
-// A list of texts within limits, without empty ones; a fault's param is the entry's.
+// Reads a list of at most max_entries texts, and drops empty ones. The param of a fault names the entry.
 std::vector<std::string> read_texts(const Json& list, size_t max_entries) {
   if (list.size() > max_entries) {
     throw Fault{.message = "must have at most " + std::to_string(max_entries) + " entries, not " +
@@ -84,7 +84,7 @@ std::vector<std::string> read_texts(const Json& list, size_t max_entries) {
   return texts;
 }
 
-// A list, also as a text of JSON, as some clients send it.
+// Reads a list, which some clients send as JSON in a string.
 void read_breakers(const Json& value, AnswerRequest& request) {
   Json list = value;
   if (value.is_string()) {
@@ -95,7 +95,7 @@ void read_breakers(const Json& value, AnswerRequest& request) {
   request.options.dry_sequence_breakers = read_texts(list, kMaxBreakers);
 }
 
-// false bans the token, as -100 does.
+// Returns the bias that `value` means: false bans the token, as -100 does.
 double bias_of(const Json& value, const std::string& param) {
   if (value.is_boolean() && !value.get<bool>()) return -std::numeric_limits<double>::infinity();
   if (!value.is_number() || value.get<double>() < -100 || value.get<double>() > 100) {
@@ -168,7 +168,7 @@ constexpr std::string_view kTokenIdsSchema =
     R"({"type":"array","items":{"type":"integer","minimum":0,"maximum":2147483647}})";
 constexpr std::string_view kBreakersSchema = R"({"type":"array","items":{"type":"string"},"maxItems":64})";
 
-// The samplers of llama.cpp's field "samplers", in its default order; off: turns it off.
+// The samplers of llama.cpp's field "samplers", in its default order; off: a function that turns the sampler off.
 struct NamedSampler {
   std::string_view name, other_name;
   char letter;
@@ -187,7 +187,7 @@ constexpr NamedSampler kSamplers[] = {
     {"xtc", "xtc", 'x', [](S& s) { s.xtc_probability = 0; }},
     {"temperature", "temp", 't', [](S& s) { s.temperature = 1; }},
 };
-// Adds the index of a sampler's name or letter. Others have fields of their own, which refuse them unless they are off.
+// Adds the index in kSamplers of a sampler's name or letter. Other samplers have fields that refuse to turn them on.
 void add_sampler(std::string_view name, std::vector<size_t>& named) {
   for (size_t i = 0; i < std::size(kSamplers); ++i) {
     const NamedSampler& one = kSamplers[i];
@@ -196,7 +196,7 @@ void add_sampler(std::string_view name, std::vector<size_t>& named) {
   }
 }
 
-// A list of names, or a string of letters. Samplers that it does not name are off.
+// Reads a list of names, or a string of letters. Turns the samplers off that it does not name.
 void read_samplers(const Json& value, AnswerRequest& request) {
   std::vector<size_t> named;
   if (value.is_array()) {

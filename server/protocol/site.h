@@ -28,7 +28,7 @@ struct Site {
   bool namespace_by_user = false;      // if a request names a user, it uses a namespace of that user within the key's
   bool checks_model_names = false;     // an unknown name is an error, also if the server has only one model
   bool keeps_client_lines = false;     // drop_client_lines() does nothing
-  size_t n_parallel = 1;               // answers at a time; llama.cpp's "slots"
+  size_t n_parallel = 1;               // number of answers computed at a time; llama.cpp's "slots"
 
   // Returns `prefix` and 32 random hexadecimal digits.
   std::function<std::string(std::string_view prefix)> new_id;

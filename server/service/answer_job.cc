@@ -23,8 +23,8 @@
 namespace ibid::serve {
 namespace {
 
-// Returns a seed below 2^52, so that clients whose numbers are doubles can send back the seed of every answer, even the
-// larger one of the last of several answers.
+// Returns a seed below 2^52. Answer i of a request gets this seed plus i, and clients whose numbers are doubles must be
+// able to send any of these seeds back exactly.
 uint64_t random_seed() {
   std::random_device random;
   return (static_cast<uint64_t>(random()) << 32 | random()) >> 12;
@@ -130,8 +130,8 @@ class AnswerJob final : public Job {
     std::unique_ptr<ScorePass> pass;
   };
   std::variant<std::monostate, Scoring, PrefillStream> reading_;
-  int64_t read_begin_ns_ = 0;  // time of the engine's clock at which its planning began
-  // Its cost, planning included, after it has ended.
+  int64_t read_begin_ns_ = 0;  // time of the engine's clock at which the planning of this computation began
+  // Cost of this computation, with its planning; set when it has ended.
   struct ReadingCost {
     double ms = 0;
     Usage usage = {};
@@ -140,9 +140,9 @@ class AnswerJob final : public Job {
   std::vector<std::unique_ptr<Part>> parts_;
   size_t n_side_by_side_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
-  Tokens prompt_ids_;                  // if an answer is continued, or the tokens are returned
-  bool has_sent_ids_ = false;          // the listener received them
-  std::optional<size_t> n_read_told_;  // positions of the last progress report
+  Tokens prompt_ids_;          // tokens of the prompt; set if an answer is continued, or if the request wants them
+  bool has_sent_ids_ = false;  // the listener received prompt_ids_
+  std::optional<size_t> n_read_told_;  // number of positions in the last progress report
   bool is_guarded_ = false;            // the maximum length was set by the guard
   bool has_left_queue_ = false;
   bool has_begun_ = false;
@@ -155,8 +155,8 @@ KvRoom AnswerJob::room(const Engine& engine, size_t expected_answer) const {
               .n_answer = request_.options.max_tokens,
               .n_answers = request_.n};
   if (need.n_answer == 0 || is_guarded_) {
-    // If an answer is longer than expected so far, reserve one page more than it has events; each event has one token
-    // or more.
+    // An answer may already be longer than expected: reserve one page more than its number of events, each of which has
+    // one token or more.
     const size_t most = is_guarded_ ? need.n_answer : SIZE_MAX;
     need.n_answer = expected_answer;
     for (const auto& part : parts_) need.n_answer = std::max(need.n_answer, part->n_events + kPagePositions);
@@ -333,7 +333,7 @@ Status AnswerJob::begin_turn(size_t i) {
 void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
   if (std::exchange(has_begun_, true)) return;
   if (!request_.ignored.empty()) listener_->ignored(request_.ignored);
-  // The prompt has other tokens if messages were dropped from it.
+  // If messages were dropped from the prompt, prompt_ids_ are not its tokens.
   has_sent_ids_ = request_.returns_prompt_ids && prompt_ids_.size() == n_prompt;
   for (size_t i = 0; has_sent_ids_ && i < request_.n_answers(); ++i) listener_->prompt_tokens(i, prompt_ids_);
   listener_->begin(place.model, n_prompt, tokenizer_of_lease(place.lease));
@@ -462,7 +462,7 @@ void AnswerJob::add_prefill_usage(Turn& turn) const {
   turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }
 
-// Ends the turns with an error. Only kOutOfMemory is worth another attempt.
+// Stores the error of a turn. If the job cannot be retried after it, also stops the other turns.
 void AnswerJob::fail(Status status) {
   const bool is_final = status.code() != ErrorCode::kOutOfMemory;
   if (status_.ok() || (is_final && status_.code() == ErrorCode::kOutOfMemory)) status_ = std::move(status);

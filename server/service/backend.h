@@ -23,7 +23,7 @@ struct ModelCard {
   std::string name;
   std::string path = {};  // path of its file or directory
   uint64_t file_bytes = 0;
-  int64_t created_s = 0;  // time of the model's file, seconds since 1970
+  int64_t created_s = 0;  // modification time of the model's file, in seconds since 1970
   bool is_loaded = false;
   // The following members are set for a loaded model only.
   size_t max_seq_len = 0;  // positions of the context

@@ -88,7 +88,7 @@ Result<Call> arguments_of(const CallSyntax& syntax, const CallableTool& tool, Ar
   if (arguments == Arguments::kBySchema || tool.strict) {
     return {exact.status().code(), "tools: \"" + tool.name + "\": " + exact.status().message()};
   }
-  CompileBudget for_any;  // budget for any arguments, because the request's budget may be used up
+  CompileBudget for_any;  // another budget, because the request's budget may be used up
   return arguments_by_schema(syntax, Json{{"type", "object"}}, for_any);
 }
 
@@ -96,7 +96,7 @@ bool has_part(const std::vector<CallPart>& parts, CallPart::Kind kind) {
   return std::ranges::any_of(parts, [kind](const CallPart& part) { return part.kind == kind; });
 }
 
-// parts: syntax.parts, or one of syntax.other_parts.
+// Returns one call of the tool. parts: syntax.parts, or one of syntax.other_parts.
 Result<Call> call_of_parts(const CallSyntax& syntax, const std::vector<CallPart>& parts, const CallableTool& tool,
                            const Call& arguments) {
   std::string name = tool.name;
@@ -202,8 +202,8 @@ std::string words_before_name(const CallSyntax& syntax) {
 
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
-// The reply parser also accepts calls in which other members precede the name, but the grammar does not. So these
-// beginnings are forbidden.
+// The reply parser also accepts calls in which another member precedes the name, but the grammar does not. So no call
+// may begin with one of these members.
 void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Begin>& begins) {
   const std::string before = plain_beginning(words_before_name(syntax));
   const std::string name = json_to_string(Json(syntax.envelope->name_key));
@@ -243,7 +243,7 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
 }
 
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
-  // If calls begin as JSON does, only one is possible: the next call would begin without a marker too.
+  // Calls without a marker begin as JSON does. Then an answer has only one call: a second one would have no marker.
   const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {
@@ -265,7 +265,7 @@ std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const 
     if (opens_section) rest.push_back({.words = syntax.section_end});
     begins.back().rest = std::move(rest);
   }
-  // The parser accepts calls that begin so, too, but the rest of the call is written for the template's spelling.
+  // The parser also accepts other spellings of the opener. They are forbidden: `rest` fits the template's spelling.
   for (const std::string& opener : make_call_steps(syntax).other_openers) begins.push_back({.word = opener});
   if (ends && syntax.envelope) add_other_beginnings(syntax, begins);
   return begins;

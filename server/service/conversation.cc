@@ -149,8 +149,7 @@ uint64_t chain_hash(uint64_t before, const Json& message) {
 
 namespace {
 
-// name_space: hexadecimal digest of the namespace. model: fingerprint of the model, or the engine's address in place of
-// it.
+// name_space: hexadecimal digest of the namespace. model: the model's fingerprint; without one, the engine's address.
 uint64_t start_of_digits(const std::string& name_space, const std::string& model, uint64_t hash_seed) {
   return chain_start(model + "/" + name_space, hash_seed);
 }

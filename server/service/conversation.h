@@ -88,8 +88,8 @@ class Conversation {
 
   // Returns another conversation with the first n messages. Errors: those of ChatSession::fork().
   Result<Conversation> fork(size_t n) const;
-  // Replaces the messages after number n by those of `sent`. Errors: those of ChatSession::replace_from(), after which
-  // nothing has changed. REQUIRES: can_go_on_from(n).
+  // Replaces the messages after the first n by the later ones of `sent`. Errors: those of ChatSession::replace_from(),
+  // after which nothing has changed. REQUIRES: can_go_on_from(n).
   Status go_on(const Json& sent, size_t n);
   // Call after a committed turn, with the answer as the client sees it. cut_from: if messages were dropped in this turn
   // because the context was full, the history as the client sent it; else nullptr.

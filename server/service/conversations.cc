@@ -83,7 +83,7 @@ void take_over_conversation_files(const std::string& directory, FileOps& files, 
   Result<std::unique_ptr<Directory>> opened = files.open_directory(directory);
   const Result<std::vector<std::string>> names = opened.ok() ? (*opened)->list() : opened.status();
   if (!names.ok()) return say(names.status().message());
-  std::vector<std::pair<int64_t, std::string>> found;  // modification time and name
+  std::vector<std::pair<int64_t, std::string>> found;  // modification time and name of each file to move
   for (const std::string& name : *names) {
     if (!begins_as_ours(name)) continue;
     const Result<FileInfo> file = (*opened)->info(name);
@@ -161,7 +161,7 @@ std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(
   return std::nullopt;
 }
 
-// REQUIRES: mutex is held. The caller destroys the returned conversations without it.
+// REQUIRES: mutex is held. The caller destroys the returned conversations after it has released the mutex.
 std::vector<KnownConversations::Known> Conversations::Parts::make_room() {
   std::vector<Known> gone = known.make_room();
   stats.n_forgotten += gone.size();
@@ -347,8 +347,8 @@ void Conversations::put(Conversation conversation) {
   std::optional<Parts::Known> before;
   const std::lock_guard lock(parts_->mutex);
   if (const auto place = parts_->known.find_number(known.conversation.origin())) {
-    // A conversation from which messages were dropped can be continued only at its end. If so, the shorter conversation
-    // also stays known, for histories that continue earlier.
+    // A conversation from which messages were dropped can be continued only at its end. So the conversation that it
+    // continued also stays known, for histories that continue earlier.
     if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
   if (before) known.kept = before->kept;

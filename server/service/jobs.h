@@ -57,7 +57,7 @@ class Job {
 
   const Asked& asked() const { return asked_; }
 
-  // Ends the job within a layer of computation. why: kCancelled or kDeadline; only the first call's reason counts.
+  // Stops the job; its computation ends within a layer. why: kCancelled or kDeadline; only the first reason counts.
   void stop(ErrorCode why) {
     ErrorCode none = ErrorCode::kOk;
     why_.compare_exchange_strong(none, why);

@@ -51,7 +51,7 @@ struct HostedModel {
   std::string name;  // the file's name without its extension: "smollm2-135m-instruct.q4_1"
   std::string path;
   uint64_t file_bytes = 0;
-  int64_t created_s = 0;  // time of the file, seconds since 1970
+  int64_t created_s = 0;  // modification time of the file, in seconds since 1970
   bool is_loaded = false;
   std::shared_ptr<Engine> engine = nullptr;  // set if the model is loaded and has a lease
 };

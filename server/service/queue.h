@@ -33,7 +33,7 @@ struct Scheduled {
     kForTurn,    // waits in its owner's queue
     kPlanning,   // a work thread has its job
     kForModel,   // waits until other requests return the leases of a model
-    kForMemory,  // waits in its owner's queue of its engine; holds no reservation
+    kForMemory,  // waits in its owner's queue for memory of its engine; holds no reservation
     kRunning,    // the engine computes it, and the event thread has its job; holds its reservation
   };
 
@@ -57,7 +57,7 @@ struct Scheduled {
   State state_ = State::kOutside;
   KvRoom room_;
   bool holds_room_ = false;
-  bool has_retried_ = false;  // the request waited for memory a second time, after it had a reservation
+  bool has_retried_ = false;  // the request ran out of its reserved memory once, and waited for more
   uint64_t n_left_ = 0;       // value of Queue::n_left_ when the request got its reservation
   uint64_t n_returned_ = 0;   // kForModel: the argument n_returned of wait_for_model()
 };
@@ -82,8 +82,8 @@ class Queue {
   // Moves the request from kPlanning to kForModel. n_returned: value of ModelHost::n_returned() before the attempt to
   // get the model.
   void wait_for_model(Scheduled& request, uint64_t n_returned);
-  // Reserves memory. Returns true if the request stays kPlanning with its reservation. Else it is kForMemory, until the
-  // leave() of another request returns it.
+  // Reserves memory. Returns true if the request stays kPlanning with its reservation. Otherwise it becomes kForMemory,
+  // until the leave() of another request returns it.
   bool reserve(const ScheduledPtr& request, const KvRoom& room);
   // Moves the request from kPlanning to kRunning.
   void run(Scheduled& request);
@@ -92,8 +92,8 @@ class Queue {
   // Changes the size of the request's reservation. The sum of all reservations may then exceed the budget.
   void correct(Scheduled& request, const KvRoom& room);
   // Call if a request ran out of memory in spite of its reservation. kLater: the request is now kForMemory and waits
-  // for `room`; the second time, for the whole budget. kNow: other reservations were returned meanwhile, or their
-  // holders wait too, so the request is kPlanning and holds the whole budget. kNever: no other request held memory.
+  // for `room`; the second time, for the whole budget. kNow: it is the only one that holds memory, and others have
+  // returned theirs since its attempt began; it is kPlanning again. kNever: no other request held memory meanwhile.
   enum class Retry { kLater, kNow, kNever };
   Retry wait_for_memory(const ScheduledPtr& request, const KvRoom& room);
   // Moves the request to kOutside. Moves requests whose reservations fit now to kPlanning, and returns them. is_empty()
@@ -113,7 +113,7 @@ class Queue {
   // Returns the requests that are kRunning.
   std::vector<ScheduledPtr> running() const;
 
-  // Counts of answers, without tasks.
+  // Counts of requests for answers, without tasks.
   size_t n_running() const { return answers_.n_running; }
   size_t n_waiting() const { return answers_.n_waiting; }
   bool is_empty() const { return requests_.empty(); }
@@ -150,7 +150,7 @@ class Queue {
   };
   // Reservations of memory of an engine.
   struct Memory {
-    size_t n_holders = 0, n_bytes = 0;  // number and sum of all reservations
+    size_t n_holders = 0, n_bytes = 0;  // number of reservations, and their sum in bytes
     Turns turns = {};                   // requests in state kForMemory
   };
 
@@ -164,7 +164,7 @@ class Queue {
   std::list<ScheduledPtr> requests_;  // all requests, in the order of entering
   Lane answers_, tasks_;
   std::map<const Engine*, Memory> memory_;
-  uint64_t n_left_ = 0;  // number of reservations returned so far
+  uint64_t n_left_ = 0;  // number of requests that have left, or returned a reservation, so far
 };
 
 }  // namespace ibid::serve

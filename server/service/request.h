@@ -40,7 +40,7 @@ struct ToolChoice {
 struct ResponseFormat {
   enum class Kind { kText, kJsonObject, kJsonSchema, kGbnf, kRegex, kChoices };
   Kind kind = Kind::kText;
-  std::string text = {};  // depends on the kind: the schema as JSON text, the grammar, or the expression
+  std::string text = {};  // depends on the kind: the schema as JSON text, the grammar, or the regular expression
   std::vector<std::string> choices = {};
   std::string field = {};  // field of the request, such as "guided_regex"; errors begin with it
   // JsonFormat::strict for the schema; unset: the server's option applies.
@@ -82,7 +82,7 @@ struct AnswerRequest {
   // A conversation in the form that templates read: an array of messages, the last of which is to be answered. The
   // arguments of tool calls are texts, as the client wrote them.
   Json messages = Json::array();
-  // In place of a conversation: a text to continue (special tokens in it are recognised), its tokens, or parts.
+  // In place of a conversation: a text to continue (special tokens in it are recognised), tokens, pieces, or an Infill.
   std::optional<Prompt> prompt = {};
   // The tools that the model may call, as templates read them: [{"type": "function", "function": ...}]; null: no tools.
   Json tools = Json();
@@ -97,16 +97,16 @@ struct AnswerRequest {
   // If set, the prompt is scored first, with this many likely tokens at each position
   // (AnswerListener::prompt_scores()).
   std::optional<size_t> n_prompt_logprobs = {};
-  // The protocol sets sampler, stop strings, max_tokens and logprobs. The service sets stop, constraint, and the input
-  // of parse_reply.
+  // The protocol sets sampler, stop strings, max_tokens and logprobs. The service sets stop, constraint, parse_reply,
+  // parse_calls and demands_call.
   TurnOptions options = TurnOptions();
-  // Biases of all tokens of a text; those of SamplerOptions::logit_bias replace them.
+  // Each bias applies to all tokens of its text. SamplerOptions::logit_bias takes precedence for the tokens in it.
   std::vector<std::pair<std::string, double>> text_biases = {};
   // If not empty, the answer has only these tokens.
   Tokens allowed_tokens = {};
   bool returns_prompt_ids = false;
-  // The guard of answers (guard_answer()). Unset: the server's option applies, unless the request
-  // chose a length. Unless it is false, answers in JSON are guarded against repetition.
+  // Switches guard_answer() on or off; its maximum length applies only if the request chose none. Unset: the server's
+  // option applies. Unless it is false, answers in JSON end at a repetition even if a length was chosen.
   std::optional<bool> guard = {};
   bool chooses_length = false;      // the request sets a maximum length or says that there is no limit
   bool chooses_repetition = false;  // the request sets stop_repetition

@@ -15,9 +15,9 @@
 namespace ibid::serve {
 namespace {
 
-// The tokens that one family of models has before the prefix, suffix and middle of a text, named as in llama.cpp
-// (src/llama-vocab.cpp), and those of Mistral's models, which read the suffix first and have no token before the
-// middle.
+// The special tokens that precede the prefix, suffix and middle of a text in one family of models. The names are those
+// of llama.cpp (src/llama-vocab.cpp), and those of Mistral's models, which read the suffix first and have no token
+// before the middle.
 struct FamilyNames {
   std::string_view prefix, suffix, middle;
   bool suffix_first = false;

@@ -30,8 +30,8 @@ void set_text_biases(const Tokenizer& tokenizer, AnswerRequest& request);
 Json variables_for(const AnswerRequest& request);
 // Renders the prompt of these messages with the request's tools and variables.
 Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, const Json& messages);
-// Both functions prepare the messages (server/service/system_messages.h), and convert prompts of several parts to
-// tokens.
+// Return the request's prompt, or its number of tokens. Both functions prepare the messages
+// (server/service/system_messages.h), and convert prompts of several parts to tokens.
 Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request);
 Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request);
 // Return the approximate size of the prompt's texts, without rendering them.

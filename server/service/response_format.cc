@@ -39,7 +39,7 @@ Preamble lead_in_channels(const ChannelSyntax& channels, bool to_a_call) {
 // Returns the text that the model may write before a call or a formatted answer. The template's variables decide
 // whether the prompt has already opened or closed the reasoning, so a short prompt is rendered to find out.
 Preamble lead_in_of(const std::shared_ptr<Engine>& engine, const AnswerRequest& request, bool to_a_call) {
-  // A continued answer has its reasoning already.
+  // A plain prompt has no reasoning, and a continued answer has its reasoning already.
   if (request.prompt || request.continues) return {};
   const ReplyFormat& format = engine->state().reply_format();
   if (format.channels) return lead_in_channels(*format.channels, to_a_call);
@@ -205,7 +205,7 @@ Result<Constraint> constraint_of_text(const std::shared_ptr<Engine>& engine, con
       request.options.stop);
 }
 
-// Allows the same tokens at every place. Only tokens among them that end a turn end the answer.
+// Allows the same tokens at every place. The answer can end only with an allowed token that ends a turn.
 class AllowedTokens final : public TokenConstraint {
  public:
   AllowedTokens(TokenMask mask, bool may_end) : mask_(std::move(mask)), may_end_(may_end) {}

@@ -85,7 +85,7 @@ class Service final : public Backend {
   TurnOptions default_options(std::string_view model) const override;
   size_t n_running() const override { return stats().n_running; }
 
-  // Returns the store that the ConversationOptions named.
+  // Returns ConversationOptions::store, or the store in memory that replaces it.
   ConversationStore& store() { return conversations_.store(); }
   // Removes all stored data of a namespace, and its KV in the stores of the loaded models.
   void forget_namespace(std::string_view cache_namespace);

@@ -139,8 +139,8 @@ std::string description_of(const AnswerRequest& request) {
   return text;
 }
 
-// Describes the tools that may be called in the first system message, or in a new one, if the request demands a call
-// and the model's template does not show the tools. Changes nothing if the messages already have the description.
+// If the request demands a call and the model's template does not show the tools, adds a description of the tools to
+// the first system message, or in a new one. Changes nothing if the messages already have the description.
 void describe_tools(const Engine& engine, AnswerRequest& request) {
   if (request.prompt || !request.tool_choice.demands_call() || engine.state().reply_format().shows_tools) return;
   if (!request.messages.is_array()) return;

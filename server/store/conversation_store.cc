@@ -10,7 +10,7 @@ namespace {
 using Lock = std::lock_guard<std::mutex>;
 
 constexpr JsonLimits kStoredLimits = {.max_bytes = SIZE_MAX, .max_depth = 100, .max_values = SIZE_MAX};
-constexpr size_t kMostUses = 1024;  // maximum number of uses that are not written yet; the oldest are dropped
+constexpr size_t kMostUses = 1024;  // maximum number of entries whose use is not written yet; the oldest are dropped
 
 Result<Json> parse_stored(const std::string& text) {
   Result<Json> json = parse_json(text, "stored data", kStoredLimits);
@@ -18,7 +18,7 @@ Result<Json> parse_stored(const std::string& text) {
   return json;
 }
 
-// Appends the items of a JSON text.
+// Appends the items of a list that is given as JSON text.
 Status append_items(Json& items, const std::string& text) {
   TRY_ASSIGN(const Json more, parse_stored(text));
   if (!more.is_array()) return {ErrorCode::kCorrupt, "stored data: not a list of items"};

@@ -14,7 +14,7 @@ Result<std::unique_ptr<Database>> Database::open(const std::string& path, const 
 
 Database::~Database() {
   for (const auto& [sql, statement] : statements_) sqlite3_finalize(statement);
-  // If the log cannot be merged into the database, it stays, and the next connection finds it.
+  // If the write-ahead log cannot be merged into the database, it stays, and the next connection finds it.
   sqlite3_close(connection_);
 }
 
@@ -74,7 +74,7 @@ Status Database::check(int code) const {
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    // A statement does not fit the tables: the file has other ones.
+    // A statement that does not fit the tables: the file has those of another program.
     case SQLITE_ERROR: return {ErrorCode::kCorrupt, message};
     case SQLITE_NOMEM: return {ErrorCode::kOutOfMemory, message};
     case SQLITE_TOOBIG: return {ErrorCode::kLimitExceeded, message};

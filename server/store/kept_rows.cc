@@ -14,7 +14,7 @@
 namespace ibid::serve {
 namespace {
 
-// Estimated bytes of a row besides its texts, and of a row of `place`.
+// Estimated bytes of a row of the table kept besides its texts, and of a row of the table place.
 constexpr size_t kRowBytes = 512, kPlaceBytes = 48;
 
 int64_t bytes_of(const KeptRows::Row& row) {
@@ -35,11 +35,12 @@ constexpr int64_t kVersion = 1;
 constexpr const char* kSettings =
     "pragma trusted_schema = off; pragma cell_size_check = on; pragma temp_store = memory";
 
-// kept: one row per entry. kind: 1 response, 2 conversation, 3 known history. space, owner, key: Holder. used: grows
-// with each use, so the least is the least recently used. version: of a conversation, number of changes of its items;
-// of a history, its numerics version. previous, talk, n_output: of a response, the row id of the one that it continues
-// or 0, its conversation, number of output items. is_gone: a removed response that others continue. items, body: texts;
-// checksum: of both. place: hashes by which a history is found. share: sums over kept, which triggers maintain.
+// kept: one row per entry. place: hashes by which a history is found. share: sums over kept, which triggers maintain.
+// Columns of kept: kind: 1 response, 2 conversation, 3 known history. space, owner, key: those of Holder. used: grows
+// with each use, so the least recently used row has the least value. version: number of changes of a conversation's
+// items, or numerics version of a history. Only for responses: previous: row id of the response that this one
+// continues, or 0; talk: its conversation; n_output: number of its output items; is_gone: removed, but others continue
+// it. checksum: of items and body.
 constexpr const char* kTables = R"(
   create table kept(
     id integer primary key, kind integer not null, space text not null, name text not null, owner text not null,
@@ -101,7 +102,8 @@ Status check_tables(Database& db, const std::string& path) {
     TRY_ASSIGN(const bool is_there, rows.next());
     std::string found = is_there ? rows.text(0) : "nothing";
     std::ranges::replace(found, '\n', ' ');
-    // If a page cannot be read from disk, the check reports that in these words and not as an error of the statement.
+    // If a page cannot be read from disk, SQLite's check has no error of its own for that, but reports it in these
+    // words.
     const bool is_read =
         found.find("failed to get page") == found.npos && found.find("unable to get the page") == found.npos;
     if (found != "ok") return {is_read ? ErrorCode::kCorrupt : ErrorCode::kIo, path + ": " + found};
@@ -225,7 +227,7 @@ Result<int64_t> KeptRows::put(const Holder& holder, const Row& row) {
 }
 
 Result<std::vector<KeptRows::Row>> KeptRows::find(Kept kind, const std::string& space, const std::string& name) {
-  // The depth is limited because a forged database may contain a cycle.
+  // The length of the chain is limited, because a forged database may contain a cycle.
   TRY_ASSIGN(Database::Rows rows,
              db_->ask("with recursive chain(at, depth) as ("
                       "select id, 0 from kept where kind = ?1 and space = ?2 and name = ?3 and is_gone = 0 union all "
@@ -266,7 +268,7 @@ Status KeptRows::touch(int64_t id) {
 
 Status KeptRows::remove(int64_t id) {
   TRY(db_->run("update kept set is_gone = 1 where id = ?", id));
-  // Removes the responses before it that are marked as gone, as long as no other response continues them.
+  // Deletes the row unless another response continues it; then likewise the removed responses before it.
   while (id != 0) {
     TRY_ASSIGN(id, db_->number(0,
                                "delete from kept where id = ? and is_gone = 1 and not exists(select 1 from kept later "

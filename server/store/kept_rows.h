@@ -70,8 +70,8 @@ class KeptRows {
   // Removes a row. A removed response is not found any more, but its row stays while another response continues it.
   Status remove(int64_t id);
   // Evicts rows until the budget holds, but never for_row. Chooses the key with the most bytes, the owner of that key
-  // with the most bytes, and the least recently used row of that owner; if it has only for_row, another owner of the
-  // key. Error: kLimitExceeded if the key has only for_row.
+  // with the most bytes, and the least recently used row of that owner; if the owner has only for_row, another owner of
+  // the key. Error: kLimitExceeded if the key has only for_row.
   Status make_room(int64_t for_row);
 
  private:

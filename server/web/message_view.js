@@ -129,7 +129,7 @@ export class MessageView {
     return buttons;
   }
 
-  // Turns the message into a text field. Sending it adds a second version.
+  // Turns the message into a text field. Sending its text adds a new version of the message.
   edit() {
     if (this.form) return;
     const field = element("textarea", {"aria-label": "Edit this message", rows: "3"});

@@ -40,7 +40,8 @@ function hitRates(samples) {
   });
 }
 
-// Returns [{name, value, unit, note, line, highest}]. samples: the most recent samples, at least one, in order of time.
+// Returns the figures, [{name, value, unit, note, line, highest}]. samples: the latest ones, at least one, in order of
+// time.
 export function serverFigures(samples) {
   const now = samples.at(-1);
   const {answers, conversations, server} = now;

@@ -38,7 +38,7 @@ export class ThreadView {
     this.#scrollAlong();
   }
 
-  // Draws a message that has changed with the next frame.
+  // Draws a message again in the next frame, because it has changed.
   touch(id) {
     if (!this.#views.has(id)) return;
     this.#dirty.add(id);
