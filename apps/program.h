@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// Makes the program. Its commands set `exit_code` to their exit status; it must outlive the program.
+// Makes the program. Its commands set `exit_code` to their exit status; `exit_code` must outlive the program.
 std::unique_ptr<CLI::App> make_program(int& exit_code);
 
 // Returns the result of `run`. An uncaught exception is reported on standard error, and the result is 1.

@@ -31,7 +31,8 @@ class Arena {
   Arena& operator=(const Arena&) = delete;
   ~Arena();
 
-  // Returns the next `bytes` bytes, 64-byte aligned, and advances used() by padded(bytes). REQUIRES: they fit.
+  // Returns the next `bytes` bytes, 64-byte aligned, and advances used() by padded(bytes). REQUIRES: the padded bytes
+  // fit.
   std::byte* allocate(size_t bytes);
 
   // As allocate(), for n elements of T. REQUIRES: the padded bytes fit; T is trivially destructible.

@@ -16,7 +16,7 @@ inline constexpr float kExpHighest = 88.0f;  // for larger x the result is e^88,
 inline constexpr float kLog2E = 1.44269504f;
 // 1.5 * 2^23: floats near it have a spacing of 1, so adding a number rounds it to an integer, held in the lowest bits.
 inline constexpr float kRoundShift = 0x1.8p23f;
-inline constexpr float kLn2High = 0x1.62e4p-1f;  // 15 bits, so that n kLn2High is exact
+inline constexpr float kLn2High = 0x1.62e4p-1f;  // has 15 bits, so that n * kLn2High is exact
 inline constexpr float kLn2Low = 1.42860682e-06f;
 inline constexpr float kExpC2 = 0.5f, kExpC3 = 0.166665696f, kExpC4 = 0.0416665454f;
 inline constexpr float kExpC5 = 0.00836438069f, kExpC6 = 0.00139276846f;

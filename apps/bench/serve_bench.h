@@ -29,7 +29,7 @@ std::vector<Figure> figures_of(const LoadResult& result, const LoadShape& shape)
 std::string table_of(const LoadResult& result, const LoadShape& shape);
 
 // Returns a line for each request: {"engine", "what": "serve_request", "user", "round", ...} with start, times, tokens,
-// and the failure if it has one.
+// and the failure if the request failed.
 std::string request_lines(const LoadResult& result, const std::string& engine);
 
 // True if the address is local, so that client and server share CPUs.

@@ -46,7 +46,7 @@ struct LoadSample {
 struct LoadResult {
   std::vector<LoadSample> samples;  // sorted by user, then round
   double wall_seconds = 0;          // seconds from the first question to the end of the last answer
-  bool counts_are_servers = true;   // n_completion_tokens are the server's counts; false: numbers of pieces
+  bool counts_are_servers = true;   // n_completion_tokens are counts of the server; false: numbers of pieces
 };
 
 // Runs the load. Calls `tell` for each finished sample, one at a time. A failed request or an empty answer is also a

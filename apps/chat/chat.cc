@@ -136,7 +136,7 @@ struct ChatArguments {
   const CLI::Option* resume_option = nullptr;
   std::string when_full = "drop";
   const CLI::Option* when_full_option = nullptr;
-  std::string url;  // empty: run the model in this process
+  std::string url;  // URL of a server; empty: run the model in this process
   std::string api_key_file;
   bool names_model = false;  // --model is on the command line; with --url only this option names the server's model
 };

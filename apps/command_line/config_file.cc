@@ -57,7 +57,7 @@ std::string nearest_hint(const std::string& name, const std::vector<std::string>
   return near.empty() ? "" : "; did you mean " + near.front() + "?";
 }
 
-// Checks all names of the file, used or not, so that mistakes are reported at once.
+// Checks all names of the file, also those that the selected command does not use.
 void check_names(CLI::App& root, const Config& config) {
   for (const ConfigTable& table : config.tables) {
     if (commands_of_table(root, table.name).empty() || table.name == kPresetTable) {
@@ -228,7 +228,7 @@ class ConfigReader {
     return {};
   }
 
-  // Returns the text of a number or boolean without '_'. REQUIRES: it is on one line.
+  // Returns the text of a number or boolean without '_'. REQUIRES: `region` is on one line.
   std::string spelling(const toml::source_region& region) {
     const size_t begin = offset_of(region.begin), end = offset_of(region.end);
     std::string word(text_.substr(begin, end - begin));

@@ -26,7 +26,7 @@ Json array_json(const std::vector<T>& values) {
   return {{"length", values.size()}, {"first", std::move(list)}};
 }
 
-// Stores the value if it is present and of this type.
+// Stores `value` in `json` if the metadata has the key with a value of type T. Returns whether it was stored.
 template <typename T>
 bool take(Result<std::optional<T>> value, Json& json) {
   if (!value.ok() || !value->has_value()) return false;

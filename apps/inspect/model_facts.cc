@@ -66,8 +66,8 @@ std::string attention_kind(const ModelConfig& config) {
   return most == 1 ? "multi-query" : "grouped-query";
 }
 
-// Adds the layers whose heads differ from those of the first layer, and the layers that reuse keys and values of
-// others.
+// Adds the layers whose heads differ from those of the first layer, and the layers that reuse keys and values of other
+// layers.
 void add_layers_apart(const ModelConfig& config, std::string& text, Json& json) {
   const LayerConfig& first = config.layers[config.first_attending()];
   const auto apart = layers_that(config, [&](const LayerConfig& layer) {

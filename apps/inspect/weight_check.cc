@@ -78,8 +78,8 @@ namespace {
 
 constexpr uint64_t kJobValues = uint64_t{1} << 20;  // values per job
 constexpr size_t kPieceValues = size_t{1} << 14;    // values decoded at once: 64 kB of floats, fits into the cache
-constexpr int kFarRowPowers = 5;                    // a row is far from the median row from a factor of 32 on
-constexpr double kFarMatrix = 16;                   // a matrix is far from the median of the layers from this factor on
+constexpr int kFarRowPowers = 5;   // a row is far from the median row if its RMS differs by a factor above 2^5
+constexpr double kFarMatrix = 16;  // a matrix is far from the median layer if its RMS differs by a factor above 16
 constexpr size_t kLayersToCompare = 4;
 constexpr float kFarNorm = 128;  // a norm weight above this multiple of the median is far from it
 

@@ -94,7 +94,7 @@ std::vector<fs::path> snapshots_of(const fs::path& repository) {
   return snapshots;
 }
 
-// Keeps the first model of a name, so that the main revision hides older ones.
+// Adds the model unless its name is already in the list, so that the main revision hides older ones.
 void add_once(LocalModel model, std::vector<LocalModel>& models) {
   const auto same = [&](const LocalModel& other) { return other.name == model.name && other.store == model.store; };
   if (std::none_of(models.begin(), models.end(), same)) models.push_back(std::move(model));

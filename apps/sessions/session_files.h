@@ -53,7 +53,7 @@ class SessionFiles {
   // Rename or remove a conversation with its branches. Errors: kBusy; kNotFound; kDuplicate if `to` exists; kIo.
   Status rename(const std::string& from, const std::string& to) const;
   Status remove(const std::string& name) const;
-  // Renames only the files of branches. REQUIRES: both locks are held.
+  // Renames only the files of branches. REQUIRES: the locks of `from` and `to` are held.
   Status rename_branches(const std::string& from, const std::string& to) const;
 
   // Returns the error kNotFound, with similar names.

@@ -26,7 +26,7 @@ struct Completion {
 // names are escaped as "\ ".
 Completion complete(std::string_view before, const CompletionWords& words);
 
-// Returns the longest common prefix of the candidates. REQUIRES: there is one.
+// Returns the longest common prefix of the candidates. REQUIRES: `candidates` is not empty.
 std::string common_beginning(const std::vector<std::string>& candidates);
 
 }  // namespace ibid

@@ -52,7 +52,7 @@ std::vector<std::string> entries_of(std::string_view content) {
   return entries;
 }
 
-// Drops the oldest entries until both bounds hold.
+// Drops the oldest entries until at most max_entries entries and max_bytes bytes are left.
 void keep_newest(std::vector<std::string>& entries, size_t max_entries, size_t max_bytes) {
   size_t bytes = 0, kept = 0;
   while (kept < entries.size() && kept < max_entries) {

@@ -152,7 +152,7 @@ Key control_key(char c) {
   }
 }
 
-// Decodes ESC and one character, as Alt sends it.
+// Returns the key for ESC and the character `c`, which terminals send for Alt and a key.
 Key alt_key(char c) {
   switch (c) {
     case 'b': return Key::kWordLeft;

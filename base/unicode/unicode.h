@@ -85,7 +85,7 @@ struct CaseSpecial {
   uint32_t code_point;
   const char* text;
 };
-// Mappings of single characters and to several characters, both sorted by code point.
+// Mappings to one character (`ranges`) and to several characters (`specials`), both sorted by code point.
 struct CaseTable {
   std::span<const CaseRange> ranges;
   std::span<const CaseSpecial> specials;

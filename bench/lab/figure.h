@@ -75,7 +75,7 @@ using FigureSink = std::function<void(const Figure&)>;
 struct PrefillStep {
   size_t from = 0, to = 0;
   double ratio = 1;            // rate at `to` over rate at `from`
-  bool beyond_spread = false;  // the upper quartile at `to` is below the lower one at `from`
+  bool beyond_spread = false;  // the upper quartile of the rates at `to` is below the lower quartile at `from`
 
   double fall_percent() const { return ratio < 1 ? 100 * (1 - ratio) : 0; }
 };

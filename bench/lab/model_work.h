@@ -39,7 +39,7 @@ inline constexpr size_t kCurveAnswer = 16;
 
 struct ModelWork {
   size_t weights_bytes = 0;          // packed weights that every pass reads: all except an untied embedding
-  size_t kv_bytes_per_position = 0;  // bytes of one layer, in the chosen type
+  size_t kv_bytes_per_position = 0;  // bytes of keys and values in one layer, in the chosen type
   std::vector<LayerConfig> layers;
   double operations_per_token = 0;               // operations of linear layers, two per multiply-add; without attention
   double attention_operations_per_position = 0;  // operations of all layers for each position that the token attends to

@@ -33,7 +33,7 @@ struct BenchSetup {
   std::string date;  // 2026-01-31
   int n_threads = 0;
   size_t rounds = 0;
-  double others_percent = 0;  // share of all CPUs that other processes used meanwhile
+  double others_percent = 0;  // share of all CPUs that other processes used during the run
 };
 
 // Returns a JSON object, which begins with the setup's fields. If rivals measured the same figure, it has the field

@@ -30,7 +30,7 @@ struct TurnCurvePoint {
   double besides_pass_ms = 0;  // median over the rounds of the warm time minus the pass time
 
   bool same_text = false;  // the greedy answers of the three ways have the same tokens, in every round
-  bool same_bits = false;  // true if the logits after these tokens are bit-identical
+  bool same_bits = false;  // true if the logits after the answers are bit-identical
 };
 
 // How the warm turn grows with its history, in microseconds per 1,000 tokens: medians of the slopes between all pairs

@@ -94,7 +94,7 @@ struct TurnCurveBench::Prepared {
   ChatSession session;  // session with the history
   KvCacheEntry rows;    // the session's keys and values, kept here because the store is cleared between turns
   Tokens prompt;        // prompt with one more message, for the pass without a session
-  size_t n_cached = 0;  // number of cached tokens of this prompt
+  size_t n_cached = 0;  // number of tokens of `prompt` that are cached
 };
 
 struct TurnCurveBench::Sample {

@@ -26,7 +26,8 @@ namespace ibid {
 // ScratchDirectory: a directory for the files of a measurement, removed with its contents by the destructor.
 class ScratchDirectory {
  public:
-  // Creates it in the system's directory for temporary files ($TMPDIR), accessible only to its owner. Error: kIo.
+  // Creates a directory in the system's directory for temporary files ($TMPDIR), accessible only to its owner. Error:
+  // kIo.
   static Result<std::unique_ptr<ScratchDirectory>> create();
   ~ScratchDirectory();
   ScratchDirectory(const ScratchDirectory&) = delete;

@@ -88,7 +88,7 @@ class Workload {
     return seconds;
   }
 
-  // Counts the experts of all layers that some row uses.
+  // Counts the experts that at least one row uses, over all layers.
   size_t count_used() const {
     size_t n_used = 0;
     std::vector<float> scratch(route_scratch_floats(rule_.router));
