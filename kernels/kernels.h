@@ -45,8 +45,8 @@ struct Activation {
 // An INT8 block whose largest magnitude is below this counts as zeros: 127 / max would overflow.
 inline constexpr float kMinBlockMagnitude = 1e-35f;
 
-// Softmax weights for INT8 values are quantised to 16-bit integers: their sum over 256 positions just fits 32 bits
-// (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
+// Softmax weights for INT8 values are quantised to 16-bit integers of two digits (bytes): their sum over 256 positions
+// just fits 32 bits (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
 inline constexpr int kWeightDigitBits = 8;
 inline constexpr float kLargestWeightCode = 65535.0f;
 inline constexpr float kTinyWeight = 1e-33f;  // below this, 65535 / (largest weight) would overflow
@@ -60,7 +60,7 @@ inline constexpr float kHugeRow = 0x1p-96f;
 // Partial softmax-weighted sums of values for some rows: sum of exp(s - max), and of exp(s - max) * v, over the visible
 // positions so far (initially max = -inf, sum = 0, out = 0). The arrays may have any alignment.
 struct AttendSums {
-  float* max;  // [n_rows] the largest score
+  float* max;  // [n_rows] largest score so far
   float* sum;  // [n_rows]
   float* out;  // [n_rows, out_stride] not yet divided by `sum`; whole vectors up to v_dim are written
   size_t out_stride;
@@ -75,7 +75,7 @@ struct AttendTile {
   size_t begin;                    // first absolute position of the block, a multiple of 256
   const float* q;                  // [n_rows, q_stride], not scaled; after rope and any Hadamard transform of keys
   size_t q_stride;
-  size_t n_rows;                       // query rows: tokens x heads of the group
+  size_t n_rows;                       // query rows: tokens x query heads per KV head
   const size_t* row_begin;             // [n_rows]
   const size_t* row_end;               // [n_rows]
   float scale;                         // factor of the scores (usually head_dim^-1/2)

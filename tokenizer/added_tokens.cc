@@ -133,8 +133,8 @@ bool AddedTokenSet::take(Search& search, const Found& found, TextOrigin origin) 
   size_t begin = found.begin, end = found.end;
   if (token.lstrip) begin = std::max(spaces_begin(text, begin, search.covered), search.covered);
   if (token.rstrip) {
-    // The end may be known from an earlier token: measuring the white space again for each of many tokens that are
-    // white space would take quadratic time.
+    // The end of the white space may be known from an earlier token: measuring the white space again for each of many
+    // tokens that are white space would take quadratic time.
     end = end <= search.spaces_end ? search.spaces_end : spaces_end(text, end);
     search.spaces_end = end;
     if (search.growing && is_open_at(text, end)) return false;

@@ -19,7 +19,7 @@ namespace ibid {
 // Sums of 1024 numbers up to this limit are finite. Values of real models are far below it.
 inline constexpr float kHadamardLimit = 0x1p100f;
 
-// Returns the size of the first block of n numbers. REQUIRES: n > 0.
+// Returns the size of the first of the blocks into which n numbers are divided. REQUIRES: n > 0.
 [[gnu::always_inline]] inline size_t hadamard_block(size_t n) { return size_t{1} << (63 - __builtin_clzll(n)); }
 
 // Returns 1 / sqrt(block): a power of two, or a power of two times sqrt(1/2), rounded once.

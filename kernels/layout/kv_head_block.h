@@ -42,7 +42,7 @@ inline constexpr size_t kAttentionBlock = 256;  // positions of a partial softma
 // Storage format of the keys, or of the values, of a head.
 enum class KvNumberFormat : uint8_t { kF32, kF16, kInt8, kInt4 };
 
-// True for integers with scales, which are stored rotated.
+// True for integer formats, which have scales and are stored rotated (Hadamard-transformed).
 constexpr bool is_coded(KvNumberFormat part) { return part >= KvNumberFormat::kInt8; }
 
 // The formats of a layer's keys and values.
@@ -61,7 +61,7 @@ struct KvRowFormat {
   bool operator==(const KvRowFormat&) const = default;
 };
 
-// Byte offsets of the four parts inside one head's block, and its size; all multiples of 64.
+// Byte offsets of keys, values and their scales inside one head's block, and the block's size; all multiples of 64.
 struct KvHeadBlock {
   KvRowFormat format{KvDType::kF32};
   size_t head_dim = 0;
@@ -90,7 +90,7 @@ struct KvHeadBlock {
 // Always inlined, because it is compiled for several instruction sets. The numbers of positions, dimensions and bytes
 // are powers of two, stored as exponents, so that an address needs no division.
 struct KvPartOrder {
-  size_t offset;          // offset of the part from the start of the block
+  size_t offset;          // offset of the keys, or of the values, in the block
   size_t n_cells;         // cells per group
   unsigned group_bits;    // log2 of the positions of a group
   unsigned cell_bits;     // log2 of the dimensions of a position in a cell

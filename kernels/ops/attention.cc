@@ -54,7 +54,7 @@ struct Scratch {
   size_t* row_begin;  // [rows] first position visible to the row
   size_t* row_end;    // [rows]
   size_t* offset;     // [rows] offset of the row's head in the arrays q and out of the pass
-  AttendSums total;   // [rows] merged blocks of the current task
+  AttendSums total;   // [rows] merged results of the current task
   AttendSums part;    // [rows] result of one read
   AttendSums tail;    // [tail_rows] results of consecutive reads of a task whose first reads are done by another thread
   std::byte* values;  // latent rows: the block's values, as written by Kernels::latent_values

@@ -77,7 +77,7 @@ class AttentionTask {
   size_t n_tokens = 0;
   size_t first_block = 0;  // first block that any row of the tile sees
   size_t n_reads = 0;
-  size_t cost = 0;           // positions read and multiplied; the basis for dividing the work among threads
+  size_t cost = 0;           // estimated work: positions read, and positions multiplied by rows
   bool is_last_tile = true;  // no later tile reads pages of this KV head
 
  private:
@@ -123,8 +123,8 @@ class AttentionTaskList {
     }
   }
 
-  // Returns where the share of thread `index` of `count` begins. Shares have equal cost and are divided between two
-  // reads. index == count: the end of all tasks.
+  // Returns where the share of thread `index` of `count` begins. All shares have equal cost. A share begins and ends
+  // between two reads. index == count: the end of all tasks.
   TaskPosition share_begin(int index, int count) const;
 
   // True if a task is divided among threads. All threads get the same result.

@@ -52,7 +52,7 @@ bool cpu_has_avx2() {
 // AVX-VNNI: the dot products of AVX-512 VNNI in 256-bit vectors, in most processors since 2021 without AVX-512.
 bool cpu_has_avxvnni() {
   constexpr unsigned kAvxVnni = 1u << 4;
-  // If leaf 7 has no subleaf 1, a CPU may return subleaf 0 for it.
+  // A CPU without subleaf 1 of leaf 7 may return subleaf 0 instead, so check the largest subleaf (eax) first.
   return cpu_has_avx2() && cpuid(7).eax >= 1 && has_bits(cpuid(7, 1).eax, kAvxVnni);
 }
 

@@ -28,7 +28,7 @@ size_t chunk_of(const KvHeadBlock& block) {
   return block.is_latent() ? chunk_of(block.latent_dim | block.head_dim) : chunk_of(block.k_dim);
 }
 
-// The quantised queries in memory.
+// Quantised queries in the scratch: rows of `stride` bytes, read in chunks of `chunk` dimensions.
 struct TileQueries {
   const int8_t* q;
   size_t stride;

@@ -11,7 +11,8 @@ namespace {
 
 // --- scores
 
-// scores[r][16 g + lane] = dot of row r with the keys of group first_group + g. scales: scales of the page's keys.
+// scores[r][16 g + lane] = dot product of row r with the keys of group first_group + g. scales: scales of the page's
+// keys.
 template <size_t kRows>
 IBID_INLINE void score_nibbles(const Stream& stream, size_t first_group, const uint16_t* scales,
                                const KvHeadBlock& block, const TileScratch& s, size_t row, float* scores) {

@@ -7,7 +7,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-// scores[r][16 g + lane] = dot of row r with the keys of group first_group + g.
+// scores[r][16 g + lane] = dot product of row r with the keys of group first_group + g.
 template <size_t kRows, typename Key>
 IBID_INLINE void score_floats(const Stream& stream, size_t first_group, const float* q, size_t q_stride,
                               size_t head_dim, float* scores) {

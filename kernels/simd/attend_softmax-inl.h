@@ -112,8 +112,8 @@ IBID_INLINE void for_visible_rows(const TileScratch& s, size_t n_rows, const Act
   }
 }
 
-// Replaces the dots of kRows rows, all of which see positions, by weights exp(s - max), and stores max and sum in the
-// result. kInt8: also multiplies each weight by its value's scale, and quantises it. Interleaves rows for speed.
+// Replaces the dot products of kRows rows, all of which see positions, by weights exp(s - max), and stores max and sum
+// in the result. kInt8: also multiplies each weight by its value's scale, and quantises it. Interleaves rows for speed.
 template <size_t kRows, bool kInt8>
 void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, RowTile rows, Span pages) {
   float* const scores = s.scores + rows.first * kScoreStride;

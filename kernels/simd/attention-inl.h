@@ -59,7 +59,7 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   }
 }
 
-// Computes the factors of 16 rows at a time, then scales row by row.
+// Computes the factors a and b of 16 rows at a time, then the outputs row by row.
 void attend_merge(const AttendSums& total, const AttendSums& part, size_t n_rows, size_t head_dim) {
   for (size_t first = 0; first < n_rows; first += 16) {
     const size_t rows = smaller(n_rows - first, 16);

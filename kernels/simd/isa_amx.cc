@@ -1,5 +1,5 @@
-// AVX-512's table with AMX versions of quantised linear layers and INT8 attention of many rows. Only fill_amx() has
-// external linkage.
+// The kernel table of AVX-512, with AMX versions of quantised linear layers and INT8 attention of many rows. Only
+// fill_amx() has external linkage.
 
 // Vector types are included first, because the kernel bodies use them.
 // clang-format off

@@ -12,7 +12,7 @@
 namespace ibid::IBID_ISA {
 namespace {
 
-static_assert(2 * kRowGroup <= kMaxLinearPanels * kMaxLinearRows);  // space for two groups' sums
+static_assert(2 * kRowGroup <= kMaxLinearPanels * kMaxLinearRows);  // the scratch holds the sums of two groups
 
 // One unpacked panel. Its codes are signed, so no sum needs an offset.
 using SignedPanel = Unpacked<1>;

@@ -1,4 +1,5 @@
-// The sources of a model's chat template, and the special tokens that it can use. model/load_model.h compiles them.
+// The sources of a model's chat template, and the special tokens that it can use. model/load_model.h compiles the
+// templates.
 #pragma once
 
 #include <optional>

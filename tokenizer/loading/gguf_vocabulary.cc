@@ -118,7 +118,7 @@ class VocabularyWriter {
     return {};
   }
 
-  // Returns the value for add_space_prefix. Error: the tokenizer has steps that GGUF's keys cannot express.
+  // Returns the value of the key add_space_prefix. Error: the tokenizer has steps that GGUF's keys cannot express.
   Result<bool> reads_prefix() const {
     using Kind = NormalizerStep::Kind;
     std::vector<NormalizerStep> steps = json_.pipeline.normalizer;
@@ -158,7 +158,7 @@ class VocabularyWriter {
   }
 
   // Writes T5's steps, each in a key of its own: the table of replacements and the steps for spaces. Returns the value
-  // for add_space_prefix.
+  // of the key add_space_prefix.
   Result<bool> write_unigram_pipeline() {
     using Kind = NormalizerStep::Kind;
     const JsonPipeline& pipeline = json_.pipeline;

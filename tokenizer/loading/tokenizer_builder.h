@@ -52,7 +52,7 @@ class TokenizerBuilder {
   // Errors: kBadMerge.
   Status add_merges(std::span<const TextMerge> merges);
 
-  // Error: kBadVocab if `id` is not in the vocabulary. `key`: the field from which `id` was read.
+  // Returns `id`. Error: kBadVocab if `id` is not in the vocabulary. `key`: the field from which `id` was read.
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
   // As checked_id(), but instead of an error warns and returns nullopt.
   std::optional<TokenId> usable_id(int64_t id, std::string_view key);
@@ -61,7 +61,8 @@ class TokenizerBuilder {
   // Returns the byte that a text <0xHH> denotes; nullopt for other texts.
   static std::optional<uint8_t> parse_byte_token(std::string_view text);
 
-  // Loaders set members for which the builder has no function. finish() completes end_of_turn.
+  // The specification under construction. Loaders set those members that no function of the builder sets. finish()
+  // completes end_of_turn.
   PipelineSpec& pipeline() { return *pipeline_; }
   virtual std::unique_ptr<Tokenizer> finish() = 0;
 
@@ -177,7 +178,7 @@ class PieceBuilder final : public TokenizerBuilder {
   void use_byte_tokens();
   bool lacks_bytes() const;
 
-  // Loaders set members for which the builder has no function.
+  // The model and the specification under construction. Loaders set those members that no function of the builder sets.
   CharBpeModel& bpe() { return bpe_; }
   PieceSpec& spec() { return spec_; }
   std::unique_ptr<Tokenizer> finish() override;

@@ -91,7 +91,7 @@ Result<std::unique_ptr<Tokenizer>> load(const ModelFile& file, std::optional<Tok
 
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = load(file, kind);
-  // Check this first: if the file changed while it was read, the change may be the cause of the error.
+  // A change of the file while it was read may be the cause of the error, so report the change first.
   TRY(file.check_unchanged());
   return tokenizer;
 }

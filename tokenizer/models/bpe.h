@@ -38,8 +38,8 @@ class Bpe {
   // `vocabulary` must outlive the object and have the bytes of every token of `model`.
   Bpe(const Vocabulary& vocabulary, BpeModel model);
 
-  // Appends the tokens of `piece`. Without allow_control, merges into control tokens are undone; this has an effect
-  // only if merges of plain text can lead to a control token.
+  // Appends the tokens of `piece`. Without allow_control, merges that result in control tokens are undone; this has an
+  // effect only if merges of plain text can lead to a control token.
   void encode(std::string_view piece, bool allow_control, Tokens& out) const;
 
  private:

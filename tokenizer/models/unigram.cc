@@ -42,7 +42,7 @@ class ByteTrie::Builder {
     bool has(uint8_t place) const { return bits[place / 64] >> (place % 64) & 1; }
   };
 
-  // Sets the entry of `node`, places its children, and appends them to `open`.
+  // Sets the value of `node` if an entry ends there, places its children, and appends them to `open`.
   void grow(Node node, std::vector<Node>& open) {
     if (node.begin < node.end && sorted_[node.begin].text.size() == node.depth) {
       units_[node.unit].value = sorted_[node.begin++].value;

@@ -75,7 +75,7 @@ struct UnigramModel {
 
   Vocabulary written;
   std::vector<double> scores;  // score of each token, by id; finite
-  std::vector<bool> is_piece;  // by id: true for tokens that can occur in a split; of others only the score is used
+  std::vector<bool> is_piece;  // by id: true for tokens that can occur in a split; others affect only the lowest score
   std::array<TokenId, 256> byte_ids;
   bool byte_fallback = false;
   TokenId unknown = kNoToken;  // REQUIRES: not kNoToken

@@ -83,7 +83,7 @@ class Pattern::Run {
     if (c.length == 0 || c.code_point == CharSet::kInvalid) return false;
     const bool number_of_latin1 = c.code_point == 0xB2 || c.code_point == 0xB3 || c.code_point == 0xB9 ||
                                   (c.code_point >= 0xBC && c.code_point <= 0xBE);
-    // unlike is_word(), Oniguruma does not count the two joiners as word characters
+    // the zero-width joiners are no word characters in Oniguruma
     const bool joins = c.code_point == 0x200C || c.code_point == 0x200D;
     return number_of_latin1 || (is_word(c.code_point) && !joins);
   }

@@ -74,7 +74,8 @@ class Pattern {
   static constexpr size_t kMaxInstructions = 10'000;
   static constexpr uint32_t kMaxSplits = 256;  // maximum number of alternatives and repeats of groups
 
-  // Error: kUnsupported, with the part of `expression` that is unknown or exceeds the limits, and its place.
+  // Error: kUnsupported, with the part of `expression` that is unknown or exceeds the limits, and the position of that
+  // part.
   static Result<Pattern> parse(std::string_view expression);
   // For expressions in ibid's own source. REQUIRES: parse() accepts the expression.
   explicit Pattern(std::string_view expression);
@@ -129,7 +130,7 @@ class Pattern {
     kRepeat,        // matches min to max characters of sets_[a], as many as possible; backtracks unless possessive
     kSplit,         // continues at instruction a; if that fails, at instruction b
     kJump,          // continues at instruction a
-    kLook,          // continues at b if the program up to kMatch matches here (wanted) or does not (!wanted)
+    kLook,          // lookahead: continues at b if a match from here on up to kMatch exists (wanted) or not (!wanted)
     kWordBoundary,  // matches between a word character and another character
     kLineEnd,       // matches at the end of the text or before a line feed
     kMatch,

@@ -123,7 +123,7 @@ bool PatternCompiler::add_repeat(const RegexNode& node, bool at_start) {
   return true;
 }
 
-// Returns whether the repeated part may match nothing.
+// Adds the instructions of a repetition. Returns whether it may match nothing.
 bool PatternCompiler::add_copies(const RegexNode& node, bool at_start) {
   const bool unbounded = node.max == RegexNode::kUnbounded;
   const uint32_t begin = here();

@@ -24,10 +24,10 @@ constexpr size_t kCertain = ScanMemory::kCertain;
   "\U00016fe2\U0001e5ff\U0001e95e-\U0001e95f"                                                      \
   "]]"
 
-// Characters that the step Digits matches: the numbers of Unicode 17, which are more than those of Unicode 16.
+// Characters that the step Digits matches: the numbers of Unicode 17; \p{N} of Pattern has only those of Unicode 16.
 #define NUMBER "[\\p{N}\U00011de0-\U00011de9\U00016ff4-\U00016ff6]"
 
-// \w as in Rust's regex crate, in brackets: \w of Pattern lacks the two joiners.
+// For a character class: \w as in Rust's regex crate. \w of Pattern lacks the zero-width joiner and non-joiner.
 #define WORD "\\w\u200c\u200d"
 
 // Returns the pattern of a step. A step may be a name.
