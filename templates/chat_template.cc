@@ -17,7 +17,7 @@ struct ChatTemplate::Parts {
   Json defaults = Json::object();
   TemplateBudget budget;
 
-  // Returns the template for conversations with or without tools, as these variables say.
+  // Returns the program for conversations with tools if `variables` have tools, else the program for all others.
   const jinja::Program& program_with(const Json& variables) const;
 };
 

@@ -41,9 +41,10 @@ struct TemplateVariables {
 
 class ChatTemplate {
  public:
-  // `defaults`: a JSON object of variables for renders that do not set them. Error: kTemplateSyntax with the line.
+  // Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
-  // source_for_tools: the template for conversations with tools; empty: `source` is used for these too.
+  // `defaults`: a JSON object of variables for renders that do not set them. source_for_tools: the template for
+  // conversations with tools; empty: `source` is used for these too.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults,
                                       std::string_view source_for_tools = {});
 
@@ -61,7 +62,7 @@ class ChatTemplate {
   Result<MarkedText> render(const Json& messages, const TemplateVariables& variables) const;
   // Renders up to the end of the last message's text, for the model to continue it, as continue_final_message of
   // transformers does: a template that trims texts also trims this one. Further error: kInvalidArgument if the last
-  // message has no text, or the template does not show it.
+  // message has no text, or the template does not show the text.
   Result<std::string> render_continuing(const Json& messages, const TemplateVariables& variables) const;
   // Renders a template in which `messages`, if it occurs, is an ordinary variable; for tools and tests.
   Result<std::string> render_plain(const Json& variables, std::string_view now) const;
@@ -82,8 +83,8 @@ Result<std::string> append_continue_tag(Json& message);
 // The part of a render before the tag.
 struct ContinuedText {
   MarkedText text;          // white space before the tag stays, even if the template trims texts
-  size_t n_content = 0;     // number of last bytes of `text` that are the message's text
-  bool is_trimmed = false;  // the template trims texts: of the tag, it has removed the space at the end
+  size_t n_content = 0;     // number of bytes at the end of `text` that are the message's text
+  bool is_trimmed = false;  // the template trims texts: it removed the space at the end of the tag
 };
 // `content`: the text to which the tag was appended. kInvalidArgument: the render does not have the tag.
 Result<ContinuedText> cut_at_continue_tag(const MarkedText& render, std::string_view content);
@@ -92,7 +93,8 @@ Result<ContinuedText> cut_at_continue_tag(const MarkedText& render, std::string_
 // JSON, and most templates would print these with a second pair of quotes. The order of keys is kept.
 Json with_parsed_tool_arguments(Json message);
 
-// Renders one growing conversation. Keeps checkpoints of the final part of the render (see above), but not its text.
+// Renders one growing conversation. Keeps checkpoints of the part of the render that is final (see above), but not its
+// text.
 class ConversationRenderer {
  public:
   ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables);
@@ -103,9 +105,9 @@ class ConversationRenderer {
   ~ConversationRenderer();
 
   struct Delta {
-    size_t keep_bytes = 0;         // length of the beginning of the last render() that is unchanged
+    size_t keep_bytes = 0;         // number of bytes at the beginning of the previous render that did not change
     MarkedText text;               // the new render after the first keep_bytes
-    size_t messages_rendered = 0;  // iterations of loops over the messages: all of them in a full render
+    size_t messages_rendered = 0;  // number of iterations of loops over the messages that this render executed
     size_t bytes_rendered = 0;     // bytes of `text`
     uint64_t steps = 0;            // interpreter steps that the render took
     bool resumed = false;          // a checkpoint was used; false: rendered from the beginning

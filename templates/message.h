@@ -77,14 +77,15 @@ Status check_message(const Json& message);
 // As check_message(), for a template's variables, which may be any object.
 Status check_variables(const Json& variables);
 
-// True if the message may be an answer whose tokens have this text. A stop string leaves more text than tokens.
+// True if the message may be an answer whose tokens have this text. If a stop string ended an answer, its message may
+// have more text than its tokens, so the content only has to begin with `text`.
 bool is_reply(const Json& message, std::string_view text);
 
-// The text of a leading system message; empty: none.
+// Returns the text of the first message if it is a system message; else an empty text.
 std::string leading_system_text(const Json& messages);
 
-// True if a template sees no difference: same types, numbers bit by bit, keys in the same order. nlohmann's == equates
-// 1 and 1.0, 0.0 and -0.0, -1 and 2^64 - 1, which are rendered differently.
+// True if a template sees no difference between the values: same types, numbers bit by bit, keys in the same order.
+// nlohmann's == equates 1 and 1.0, 0.0 and -0.0, -1 and 2^64 - 1, which are rendered differently.
 bool is_same_json(const Json& a, const Json& b);
 
 }  // namespace ibid

@@ -95,13 +95,13 @@ enum class StmtKind : uint8_t {
   kText,      // text
   kOutput,    // exprs, printed one after the other
   kSet,       // target = exprs[0]
-  kSetBlock,  // target = body, through filters
+  kSetBlock,  // {% set %} with a body: targets[0] = bodies[0], through filters
   kIf,        // tests in exprs (nullptr: else); bodies[i] belongs to exprs[i]
-  kFor,       // target in exprs[0] if exprs[1]; bodies[0], else bodies[1]
+  kFor,       // {% for targets[0] in exprs[0] if exprs[1] %} bodies[0] {% else %} bodies[1]
   kMacro,
   kCallBlock,    // exprs[0] is the call; macro is its body
   kFilterBlock,  // bodies[0] through filters
-  kWith,         // targets = exprs; bodies[0]
+  kWith,         // {% with targets = exprs %} bodies[0]
   kScope,        // {% generation %}: bodies[0] in its own scope
   kBreak,
   kContinue,

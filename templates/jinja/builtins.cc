@@ -387,8 +387,8 @@ constexpr Builtin<bool> kTests[] = {
      },
      "callable"},
     {"test()",
-     // True if Python would find len() and [] for the value. Undefined values count, because they have both, although
-     // calls of them fail.
+     // True if Python would find len() and [] for the value. An undefined value counts: it has both, although their
+     // calls fail.
      [](const Call& c) {
        const Value& v = c.subject;
        return v.is_undefined() || v.is_string() || v.is_dict() || v.is(Kind::kMessages) || is_indexable(v);

@@ -95,7 +95,7 @@ std::string no_filter(const std::string& name);
 // True for attributes that Jinja's sandbox hides: methods that would change the object, and names that begin with "__".
 bool is_unsafe_attribute(const Value& value, std::string_view name);
 
-// --- Look-ups of the filters and methods for text in their tables.
+// --- The filters for text and the methods of str. Their tables are in builtins_text.cc.
 Filter find_text_filter(std::string_view name);
 Method find_string_method(std::string_view name);
 
@@ -108,15 +108,15 @@ std::optional<Value> cycler_attribute(const RenderState& state, const Value& val
 // Returns the empty text at the first call, then the separator. REQUIRES: is_joiner(joiner).
 Value call_joiner(Evaluator& in, const Value& joiner, const Arguments& args);
 
-// --- AttributeGetter: gets the key by which filters sort, group and select items: attribute='a.b', case-insensitive
-// keys.
+// --- AttributeGetter: returns the key of an item, for filters that sort, group or select items by a key:
+// attribute='a.b'.
 class AttributeGetter {
  public:
   // `attribute` selects the key of an item. nullptr or None: the item itself. An integer: an index. A text: a path of
   // names separated by dots, in which digits are an index. ignore_case: converts keys that are text to lower case.
   AttributeGetter(Evaluator& evaluator, const Value* attribute, bool ignore_case = false,
                   std::optional<Value> fallback = std::nullopt);
-  // Returns a list of the keys of `item` by several getters ("a,b").
+  // Returns a list with the key of `item` by each getter ("a,b").
   static Items all(std::vector<AttributeGetter>& getters, const Value& item);
 
   Value operator()(const Value& item);

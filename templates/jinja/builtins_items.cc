@@ -278,7 +278,7 @@ Value choose(const Call& c, bool by_attribute, bool wanted) {
   return generator(std::move(chosen));
 }
 
-// --- Filters for URLs and attributes, and for sizes in words.
+// --- Filters for URLs, attributes of HTML and sizes of files.
 
 // Quotes a part of a URL; in a query, slashes are quoted and spaces become +.
 std::string quote(RenderState& state, const Value& value, bool in_query) {

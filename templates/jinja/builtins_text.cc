@@ -252,7 +252,7 @@ Value split_at(const Call& c, bool from_right) {
   return to_list(split(c.state, c.subject.as_string(), separator.view(), max, from_right), c.subject.is_markup());
 }
 
-// The part of `text`, in bytes, that the optional arguments start and end of a str method (in characters) select.
+// The part of a text (in bytes) that the arguments start and end (in characters) of a str method select.
 struct Window {
   size_t begin, end;
   bool empty_range;  // start is after end: nothing is found in this part, not even ""

@@ -51,7 +51,7 @@ std::optional<Value> persist_dict(RenderState& state, const Value& value) {
   return Value::dict(std::move(entries));
 }
 
-// Returns approximately how many bytes a checkpoint needs for `value`.
+// Returns approximately how many bytes a checkpoint needs for `value`. Stops counting beyond `limit`.
 size_t held_bytes(const Value& value, size_t limit) {
   switch (value.kind()) {
     case Kind::kString: return value.bytes().size();

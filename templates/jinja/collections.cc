@@ -33,7 +33,7 @@ Items characters(RenderState& state, const MarkedText& text) {
   return items;
 }
 
-// Returns mutable elements, because iterating a generator consumes them. Nothing else in a value is mutable.
+// Returns mutable elements, because iterating a generator consumes them.
 Items& elements_of_generator(const Value& value) { return const_cast<SequenceObject&>(value.sequence_object()).items; }
 
 bool is_hashable(const Value& key) {

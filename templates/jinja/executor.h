@@ -46,8 +46,8 @@ class Executor {
   MarkedText capture(Body&& body);
   std::shared_ptr<Frame> closure_of(const FramePtr& frame);
 
-  // Executes statements outside of all blocks but {% if %}. A later render can resume at loops over the messages in
-  // them.
+  // Executes statements that are in no block, or in {% if %} only. A later render can resume at their loops over
+  // messages.
   void execute_outermost(const Body& body, size_t level, const Checkpoint* resume);
   void execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume, bool outermost);
   void run_loop(const Stmt& stmt, const FramePtr& frame, const std::shared_ptr<LoopObject>& loop,
@@ -61,7 +61,7 @@ class Executor {
   MarkedText output_;
   MarkedText* sink_ = &output_;  // receives printed text: output_, or the text captured for a block
   Path path_;                    // position of the current outermost statement in the template
-  size_t output_base_ = 0;       // bytes printed before the checkpoint
+  size_t output_base_ = 0;       // bytes printed before the checkpoint at which this render resumed
   std::vector<Checkpoint> checkpoints_;
 };
 

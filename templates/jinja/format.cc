@@ -117,8 +117,8 @@ MarkedText format_text(RenderState& state, const MarkedText& text, const FormatS
   const size_t end = spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
   const MarkedText cut = text.substr(0, end);
   const char align = spec.align == 0 || spec.align == '=' ? '<' : spec.align;
-  // str.format puts an odd fill character on the right; pad() puts it where str.center does, so it cannot be used
-  // alone.
+  // If the number of fill characters is odd, str.format puts the greater part on the right. pad() does as str.center
+  // does, so pad each side by itself.
   if (align == '^') {
     const auto missing = spec.width - static_cast<int64_t>(count_chars(cut.view()));
     const MarkedText left = pad(state, cut, spec.width - (missing + 1) / 2, '>', spec.fill);

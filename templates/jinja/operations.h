@@ -32,12 +32,12 @@ std::optional<Value> next_of_generator(const Value& value);
 // Returns len(value). Fails for values without a length.
 size_t length(RenderState& state, const Value& value);
 
-// Returns an element of a list, tuple or range. REQUIRES: is_indexable(value), index < indexable_size(value).
+// True for lists, tuples and ranges; REQUIRED by the functions below. element() REQUIRES index < indexable_size(value).
 bool is_indexable(const Value& value);
 size_t indexable_size(const Value& value);
 Value element(const Value& value, size_t index);
 
-// --- Dicts. Each REQUIRES value.is_dict().
+// --- Dicts. Each function REQUIRES value.is_dict().
 size_t dict_size(const Value& value);
 Entry dict_entry(const Value& value, size_t index);
 std::optional<Value> dict_find(RenderState& state, const Value& value, const Value& key);
@@ -120,7 +120,7 @@ Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& 
 MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align, std::string_view fill = " ",
                TextOrigin fill_origin = TextOrigin::kTemplate);
 
-// Returns `text`. If the format contains input, all of the result counts as input.
+// Returns `text`, a result of `format`. If the format contains input, all of the text counts as input.
 MarkedText under_format(const Value& format, MarkedText text);
 
 }  // namespace ibid::jinja

@@ -19,7 +19,7 @@ void append_code_point(MarkedText& out, uint32_t c, TextOrigin origin) {
   out.append(bytes, origin);
 }
 
-// Changes the case of an ASCII character. For ASCII characters, comparisons give the same result as Unicode's tables.
+// Changes the case of an ASCII character, by comparisons instead of Unicode's tables.
 char change_ascii(char c, CaseChange change, bool starts_word, bool starts_text) {
   const bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
   bool wants_upper = change == CaseChange::kUpper;
@@ -99,7 +99,7 @@ bool is_alpha(uint32_t c) { return is_letter(c); }
 bool is_decimal(uint32_t c) { return general_category(c) == GeneralCategory::Nd; }
 bool is_digit(uint32_t c) { return in_classes(c, kDigitClass); }
 bool is_numeric(uint32_t c) { return in_classes(c, kNumericClass); }
-bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // also the four ASCII separators
+bool is_space(uint32_t c) { return ibid::is_space(c) || (c >= 0x1C && c <= 0x1F); }  // also U+001C to U+001F
 bool is_lower(uint32_t c) { return in_classes(c, kLowerClass); }
 bool is_upper(uint32_t c) { return in_classes(c, kUpperClass); }
 bool is_title(uint32_t c) { return general_category(c) == GeneralCategory::Lt; }

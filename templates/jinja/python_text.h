@@ -15,7 +15,7 @@
 
 namespace ibid::jinja {
 
-// Returns str.isprintable() ... of one code point.
+// Each function tests one code point as a method of Python's str does: isprintable(), isalpha() ...
 bool is_printable(uint32_t c);
 bool is_alpha(uint32_t c);
 bool is_decimal(uint32_t c);
@@ -44,7 +44,7 @@ enum class CaseChange { kUpper, kLower, kTitle, kCapitalize, kSwap, kFold };
 inline constexpr size_t kCaseCost = 8;
 MarkedText change_case(const MarkedText& text, CaseChange change);
 
-// Returns the bytes of white space at the start or end of `text` (str.strip without arguments).
+// Returns the number of bytes of white space at the start or end of `text` (str.strip without arguments).
 size_t leading_space(std::string_view text);
 size_t trailing_space(std::string_view text);
 

@@ -28,7 +28,7 @@ namespace ibid::jinja {
 
 class Meter {
  public:
-  // `variables`: those of the render. `messages` may be nullptr.
+  // `variables`: the variables of the render. `messages` may be nullptr.
   Meter(const TemplateBudget& budget, const Json* messages, const Json* variables)
       : budget_(budget),
         messages_(messages),
@@ -138,7 +138,7 @@ struct RenderState {
   FramePtr root = std::make_shared<Frame>();
   // Copied when written, so that a checkpoint shares the namespaces that have not changed since.
   std::vector<std::shared_ptr<const Attributes>> namespaces;
-  bool namespace_escaped = false;  // an object that belongs to one iteration was stored outside the iteration
+  bool namespace_escaped = false;  // a namespace got an object that belongs to one iteration of a loop
   std::vector<FramePtr> captured;  // frames held by macros: cleared at the end, because they form cycles
   void set_attribute(size_t name_space, const std::string& name, Value value);
   size_t message_iterations = 0;

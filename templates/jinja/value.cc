@@ -197,7 +197,7 @@ Value Value::loop(std::shared_ptr<LoopObject> loop) {
 }
 
 LoopObject& Value::loop_object() const {
-  // The cast is needed because a loop advances; it is the only kind of object that changes after it was made.
+  // The cast is needed because a loop advances. Only loops and generators change after they were made.
   return const_cast<LoopObject&>(object<LoopObject>());
 }
 

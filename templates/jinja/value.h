@@ -1,5 +1,5 @@
-// Value: a value in a template, in Python's terms. Immutable except for namespaces, which are stored in the RenderState
-// and referred to by index, so that a state can be saved and resumed.
+// Value: a value in a template, in Python's terms. Immutable, apart from loops and generators. Namespaces are stored in
+// the RenderState and referred to by index, so that a state can be saved and resumed.
 //
 // JSON arrays and objects are not converted: a value points into the caller's JSON, which must outlive it. The messages
 // have the kind kMessages: an open-ended view that only state.h can resolve. Cheap to copy (a reference count at most).

@@ -134,7 +134,7 @@ class Printer {
     for (size_t i = 0; i < attributes->size(); ++i) {
       const auto& [name, item] = (*attributes)[i];
       if (i != 0) put(", ");
-      print_repr(Value::text(name, TextOrigin::kInput));  // kInput, because the name may come from the caller
+      print_repr(Value::text(name, TextOrigin::kInput));  // kInput, because a request may contain the name
       put(": ");
       print_repr(item);
     }

@@ -33,7 +33,7 @@ WordMatch CallMarkers::call(std::string_view text, bool is_first, size_t& length
     if (match == WordMatch::kYes) return length = opener.size(), match;
     if (match == WordMatch::kMore) best = match;
   }
-  // An answer may begin with a list of calls as Python writes them, without the words before it.
+  // An answer may begin with a Python list of calls, without the words that the template writes before it.
   const bool is_list = steps_.syntax.arguments == ArgumentsForm::kKeywords && steps_.n_opening > 0 &&
                        steps_.steps[steps_.n_opening - 1].word == "[";
   if (is_first && is_list && text.front() == '[') return length = 1, WordMatch::kYes;

@@ -26,7 +26,7 @@ class CallMarkers {
   WordMatch separator(std::string_view text, size_t& length) const;
   // The first word of a call that follows another call.
   WordMatch next_call(std::string_view text, size_t& length) const;
-  // A second end of a call, if it is a tag: models repeat it by mistake.
+  // The closing tag of a call, written once more: models repeat it by mistake. kNo if a call does not end with a tag.
   WordMatch end_of_call(std::string_view text, size_t& length) const;
   // The end of the section of calls. Some of its words may be missing.
   WordMatch section_end(std::string_view text, size_t& length) const;

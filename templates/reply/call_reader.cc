@@ -102,7 +102,7 @@ CallReader::Step CallReader::read_word(std::string_view text, bool at_end) {
   return Step::kDone;
 }
 
-// A word after the arguments may be missing if a later one, the end of the section or another call follows.
+// A word after the arguments may be missing if a later word of the call, the section's end or another call follows.
 CallReader::Step CallReader::read_closing(std::string_view text, bool at_end) {
   bool unsure = false;
   for (size_t i = step_; i < steps_.steps.size(); ++i) {
@@ -150,7 +150,7 @@ bool CallReader::set_name(std::string_view name) {
   return true;
 }
 
-// Models also write an object with name and arguments where the syntax has the two separately.
+// Models also write an object with name and arguments where the template writes the two separately.
 CallReader::Step CallReader::read_object(std::string_view text) {
   const Step result = read_envelope(text);
   if (result != Step::kDone) return result;
@@ -292,7 +292,7 @@ CallReader::Step CallReader::read_envelope(std::string_view text) {
   return finish_envelope(text) ? Step::kDone : Step::kBad;
 }
 
-// Checks the name read so far; returns false if no call can have it. Other keys are ignored.
+// Checks the members since the last call. Returns false if the tool's name is given twice, or no offered tool has it.
 bool CallReader::check_members(std::string_view text) {
   const CallEnvelope& envelope = envelope_of(steps_.syntax);
   for (; n_members_checked_ < json_->members().size(); ++n_members_checked_) {
@@ -321,7 +321,7 @@ bool CallReader::finish_envelope(std::string_view text) {
       arguments_begin_ = json_begin_ + member.value_begin;
       arguments_end_ = json_begin_ + member.value_end;
       if (value == "null" || value == "\"\"") arguments_ = "{}";
-      // Some models write the object as a string of JSON.
+      // Some models write the arguments as a string of JSON.
       if (std::optional<std::string> inner = unquoted(value); inner && !inner->empty()) arguments_ = *std::move(inner);
     } else if (key == envelope.id_key || (key == "id" && envelope.id_key.empty())) {
       if (std::optional<std::string> id = unquoted(value)) id_ = *std::move(id);

@@ -72,11 +72,11 @@ class CallReader {
   size_t n_members_checked_ = 0;
   std::optional<JsonScanner> json_;
   size_t json_begin_ = 0;
-  bool in_envelope_ = false;  // the JSON object also has the name
+  bool in_envelope_ = false;  // the JSON object has the tool's name as well as the arguments
   bool doubled_ = false;      // the envelope has a second pair of braces around it
   std::optional<LooseScanner> loose_;
   std::optional<ParameterReader> parameters_;
-  // The arguments converted to JSON, or their position in the text.
+  // The arguments converted to JSON. If empty, the text from arguments_begin_ to arguments_end_ is JSON already.
   std::string arguments_;
   size_t arguments_begin_ = 0, arguments_end_ = 0;
   bool has_arguments_ = false;

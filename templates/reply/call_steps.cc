@@ -55,7 +55,7 @@ void note_ids(CallSteps& out) {
   for (size_t i = 1; i + 2 < parts.size(); ++i) {
     if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
     const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
-    const bool is_sign = !before.empty() && before.back().size() == 1;  // the sign is the quote that opens an attribute
+    const bool is_sign = !before.empty() && before.back().size() == 1;  // the quote of an attribute, not part of an id
     if (before.empty() || is_tag(before.back()) || is_sign) continue;
     out.id_begin = before.back();
     out.id_middle = parts[i + 1].text;
@@ -71,7 +71,7 @@ void note_words_before_name(CallSteps& out) {
   while (first != out.steps.begin() && (first - 1)->kind == CallStep::Kind::kWord && !is_tag((first - 1)->word))
     --first;
   if (first == out.steps.begin() || (first - 1)->kind != CallStep::Kind::kWord) return;
-  const char end = (first - 1)->word.back();  // not '>' or ']': the words are inside a tag
+  const char end = (first - 1)->word.back();  // if it is not '>' or ']', the words are inside a tag
   if (end != '>' && end != ']') return;
   for (; first != name; ++first) first->n_optional = 1;
 }
@@ -94,7 +94,7 @@ CallSteps make_call_steps(const CallSyntax& syntax) {
   CallSteps out;
   out.syntax = syntax;
   add_words(out.steps, syntax.section_begin);
-  // Models also write a single call without the list around it.
+  // Models also write a single call without the brackets of the list.
   for (size_t i = 1; i < out.steps.size(); ++i) {
     if (out.steps[i].word == "[") out.steps[i].n_optional = 1;
   }
@@ -140,7 +140,7 @@ std::vector<std::string> call_triggers(const CallSyntax& syntax) {
     return step.kind == CallStep::Kind::kEnvelope ? std::string("{") : step.word;
   };
   std::string first = word_of(steps.steps.front());
-  // A sign before a tag is no trigger of its own.
+  // A single character before a tag is no trigger of its own; the character and the tag together are one.
   const bool is_sign = first.size() == 1 && first.find_first_of("{[(") == first.npos;
   if (is_sign && steps.steps.size() > 1 && steps.steps[1].kind == CallStep::Kind::kWord) {
     const std::string joined = first + steps.steps[1].word;
@@ -155,7 +155,7 @@ std::vector<std::string> call_triggers(const CallSyntax& syntax) {
 }
 
 size_t first_step_at(const CallSteps& steps, std::string_view text, size_t first) {
-  // After a call, another section may begin as well.
+  // Also search from step 0: after a call, another section may begin.
   for (const size_t from : {first, size_t{0}}) {
     for (size_t i = from; i < steps.steps.size(); ++i) {
       const CallStep& step = steps.steps[i];

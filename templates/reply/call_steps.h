@@ -16,7 +16,7 @@ inline constexpr size_t kMaxNameBytes = 256;  // of names and ids
 struct CallStep {
   enum class Kind { kWord, kName, kId, kIndex, kArguments, kEnvelope };
   Kind kind = Kind::kWord;
-  std::string word = {};  // kWord: may be preceded by spaces
+  std::string word = {};  // kWord: the word, which may follow spaces
   // kWord: number of steps, this one included, to skip if the word is missing; 0: it is required.
   size_t n_optional = 0;
   std::string other_spelling = {};  // kWord: accepted in place of `word`; empty: no other spelling
@@ -28,8 +28,8 @@ struct CallSteps {
   size_t n_opening = 0;
   std::vector<std::string> separator, section_end;  // words
   CallSyntax syntax;
-  // The words with which a call may begin where the template writes others before them, and what another call begins
-  // with if the end of this one is missing: its tags.
+  // The tags at the beginning of a call. A call may begin with any of them, because models omit the words before it;
+  // and a tag shows that another call begins, although the end of the current call is missing.
   std::vector<std::string> openers;
   std::vector<std::string> other_openers;  // other spellings of opening words, with which a call may begin as well
   // The texts of ParameterSyntax, split into words.
@@ -46,15 +46,15 @@ CallSteps make_call_steps(const CallSyntax& syntax);
 // Returns the words that begin a call, for CallSyntax::triggers.
 std::vector<std::string> call_triggers(const CallSyntax& syntax);
 
-// Returns the step with which a call begins at `text`, not before step `first`: words of the template before it may be
-// missing. `first` if no opening word is there.
+// Returns the step that the beginning of `text` matches: words of the template before it may be missing. Searches from
+// step `first` on, then from step 0; returns `first` if no step matches.
 size_t first_step_at(const CallSteps& steps, std::string_view text, size_t first);
 
-// How a text continues with a word.
+// Whether a text begins with a word.
 enum class WordMatch { kYes, kMore, kNo };  // kMore: the text ends inside the word
 // Matches words at position `at` of `text`, with spaces allowed before each; moves `at` past the last one.
 WordMatch match_words(std::string_view text, const std::vector<std::string>& words, size_t& at);
-// Returns whether any of the words is at `at`, spaces aside.
+// Returns whether any of the words is at position `at` of `text`, or follows spaces there.
 WordMatch match_any(std::string_view text, const std::vector<std::string>& words, size_t at);
 
 }  // namespace ibid

@@ -107,7 +107,7 @@ bool CallsAlone::take_in_object(std::string_view text) {
   return state == JsonScanner::State::kOpen || end_object(text);
 }
 
-// Returns whether the last key of the object may be one of a call.
+// Returns whether a call may have the last key of the object.
 bool CallsAlone::keys_fit(std::string_view text) const {
   if (json_->members().empty() || json_->members().back().key_end == 0) return true;
   const JsonScanner::Member& member = json_->members().back();
@@ -131,7 +131,7 @@ bool CallsAlone::end_object(std::string_view text) {
     if (is_name) {
       name = value->get_ref<const std::string&>();
     } else {
-      // Some models write the object as a string of JSON.
+      // Some models write the arguments as a string of JSON.
       arguments = value->is_string() ? value->get_ref<const std::string&>() : std::string(spelled);
     }
   }

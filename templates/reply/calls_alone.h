@@ -1,7 +1,7 @@
 // CallsAlone: recognises an answer that consists of nothing but calls as JSON objects, although the model was to write
-// them in another form: one or more objects, bare or each in a fence of its own, or one list of objects. Each object
-// has the name of an offered tool and arguments that the tool's schema accepts, and no other member. It reads each byte
-// once, and fails at the first byte that no such answer can have there. Not thread-safe.
+// them in another form: one or more objects, bare or each in its own code fence (```), or one list of objects. Each
+// object has the name of an offered tool and arguments that the tool's schema accepts, and no other member. It reads
+// each byte once, and fails at the first byte that no such answer can have there. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -26,14 +26,14 @@ class CallsAlone {
   // True if such an answer may begin with `text`, which is not empty.
   static bool may_begin(std::string_view text);
 
-  // Continues with `text`, which has only grown since the last call. The result is kDone only at_end.
+  // Continues with `text`, which has only grown since the last call. The result is kDone only if at_end is true.
   State read(std::string_view text, bool at_end);
   const std::vector<ParsedCall>& calls() const { return calls_; }
 
  private:
   enum class Wants { kUnit, kFence, kLanguage, kInner, kObject, kSecondBrace, kFirstElement, kElement, kNext, kBehind };
 
-  // Each reads the next bytes, and returns false at a byte that cannot follow.
+  // Each function reads the next bytes, and returns false at a byte that cannot follow.
   bool take(std::string_view text);
   bool take_brace(std::string_view text);
   bool take_in_object(std::string_view text);

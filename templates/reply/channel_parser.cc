@@ -10,7 +10,7 @@
 namespace ibid {
 namespace {
 
-// Maximum length of a header, which has a few words. Text without a header is content.
+// Maximum bytes of a header, which has a few words. Text without a header is content.
 constexpr size_t kMaxHeaderBytes = 400;
 
 // Number of bytes at the end of `text` that may be the beginning of the marker.
@@ -124,7 +124,7 @@ void ChannelParser::begin_content(std::string_view text, ReplyOutput& out) {
   say(text, out);
 }
 
-// A body that begins like a call is one, whatever the recipient is.
+// Decides whether a body is a call: it is one if it begins like a call, whatever the recipient is.
 void ChannelParser::decide_body(ReplyOutput& out) {
   const size_t n_spaces = std::min(call_.find_first_not_of(" \n\t\r"), call_.size());
   const std::string_view text = std::string_view(call_).substr(n_spaces);
@@ -142,7 +142,7 @@ void ChannelParser::decide_body(ReplyOutput& out) {
 
 ChannelParser::Ending ChannelParser::find_ending() const {
   Ending first{held().size(), 0, false};
-  size_t unsure = held().size();  // where a marker begins that the text does not complete yet
+  size_t unsure = held().size();  // position of a marker that `held()` does not have completely
   const auto look = [&](const std::string& marker, bool begins_message) {
     if (marker.empty()) return;
     const size_t at = held().find(marker);

@@ -27,7 +27,7 @@ class ChannelParser {
   enum class Where { kHeader, kBody, kBetween };
   enum class Body { kContent, kReasoning, kCall, kUndecided };  // kUndecided: content, or calls that name their tools
 
-  // Each returns true if it made progress.
+  // Each function returns true if it made progress.
   bool in_header(ReplyOutput& out);
   bool in_body(ReplyOutput& out);
   bool between(ReplyOutput& out);
@@ -45,7 +45,7 @@ class ChannelParser {
     bool begins_message = false;
   };
   Ending find_ending() const;
-  // Returns the word after the last such marker in the header.
+  // Returns the word after the last `marker` in the header; empty if the marker is missing.
   std::string_view word_after(std::string_view marker) const;
   bool read_calls_of_body(ReplyOutput& out);
   void say(std::string_view text, ReplyOutput& out);

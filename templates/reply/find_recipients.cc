@@ -21,7 +21,7 @@ size_t word_end(std::string_view text) {
   return std::min(text.size(), text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-"));
 }
 
-// Returns the header of an ordinary answer, if that of a call differs from it by the recipient only.
+// Returns the header of an ordinary answer; nullopt if it differs from the header of a call by more than the recipient.
 std::optional<Header> header_of(std::string_view head, std::string_view call) {
   const size_t name = call.find(probe::kTool);
   if (name == call.npos || !head.starts_with(call.substr(0, name))) return std::nullopt;

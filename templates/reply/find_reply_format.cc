@@ -44,7 +44,7 @@ std::optional<ReasoningSyntax> read_off_reasoning(std::string_view render) {
   const std::string_view behind = render.substr(thought + std::string_view(kThought).size());
   if (auto known = known_reasoning_around(before, behind)) return known;
   const ReasoningSyntax syntax{last_tag(before), first_tag(behind)};
-  // Longest text taken as a marker: a tag farther from the thoughts does not belong to the reasoning.
+  // Maximum length of a marker: a tag farther from the thoughts does not belong to the reasoning.
   constexpr size_t kMaxMarkerBytes = 64;
   if (syntax.begin.empty() || syntax.end.empty() || syntax.begin == syntax.end) return std::nullopt;
   if (syntax.begin.size() > kMaxMarkerBytes || syntax.end.size() > kMaxMarkerBytes) return std::nullopt;
@@ -74,11 +74,11 @@ std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
     for (const Json& answer : {thinking_answer(kReply), calling(thinking_answer(""))}) {
       std::optional<ReasoningSyntax> found = read_off_reasoning(probe.render(answer, !on, values));
       if (!found) continue;
-      // If thoughts have no marker before them, `found` has the header of the message, which ordinary content has too.
+      // If no marker precedes thoughts, `found` has the header of the message instead, which also precedes content.
       const std::string plain = probe.render(answer_with(kReply), !on, values);
       const std::string_view before = std::string_view(plain).substr(0, plain.rfind(kReply));
       if (!trim_marker_spaces(before).ends_with(found->begin)) return found;
-      // Then the prompt may begin the thoughts, in words after the header.
+      // Then the prompt may end with the marker that opens the reasoning, after the header.
       const std::string prompt = probe.render(nullptr, !on, values);
       const size_t header = prompt.rfind(found->begin);
       if (header == prompt.npos) continue;
@@ -110,7 +110,7 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
     if (reasoning && text.find(reasoning->end) != text.npos) {
       text.erase(0, text.find(reasoning->end) + reasoning->end.size());
     }
-    // The content is empty in this render. Its markers do not belong to the calls.
+    // The content is empty in this render. Remove its markers, which do not belong to the calls.
     const ContentWords words = known_content_words(probe.source() + text);
     const size_t reply_end = words.end.empty() ? text.npos : text.find(words.end);
     if (reply_end < text.find(probe::kTool)) text.erase(0, reply_end + words.end.size());
@@ -132,7 +132,7 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
 std::optional<FoundCalls> find_calls(const TemplateProbe& probe, const std::optional<ReasoningSyntax>& reasoning) {
   for (const bool as_text : {false, true}) {
     for (const bool with_tools : {true, false}) {
-      // Some templates look into the content, and fail for one of its forms.
+      // Some templates read the content, and fail for one of its forms.
       const Json parts = Json::array({Json{{"type", "text"}, {"text", ""}}});
       for (const Json& content : {Json(""), Json(nullptr), parts}) {
         std::optional<FoundCalls> found = calls_in(probe, reasoning, with_tools, as_text, content);
@@ -152,7 +152,7 @@ bool has_no_marker(const CallSyntax& syntax) {
 void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
   const std::string prompt = probe.render(nullptr, true);
   std::optional<FoundCalls> found = find_calls(probe, format.reasoning);
-  // A template may describe calls with a marker and render those of the history without it.
+  // A template may tell the model to write calls with a marker, but render the calls of earlier answers without it.
   const auto described = known_calls(prompt);
   if (found && described && has_no_marker(found->syntax) && !has_no_marker(described->syntax) &&
       described->syntax.optional_begin.empty()) {
@@ -181,7 +181,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
   }
 }
 
-// Returns the text of a render after the answer's content and its marker.
+// Returns `text`, a render after the answer's content, without the marker at its beginning that ends the content.
 std::string_view behind_content(std::string_view text, std::string_view content_end) {
   const std::string_view trimmed = trim_marker_spaces(text);
   return !content_end.empty() && trimmed.starts_with(content_end) ? trimmed.substr(content_end.size()) : text;
@@ -217,7 +217,7 @@ ReplyFormat format_by(const TemplateProbe& probe) {
   format.reasoning = find_reasoning(probe);
   const ContentWords words = known_content_words(probe.source() + probe.render(answer_with(kReply), true));
   format.dropped = known_foreign_markers(probe.source() + probe.render(answer_with(kReply), true));
-  // Markers that look like special tokens are never words of an answer, so one of a pair is dropped as well.
+  // Drop the end of reasoning also without its beginning: if it looks like a special token, it is no word of an answer.
   if (format.reasoning && is_special_token(format.reasoning->end)) format.dropped.push_back(format.reasoning->end);
   format.content_begin = words.begin;
   format.content_end = words.end;

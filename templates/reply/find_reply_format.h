@@ -39,7 +39,7 @@ std::optional<ChannelSyntax> known_channels(std::string_view answer);
 // Returns how a model with these channels calls a tool, for grammars.
 CallSyntax calls_in_channels(const ChannelSyntax& channels);
 
-// Returns the known markers of other messages that occur in `text`, and that models may write into their answers.
+// Returns the known markers in `text` that templates write in other messages, but models may write into answers.
 std::vector<std::string> known_foreign_markers(std::string_view text);
 
 // The markers around an answer's content: ("<response>", "</response>"). Empty: no known markers occur in `text`.
@@ -66,7 +66,7 @@ inline constexpr std::string_view kArguments =
 struct WrittenCalls {
   std::string one;                      // an answer with one call of kTool, up to the end of the render
   std::optional<std::string> two = {};  // the render of an answer with the same call and one of kOtherTool after it
-  // The end of an answer without calls. Text from its first word on does not belong to the calls.
+  // The text after the content of an answer without calls. In `one` and `two`, the calls end before its first word.
   std::string end_of_answer = {};
 };
 

@@ -161,7 +161,7 @@ JsonScanner::State JsonScanner::close(char brace) {
 
 namespace {
 
-constexpr size_t kMaxLooseDepth = 60;  // below the limit of parse_json()
+constexpr size_t kMaxLooseDepth = 60;  // maximum nesting; below the limit of parse_json()
 
 bool is_loose_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
@@ -269,7 +269,7 @@ class LooseReader {
 
   bool at_own_quote() const { return !notation_.quote.empty() && text_.substr(at_).starts_with(notation_.quote); }
 
-  // If the notation has its own quotes, models also write those of JSON.
+  // True at the beginning of a string. If the notation has its own quotes, models also write those of JSON.
   bool at_quote() const {
     if (at_ == text_.size()) return false;
     return at_own_quote() || text_[at_] == '"' || (notation_.quote.empty() && text_[at_] == '\'');

@@ -1,6 +1,6 @@
 // JsonScanner: follows one JSON object that arrives piece by piece, and reports where the object and its own members
 // end. It neither builds nor copies values, and reads each byte once. Strict (RFC 8259), except that it accepts
-// duplicate keys, numbers of any size, lone surrogates and invalid UTF-8, which parse_json() checks. A value. Not
+// duplicate keys, numbers of any size, lone surrogates and invalid UTF-8, which parse_json() checks. Copyable. Not
 // thread-safe.
 #pragma once
 
@@ -47,7 +47,7 @@ class JsonScanner {
     kWord,     // expects the rest of true, false, null
     kNumber,
   };
-  // States within a number, named after its last character.
+  // States within a number, named after the last character that was read.
   enum class Digits { kMinus, kZero, kWhole, kPoint, kFraction, kE, kSign, kExponent };
 
   State take(char c);
@@ -84,7 +84,7 @@ struct LooseNotation {
   std::string quote = {};
   char open = '{';  // opens the outermost object
   char close = '}';
-  char separator = ':';  // follows a bare key of the outermost object; '=' in calls
+  char separator = ':';  // follows a bare key of the outermost object; '=' in Python's calls
 };
 
 // Returns the JSON of one whole object in this notation, including its braces; nullopt if `text` is not such an object.
@@ -103,7 +103,7 @@ class LooseScanner {
   size_t n_taken() const { return n_taken_; }
 
  private:
-  // Both return false if the value continues beyond the end of `text`.
+  // Both functions return false if the value continues beyond the end of `text`.
   bool skip_string(std::string_view text);
   bool begin_string(std::string_view text);
 
@@ -115,7 +115,7 @@ class LooseScanner {
 };
 
 // Returns the JSON of a value between markers, where strings are unquoted. `types`: the types that the schema allows;
-// is_string: set if the form of the call says whether the value is a string. It decides among the types allowed.
+// is_string: set if the marker says whether the value is a string, which decides only among the allowed types.
 std::string marked_value_json(std::string_view text, const AllowedTypes& types, std::optional<bool> is_string);
 
 // Returns `text` as a JSON string, with its quotes.

@@ -21,7 +21,7 @@ struct EnvelopeRow {
   std::string_view name_key, arguments_key;
 };
 
-// If one marker contains another, its row comes first.
+// The first row whose marker occurs is used, so a marker that contains another one precedes it.
 constexpr EnvelopeRow kEnvelopeRows[] = {
     {"hermes", "<tool_call>", "", "<tool_call>\n", "\n</tool_call>", "\n", "", "name", "arguments"},
     {"granite 3", "<|tool_call|>", "<|tool_call|>[", "", "", ", ", "]", "name", "arguments"},

@@ -12,7 +12,7 @@ namespace {
 // recognized any more, so that the time stays linear.
 constexpr size_t kMaxWasted = 1 << 20;
 
-// Returns the spaces after a marker that are content: if there are line breaks, only those of the last line.
+// Returns those spaces after a marker that are content: the ones after the last line break; none without line break.
 std::string_view behind_marker(std::string_view spaces) {
   const size_t line = spaces.find_last_of('\n');
   return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
@@ -24,7 +24,7 @@ size_t n_trailing_spaces(std::string_view text) {
   return n;
 }
 
-// Returns whether the text is the end of the turn, which counts only if nothing but a few spaces follows.
+// Returns whether `text` is `end`, the end of the turn, which counts only if nothing but a few spaces follows it.
 WordMatch match_end_of_turn(std::string_view text, std::string_view end, bool at_end) {
   constexpr size_t kMaxSpaces = 64;
   if (end.empty() || end.front() != text.front()) return WordMatch::kNo;
@@ -35,7 +35,7 @@ WordMatch match_end_of_turn(std::string_view text, std::string_view end, bool at
   return at_end ? WordMatch::kYes : WordMatch::kMore;
 }
 
-// True if the text has a tag. Other markers are words that content may have as well.
+// True if the marker has a tag. Markers without a tag are words that content may have as well.
 bool has_tag(std::string_view marker) { return marker.find_first_of("<[") != marker.npos; }
 
 }  // namespace
@@ -105,7 +105,7 @@ void MarkerParser::say(std::string_view text, ReplyOutput& out) {
   spaces_ += text.substr(text.size() - n_spaces);
 }
 
-// Looks for a marker at held()[at]. is_first: only spaces were emitted so far.
+// Looks for a marker at held()[at]. is_first: no content but spaces precedes it.
 MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   const std::string_view text = held().substr(at);
   Found found{Marker::kNone, at, 0};
@@ -194,7 +194,7 @@ bool MarkerParser::in_calls_alone(ReplyOutput& out) {
   return true;
 }
 
-// The prompt opened the reasoning, and the model repeats the marker. Returns false if that is not known yet.
+// If the prompt opened the reasoning, skips the same marker, which models repeat. Returns false if more text is needed.
 bool MarkerParser::skip_repeated_begin() {
   while (!reasoning_said_) {
     size_t at = 0;
@@ -206,7 +206,7 @@ bool MarkerParser::skip_repeated_begin() {
   return true;
 }
 
-// Finds the end of the reasoning, or a call inside.
+// Finds the end of the reasoning, or a call inside the reasoning.
 MarkerParser::Found MarkerParser::find_in_reasoning() {
   const std::string_view end = format_.reasoning->end;
   for (; looked_ < held().size(); ++looked_) {
@@ -254,8 +254,8 @@ bool MarkerParser::in_reasoning(ReplyOutput& out) {
   return false;
 }
 
-// A complete call inside reasoning waits for the end of the answer: it ends the reasoning, unless the model closes the
-// reasoning after it and goes on.
+// Decides on a complete call inside reasoning, usually at the end of the answer. The call ends the reasoning, unless
+// the model closes the reasoning after the call and writes more text.
 bool MarkerParser::behind_thought_call(ReplyOutput& out) {
   const std::string_view end = format_.reasoning->end;
   const size_t found = held().find(end, thought_looked_);
@@ -347,7 +347,7 @@ void MarkerParser::fail_call(ReplyOutput& out) {
   n_wasted_ += reader_->n_taken();
   if (n_wasted_ > kMaxWasted) takes_calls_ = false;
   reader_.reset();
-  // A call without a marker, at the beginning of the answer: the whole answer may still be calls.
+  // The call has no marker and begins the answer, so the whole answer may still consist of calls.
   if (n_marker_ == 1 && !in_thought_ && !called_ && may_be_alone_ && takes_calls_) {
     alone_.emplace(*format_.calls, tools_);
     where_ = Where::kCallsAlone;

@@ -36,7 +36,7 @@ class MarkerParser {
     size_t begin = 0, length = 0;
   };
 
-  // Each returns true if it made progress.
+  // Each function returns true if it made progress.
   bool step(ReplyOutput& out);
   bool in_content(ReplyOutput& out);
   bool in_reasoning(ReplyOutput& out);
@@ -69,7 +69,7 @@ class MarkerParser {
   std::optional<CallMarkers> markers_;  // set if calls are looked for
   const bool streams_;
   Where where_ = Where::kContent;
-  std::string held_;  // text from begin_ on is not decided yet
+  std::string held_;  // text; from begin_ on it is held back, because it may be part of a marker
   size_t begin_ = 0;
   size_t looked_ = 0;           // number of first bytes of held() that cannot begin a marker
   bool looked_solid_ = false;   // the first looked_ bytes are not only spaces
@@ -81,10 +81,10 @@ class MarkerParser {
   bool takes_calls_ = false;
   const bool drops_cut_call_;
   bool called_ = false;  // a call was emitted
-  // The current call began inside reasoning. It counts only if the reasoning is not closed after it.
+  // The current call began inside reasoning. It does not count if the model closes the reasoning after it and goes on.
   bool in_thought_ = false;
-  bool thought_is_closed_ = false;  // the reasoning is closed, so that calls inside have no meaning
-  size_t thought_looked_ = 0;       // number of bytes after a call inside reasoning that do not close the reasoning
+  bool thought_is_closed_ = false;  // the reasoning is closed later, so that calls inside it are not searched for
+  size_t thought_looked_ = 0;       // number of bytes of held() that do not close the reasoning after the current call
   std::optional<CallsAlone> alone_;
   bool may_be_alone_ = true;  // the answer may still consist of nothing but calls
   size_t n_wasted_ = 0;       // bytes that were first parsed as calls and turned out to be content

@@ -47,7 +47,7 @@ ParameterReader::State ParameterReader::read(std::string_view text, bool at_end)
     if (state != State::kOpen) return state;
     if (at_ != at || wants_ != wants) continue;
     if (!at_end) return state;
-    // The text ended where a next key or the end may follow: only the closing words of the call can be missing.
+    // The text ended where another key or the end may follow: only the closing words of the call can be missing.
     return wants_ == Wants::kKeyMarker && !json_.empty() ? State::kDone : State::kBad;
   }
 }
@@ -88,7 +88,7 @@ ParameterReader::State ParameterReader::read_key_marker(std::string_view text, b
     wants_ = Wants::kKey;
     return State::kOpen;
   }
-  // An answer that ends before the first argument was cut.
+  // If the answer ends before the first argument, the call is cut off.
   const bool may_end = at_end && !json_.empty();
   if (key == WordMatch::kMore && !may_end) return State::kOpen;
   const WordMatch end = goes_on(text, at_, may_end);

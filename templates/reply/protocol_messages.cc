@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kMaxTagDepth = 40;
 constexpr std::string_view kItem = "item";
 
-// Used once. Its functions return nullopt if the text is something else.
+// Reads a value that is written as tags. Used once. Its functions return nullopt if the text has another form.
 class NestedReader {
  public:
   NestedReader(std::string_view text, const ParameterSyntax& syntax, const Json& root)
@@ -102,8 +102,8 @@ class NestedReader {
 
 // Reads objects and arrays that are written as tags, in forms where a value ends with its key again:
 // <point><x>1</x><y>2</y></point>, <names><item>a</item><item>b</item></names>. Returns the value as JSON; nullopt if
-// the text is not one or more whole elements. All elements named "item" are an array. schema: that of the value, within
-// `root`; the values inside have the types that it allows.
+// the text is not one or more whole elements. Elements that are all named "item" are an array. schema: the schema of
+// the value, within `root`; it decides the types of the values inside.
 std::optional<std::string> nested_value_json(std::string_view text, const ParameterSyntax& syntax, const Json& schema,
                                              const Json& root) {
   return NestedReader(text, syntax, root).read_whole(schema);
@@ -111,7 +111,7 @@ std::optional<std::string> nested_value_json(std::string_view text, const Parame
 
 constexpr const char* kProtocolReasoning = "reasoning_content";
 
-// Returns the object inside a call that has name and arguments.
+// Returns the object that has the name and arguments of a call: its member "function", or the call itself.
 Json* function_of(Json& call) {
   if (!call.is_object()) return nullptr;
   const auto function = call.find("function");
@@ -124,7 +124,7 @@ Json* calls_of(Json& message) {
   return calls != message.end() && calls->is_array() ? &*calls : nullptr;
 }
 
-// Sets the arguments of calls that have "": some clients send it for calls without arguments.
+// Sets the arguments to {} where they are "", null or missing: some clients send calls without arguments like this.
 void fill_empty_arguments(Json& calls) {
   for (Json& call : calls) {
     Json* function = function_of(call);

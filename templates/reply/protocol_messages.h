@@ -30,7 +30,7 @@ Json protocol_message(const ParsedReply& reply);
 // Sets ids of calls that have none: nine letters and digits, which every template accepts. Deterministic in `seed`.
 void assign_call_ids(ParsedReply& reply, uint64_t seed);
 
-// --- OfferedTools: the names of the tools offered to a model, and the schemas of their arguments. A value with copies.
+// --- OfferedTools: the names of the tools offered to a model, and the schemas of their arguments. Has copies of them.
 // Immutable once built; not thread-safe before.
 
 // The types that a JSON schema allows for a value. If no flag is set, the schema does not restrict the type.
@@ -63,8 +63,8 @@ class OfferedTools {
   // Returns an argument written as tags (protocol_messages.cc) as JSON; nullopt if it has another form.
   std::optional<std::string> nested(std::string_view tool, std::string_view argument, std::string_view text,
                                     const CallSyntax& syntax) const;
-  // Returns the arguments; if there is only one, an object of arguments under a name that the tool does not have
-  // ("arguments"), which models write by mistake, returns that object.
+  // Returns the arguments. If the only one is an object under a name that the tool does not have ("arguments"), returns
+  // that object: models wrap the arguments by mistake.
   std::string unwrapped(std::string_view tool, std::string arguments) const;
   // True if the tool's schema accepts the arguments (templates/reply/schema_check.h).
   bool accepts(std::string_view tool, const Json& arguments) const;

@@ -181,7 +181,7 @@ void add_literal(std::vector<CallPart>& parts, std::string_view text) {
 
 bool is_first_index(char c) { return c == '0' || c == '1'; }
 
-// Returns the position of a call's index in its literal: a digit that is larger by one in the second call.
+// Returns the position of a call's index in a literal: a digit that is larger by one in the second call.
 std::optional<size_t> find_index(std::string_view text, std::string_view of_second) {
   if (text.size() != of_second.size()) return std::nullopt;
   const auto differs = std::mismatch(text.begin(), text.end(), of_second.begin());
@@ -289,8 +289,8 @@ size_t n_common_opening(std::string_view before_first, std::string_view before_s
   return n;
 }
 
-// The text before the end of the answer: its first words as far as the text has them together, else its first word. The
-// text also ends before any special token of the end that the call does not have.
+// Returns the part of `text` before the end of the answer: before as many of the first words of end_of_answer as the
+// text has in sequence, and before any special token of end_of_answer that the call does not have.
 std::string_view before_end(std::string_view text, const std::string& end_of_answer, std::string_view call) {
   const std::string_view end = trim_marker_spaces(end_of_answer);
   for (const std::string_view word : marker_words(end)) {
@@ -324,7 +324,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   syntax.parameter = places->parameter;
   syntax.quote = places->quote;
   std::string_view before = one.substr(0, places->begin());
-  // These spaces belong to the layout of the answer, not to the call.
+  // Leading spaces belong to the layout of the answer, not to the call.
   while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
   const std::string_view behind = one.substr(places->end());
 

@@ -11,7 +11,7 @@
 
 namespace ibid {
 
-// One piece of a call, in the order in which a model writes them.
+// One part of a call. CallSyntax::parts has them in the order in which a model writes them.
 struct CallPart {
   enum class Kind {
     kLiteral,    // CallPart::text, as the template writes it
@@ -113,12 +113,12 @@ struct ReplyFormat {
   std::optional<ChannelSyntax> channels = {};
   // Markers around the content, not part of it ("<response>"). Empty: no markers.
   std::string content_begin = {}, content_end = {};
-  // The marker that ends the template's answers. It is no part of the content at the end of an answer.
+  // The marker that ends the template's answers. At the end of an answer it is no part of the content.
   std::string end_of_turn = {};
   // Markers that are no part of the content wherever they are, because the template writes them in other messages.
   std::vector<std::string> dropped = {};
-  // The form that the template requires of messages. If arguments_as_text, the arguments of tool_calls are a string of
-  // JSON, else a JSON object. reasoning_key: the key of an answer's reasoning.
+  // How the template requires messages: if arguments_as_text, the arguments of tool_calls are a string of JSON, else a
+  // JSON object. reasoning_key: the key of an answer's reasoning.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
   bool shows_tools = true;  // the template lists the tools in the prompt, or renders calls
@@ -147,7 +147,7 @@ ReasoningSyntax reasoning_of(const ReplyFormat& format);
 // Returns the format without markers of calls, so that answers are not searched for calls.
 ReplyFormat without_calls(ReplyFormat format);
 
-// True if the marker looks like special tokens, which are never words of an answer: "<|channel|>".
+// True if the marker looks like a special token, which is never a word of an answer: "<|channel|>".
 bool is_special_token(std::string_view marker);
 // Returns the special token with which the marker begins, if it is the only tag of the marker; else an empty text.
 std::string special_tag_of(std::string_view marker);

@@ -52,7 +52,7 @@ struct ReplyContext {
   // True: calls are emitted while they arrive, and may turn out to be broken. False: only complete calls are emitted.
   bool stream_calls = false;
   bool begins_in_reasoning = false;
-  // True: the request demanded a call. Then the beginning of a call that the end of the answer cuts is no content.
+  // True: the request demanded a call. Then a call that the answer's end cuts off is dropped, not made content.
   bool demands_call = false;
 };
 

@@ -99,7 +99,7 @@ class SchemaCheck {
     return none == nullptr || !accepts(*none, value, depth);
   }
 
-  // True if the amount is within the limits with these names.
+  // True if `amount` is within the limits that the keywords `least` and `most` of the schema set.
   static bool is_within(const Json& schema, double amount, const char* least, const char* most) {
     const Json *low = find_member(schema, least), *high = find_member(schema, most);
     if (low != nullptr && low->is_number() && amount < low->get<double>()) return false;

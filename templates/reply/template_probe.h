@@ -1,4 +1,4 @@
-// TemplateProbe: renders short conversations with a template, whose words occur in no template. Not thread-safe.
+// TemplateProbe: renders short conversations, whose words occur in no template, with a template. Not thread-safe.
 #pragma once
 
 #include <optional>
@@ -32,7 +32,7 @@ class TemplateProbe {
   }
 
   // Renders a question and `answer`, or, if that is null, a question and the generation prompt. with_tools: two tools
-  // are offered. The text is empty if the template fails.
+  // are offered. Returns an empty text if the template fails.
   std::string render(const Json& answer, bool with_tools, Json values = Json::object()) const;
 
   // The sources of all templates of the model.
@@ -44,7 +44,8 @@ class TemplateProbe {
   const bool in_parts_;
 };
 
-// The conversation before the answer, its generation prompt, and the render of an ordinary answer.
+// The text around an answer: `prompt` is the render of a question and the generation prompt; the other members are
+// parts of the render of an ordinary answer.
 struct Frame {
   std::string prompt;
   std::string before_reply;   // the render of the ordinary answer, up to the answer's text
