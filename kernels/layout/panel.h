@@ -111,7 +111,7 @@ struct RowOrder {
   // Selects a part of a fused tensor: runs of `block` rows, `stride` apart, from row `first` on. block 0: one run.
   size_t first = 0, block = 0, stride = 0;
   // The first rotary_dim rows of each head of head_dim rows are pairs of adjacent rows 2 i + s, s = 0 or 1. Row 2 i + s
-  // becomes row i + s rotary_dim / 2, because Kernels::rope rotates such pairs. 0: not reordered.
+  // becomes row i + s rotary_dim / 2, because Kernels::rope pairs row i with row i + rotary_dim / 2. 0: not reordered.
   size_t head_dim = 0, rotary_dim = 0;
 
   static RowOrder halves_of_pairs(size_t head_dim, size_t rotary_dim) { return {0, 0, 0, head_dim, rotary_dim}; }

@@ -84,8 +84,8 @@ class TokenizerBuilder {
   virtual bool append_symbol(std::string_view text, std::string& out) const = 0;
   virtual void take_merge(const RankedMerge& merge) = 0;
 
-  // Returns false if the token can never be encoded, because it has no text or its id is taken. Error: kBadVocab (too
-  // long).
+  // Checks a token that is to be added. Returns false if it can never be encoded, because it has no text or its id is
+  // taken. Error: kBadVocab (too long).
   Result<bool> begin_token(TokenId id, std::string_view text);
   // Registers a text that find_text() finds, although the model never produces the token `id`.
   void add_other_text(TokenId id, std::string_view text);
