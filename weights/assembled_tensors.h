@@ -29,7 +29,7 @@ namespace ibid {
 // The tensors as stored in the files.
 struct StoredTensors {
   const std::vector<std::string>* names;
-  std::function<const TensorView*(std::string_view)> find;  // nullptr: the tensor is absent
+  std::function<const TensorView*(std::string_view)> find;  // returns nullptr if the tensor is absent
   std::string_view path;                                    // path for messages
 };
 

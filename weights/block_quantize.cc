@@ -42,7 +42,7 @@ using Codes = std::array<int, kValues>;
 
 int rounded(float value) { return static_cast<int>(std::nearbyint(value)); }
 
-// A group's scale and min: value = scale c - min, min >= 0.
+// A group's scale and min: value = scale * code - min, with min >= 0.
 struct Range32 {
   float scale = 0, min = 0;
 };

@@ -41,9 +41,10 @@ Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split
 
 class GgufFile : public ModelFile {
  public:
-  // Errors: those of MappedFile::open, parse_gguf_header and read_gguf_split; kMissingShard for a part that is missing
-  // or whose part number differs from that in its name; kDuplicate for a tensor in two parts; kTruncated if the parts
-  // have fewer tensors than split.tensors.count.
+  // Opens the file, and the other parts if it is a part of a split model. Errors: those of MappedFile::open,
+  // parse_gguf_header and read_gguf_split; kMissingShard for a part that is missing or whose part number differs from
+  // that in its name; kDuplicate for a tensor in two parts; kTruncated if the parts have fewer tensors than
+  // split.tensors.count.
   static Result<std::unique_ptr<ModelFile>> open(const std::string& path, const OpenOptions& options = {});
   // As open(path), for a file that is already mapped.
   static Result<std::unique_ptr<ModelFile>> open(MappedFile file, const OpenOptions& options = {});

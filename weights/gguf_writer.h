@@ -120,7 +120,7 @@ class GgufStream {
   FileOps& files_;
   std::string path_;
   TemporaryFile temporary_;
-  uint64_t written_ = 0;  // bytes of tensor data
+  uint64_t written_ = 0;  // bytes of tensor data so far
   bool finished_ = false;
 };
 

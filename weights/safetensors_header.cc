@@ -60,7 +60,7 @@ class SafetensorsParser {
     TRY_ASSIGN(const std::string_view text, header_text());
     JsonLimits limits;
     limits.max_depth = 4;           // the format needs a depth of 3
-    limits.max_values = 3'000'000;  // the format needs 8 per tensor
+    limits.max_values = 3'000'000;  // the format needs 8 values per tensor
     TRY_ASSIGN(const Json root, parse_json(text, std::string(what_) + ": header", limits));
     std::vector<Info> infos;
     for (const auto& [name, value] : root.items()) {

@@ -105,12 +105,13 @@ class KvCacheEntry {
   size_t capacity() const { return pages_.size() * kPagePositions; }
   TokenSpan tokens() const { return tokens_; }
 
-  // Makes room for n_rows positions after length(): allocates pages, and copies a partial last page that is shared.
-  // Drops staged positions. No other call of a pass can run out of memory. Error: kOutOfMemory; the entry is unchanged
-  // and page_data() stays valid, but states that were kept for later prompts may have been freed.
+  // Makes room for n_rows positions after length(): allocates pages, and copies the last page if it is partial and
+  // shared. Drops staged positions. No other call of a pass can run out of memory. Error: kOutOfMemory; the entry is
+  // unchanged and page_data() stays valid, but states that were kept for later prompts may have been freed.
   Status reserve(size_t n_rows);
 
-  // Copies a partial last page that is shared, as reserve() does. Error: kOutOfMemory, nothing changed.
+  // Replaces the last page by a copy if it is partial and shared, as reserve() does. Error: kOutOfMemory, nothing
+  // changed.
   Status own_last_page();
 
   // Stages n_rows positions of one layer, from length() on. Every worker of a region calls append() with the same
@@ -167,7 +168,8 @@ class KvCacheEntry {
 
   // Fills an empty entry with stored pages and states, and slices it to the last position at which it can resume.
   // Error: kOutOfMemory; the entry stays empty.
-  // REQUIRES: the entry is empty, tokens.size() positions need exactly these pages, and a state reaches tokens.size().
+  // REQUIRES: the entry is empty, tokens.size() positions need exactly these pages, and in a model with recurrent
+  // layers one of the states reaches tokens.size().
   Status adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vector<StateSnapshot> states = {});
 
   // Frees all pages and states. Returns the tokens that the entry had.
@@ -208,7 +210,7 @@ class KvCacheEntry {
   KvPagePool* pool_;
   PageList pages_;
   Tokens tokens_;
-  std::vector<size_t> staged_;  // [n_layers] rows appended since reserve()
+  std::vector<size_t> staged_;  // [n_layers] number of rows appended since reserve()
   bool is_reserved_ = false;    // reserve() succeeded at least once
   SequenceState state_;
   size_t pages_copied_ = 0;

@@ -342,7 +342,7 @@ Result<std::vector<KvPage>> KvPagePool::allocate_states(size_t n_pages) { return
 Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
   return guarded([&]() -> Result<std::vector<KvPage>> {
     State& state = *state_;
-    // Refuse a request larger than the whole budget at once: evicting pages would not help.
+    // Refuse at once a request that is larger than the whole budget: evicting pages would not help.
     if (n_pages > state.budget_bytes / state.bytes_of(kind)) {
       const std::lock_guard lock(state.mutex);
       return state.out_of_memory(kind, n_pages);

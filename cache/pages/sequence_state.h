@@ -91,7 +91,7 @@ class SequenceState {
   // Returns the last position <= n at which the sequence can resume: n itself, unless the state after n is neither kept
   // nor recomputable. REQUIRES: n <= length.
   size_t resumable_length(size_t n, size_t length) const;
-  // Slices to n. REQUIRES: n == resumable_length(n, length).
+  // Slices the sequence to n positions. REQUIRES: n == resumable_length(n, length).
   void cut(size_t n, size_t length) noexcept;
   // Resumes a stored sequence at n. `kept`: snapshots of the sequence; cut() may use those not needed now. REQUIRES: a
   // snapshot reaches n, or n is 0.

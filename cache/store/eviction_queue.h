@@ -94,9 +94,9 @@ class EvictionQueue {
   // Raises rank and last use of the parent to those of `child`, because each use of a child also uses its parent.
   static void inherit(PrefixNode& parent, const PrefixNode& child);
 
-  // REQUIRES: reserve() made room for one more node; the node is not queued.
+  // Adds a node to the queue. REQUIRES: reserve() made room for one more node; the node is not queued.
   void push(PrefixNode& node);
-  // Does nothing if the node is not queued.
+  // Removes a node from the queue. Does nothing if the node is not queued.
   void erase(PrefixNode& node);
 
   // Number of nodes that could be evicted from the tree whose leaves are queued; at most n.

@@ -92,7 +92,8 @@ class PrefixTree {
 
   // Marks the node as used now. reused: the use is by another sequence or in another turn than the node's creation.
   void touch(PrefixNode& node, bool reused) { queue_.touch(node, reused); }
-  // Declares the first `length` tokens of the path to the node as a prefix.
+  // Makes the first `length` tokens of the path to the node a declared prefix, which is evicted late
+  // (Retention::kPrefix).
   void declare_prefix(PrefixNode& node, size_t length);
 
   // Number of evictable nodes, at most n: nodes whose page is held by the tree only, and whose children are all

@@ -71,7 +71,7 @@ class StoreInsertion {
   const SpaceId own_space_;  // namespace of the entry
   const SpaceId space_;      // namespace of the new nodes
   const Retention retention_;
-  const size_t length_;  // positions to store
+  const size_t length_;  // number of positions to store
   std::vector<KvPage>& replaced_;
   PrefixNode* parent_ = nullptr;           // parent of the first new node; all pages up to it are stored already
   PrefixNode* covering_ = nullptr;         // stored node whose tokens begin with those of the partial last page
@@ -101,7 +101,7 @@ class StoreBudget {
   size_t page_charge_bytes() const { return page_charge_bytes_; }
   // Bytes charged for pages and logits. Recurrent states have their own limit.
   size_t charge_bytes() const { return spaces_.total().bytes - states_.bytes(); }
-  // Maximum charge of logits.
+  // Maximum bytes charged for logits.
   size_t endings_budget_bytes() const { return budget_bytes_ / 16; }
 
   // Nodes and states that a call removes from the store.

@@ -19,7 +19,7 @@ struct StoreSnapshot {
   struct Node {
     uint64_t serial = 0;
     uint64_t parent = 0;  // serial of the parent; 0: the root
-    uint64_t space = 0;   // 0: shared
+    uint64_t space = 0;   // number of the namespace; 0: the shared one
     Tokens ids;
     const void* page = nullptr;
     size_t page_holders = 0;
@@ -28,7 +28,7 @@ struct StoreSnapshot {
     uint64_t last_used = 0;
     std::vector<uint64_t> children;  // serials, in tree order
     std::vector<Ending> endings;     // in no particular order
-    std::vector<size_t> marks;       // marks of idle sequences at this node: number of their tokens on the path
+    std::vector<size_t> marks;       // for each idle sequence that ends at this node, the number of its tokens
     bool has_window = true;          // false if the window part was evicted
   };
   struct State {

@@ -118,7 +118,7 @@ class FileTier : public KvTier {
 
     // Number of tokens up to the end of the first n pages.
     size_t end(size_t n) const { return n == 0 ? length : found[n - 1].n_used; }
-    void cut(size_t n_tokens);  // drops pages and states after the first n_tokens tokens
+    void cut(size_t n_tokens);  // drops the pages after the first n_tokens tokens
     // True if page i is before the sliding window of a sequence that resumes at the end of all found pages.
     bool is_behind(const KvLayout& layout, size_t i) const {
       return length / kPagePositions + i < layout.first_window_page(end(found.size()));

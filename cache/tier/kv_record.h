@@ -70,7 +70,7 @@ struct KvRecordHeader {
   KvRecordKind kind = KvRecordKind::kPage;
   KvPageIdentity identity;
   size_t first_position = 0;  // position of the first row; for a page a multiple of 64
-  size_t n_rows = 0;          // for a page 1..64; for a state 0..64
+  size_t n_rows = 0;          // number of rows: 1..64 in a page, 0..64 with a state
   size_t n_blocks = 0;
   uint64_t block_bytes = 0;   // size of each block; 0: the sizes differ
   uint64_t header_bytes = 0;  // bytes before the first block
@@ -85,8 +85,8 @@ struct KvRecordHeader {
 
 inline constexpr size_t kKvRecordFixedBytes = 136;
 
-// bytes: at least the first kKvRecordFixedBytes of a record. Errors: kTruncated, kBadMagic, kUnsupportedVersion,
-// kBadHeader, kOverflow.
+// Parses the fixed beginning of a record, which must be at the start of `bytes` and has kKvRecordFixedBytes bytes.
+// Errors: kTruncated, kBadMagic, kUnsupportedVersion, kBadHeader, kOverflow.
 Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes);
 
 size_t kv_record_header_bytes(size_t n_tokens, size_t n_blocks);
@@ -113,7 +113,7 @@ class KvRecordCheck {
  private:
   KvRecordHeader header_;
   uint64_t identity_hash_ = 0;
-  std::span<const std::byte> checksums_;  // [n_blocks] uint64_t, unaligned
+  std::span<const std::byte> checksums_;  // checksums of the blocks: [n_blocks] uint64_t, unaligned
 };
 
 // Returns kMismatch, whose message says that the record is of another `what`, for example "layout".

@@ -96,7 +96,8 @@ class TierDirectory {
   Status quarantine(const std::string& file_name);
   Status clear_quarantine();
 
-  // The time is used only for the eviction order after a restart, so errors are ignored. Any thread.
+  // Sets the modification time of a file. Ignores errors, because the time is used only for the eviction order after a
+  // restart. Any thread.
   void set_mtime(const std::string& file_name, int64_t mtime_ns) noexcept;
 
  private:

@@ -44,7 +44,7 @@ enum class ErrorCode {
   kUnsafePath,
   kMissingKey,  // metadata that the model needs is absent
   kMissingTensor,
-  kBadHyperparameter,  // name, value and allowed range in the message
+  kBadHyperparameter,  // a hyperparameter is out of range; name, value and allowed range in the message
   kNonFinite,          // NaN or infinity; weights and logits must be finite
   kUnsupported,        // valid, but not supported: architecture, tensor type, feature
   // Tokenizers and templates.
@@ -58,7 +58,7 @@ enum class ErrorCode {
   kTemplateBudget,  // the template takes too many steps or bytes, nests too deeply, or has too long a range
   // Running.
   kInvalidArgument,
-  kContextFull,  // needed and available tokens in the message
+  kContextFull,  // the context has too few positions; needed and available tokens in the message
   kOutOfMemory,  // a memory budget would be exceeded; needed and available bytes in the message
   kCancelled,
   kBusy,  // another call is using the session, which runs one turn at a time

@@ -20,7 +20,7 @@ namespace ibid {
 
 class Waker {
  public:
-  // About one frame of a display; faster updates are not visible.
+  // Minimum time between wake-ups by wake_softly(): about one frame of a display; faster updates would not be visible.
   static constexpr std::chrono::milliseconds kRest{16};
 
   Waker() = default;
