@@ -75,7 +75,7 @@ class MappedFile {
 
  private:
   MappedFile() = default;
-  static Result<MappedFile> map(MappedFile file);  // maps fd_, opened from path_
+  static Result<MappedFile> map(MappedFile file);  // maps file.fd_, which was opened from file.path_
 
   std::string path_;
   int fd_ = -1;

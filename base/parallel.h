@@ -193,7 +193,7 @@ class ThreadTeam {
   void* context_ = nullptr;
 
   std::vector<Seat> seats_;                        // [size_ - 1]: the seats of threads 1, 2, ...
-  alignas(64) std::atomic<uint32_t> n_inside_{0};  // own threads that have not yet left the region
+  alignas(64) std::atomic<uint32_t> n_inside_{0};  // number of own threads that are still in the region
   std::atomic<bool> caller_asleep_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;
 };

@@ -48,7 +48,7 @@ struct TensorView {
   Shape shape;
   std::span<const std::byte> data;  // the tensor's bytes, aligned as in the file; empty if source is set
   const RowSource* source = nullptr;
-  uint64_t first_row = 0;  // offset into the rows of `source`
+  uint64_t first_row = 0;  // index of the first row in `source`
 
   // Bytes of one row along the last dimension. REQUIRES: rank >= 1; the last dimension is a multiple of the block size.
   size_t row_bytes() const {

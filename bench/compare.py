@@ -48,7 +48,7 @@ KINDS = {
     "chat_turn": (("system_tokens", "turn"), "ttft_ms", True),
     "conversation": (("turn",), "ttft_ms", True),
 }
-MOST_ROUNDS = 3  # times the given number
+MOST_ROUNDS = 3  # maximum number of rounds, as a multiple of the requested number
 UNITS = {"tps": "tok/s", "ms": "ms", "ttft_ms": "ms", "peak_mb": "MB"}
 
 # The best number of a figure and its JSON line; `settings`: the settings of all lines of the figure.

@@ -40,13 +40,13 @@ class Shape:
     norm_eps: float
     tied: bool
     qkv_biases: bool = False
-    qk_norms: bool = False     # a weight for the elements of a head of q and k
+    qk_norms: bool = False     # norms of q and k, with a weight for each element of a head
     after_norms: bool = False  # norms after attention and after the MLP, in addition to those before them
     window: int = 0
     rope_scaling: tuple = ()   # (gguf's name of the rule, factor, original context or 0)
     n_experts: int = 0
     n_experts_used: int = 0
-    is_gpt_oss: bool = False   # sinks, biases everywhere, its name of the norm before the MLP
+    is_gpt_oss: bool = False   # attention sinks, biases in all matrices, and gpt-oss's name for the norm before the MLP
     # Layers with a gated delta rule, all except every `interval`-th: (number of key heads, number of value heads, width
     # of a key, width of a value, taps of the convolution, interval). Attention layers are then gated, and rotate a
     # quarter of each head.
@@ -212,7 +212,7 @@ def random_blocks(rng, kind, n_rows, n_cols, sigma):
     block, block_bytes = gguf.GGML_QUANT_SIZES[kind]
     n_blocks = n_rows * n_cols // block
     data = np.frombuffer(rng.bytes(n_blocks * block_bytes), np.uint8).reshape(n_blocks, block_bytes).copy()
-    if kind == Type.MXFP4:  # a power of two, in the first byte
+    if kind == Type.MXFP4:  # the scale is a power of two, in the first byte
         data[:, 0] = round(127 + math.log2(sigma / CODE_DEVIATION[kind])) + rng.integers(-1, 2, n_blocks)
         return data.reshape(n_rows, -1)
     scales = (sigma / CODE_DEVIATION[kind] * rng.uniform(0.75, 1.25, n_blocks)).astype(np.float32)

@@ -25,10 +25,10 @@ import tables
 COLUMNS = ("date", "commit", "machine", "engine", "model", "threads", "kv", "setting", "what", "at", "value", "unit",
            "q1", "q3", "peak_percent", "rounds", "source", "place", "command")
 REQUIRED = ("date", "machine", "engine", "what", "value", "unit")
-MEASURED = ("commit", "command")  # required unless the engine is one of these:
+MEASURED = ("commit", "command")  # required, unless the engine is one of NOT_MEASURED
 NOT_MEASURED = ("aim", "bound")
 NUMBERS = ("value", "q1", "q3", "peak_percent", "rounds")
-WAYS = ("show", "digits", "decimals", "pick")  # of a reference: how its row is shown, not which
+WAYS = ("show", "digits", "decimals", "pick")  # how a reference shows its row; other names select the row
 LESS_IS_BETTER = {"ms", "s", "us", "MB", "kB"}
 PAGES = ("README.md", "docs/benchmarks.md")
 

@@ -115,7 +115,7 @@ class Load {
     if (sample.n_completion_tokens > 1) {
       sample.token_ms = (reply->last_ms - reply->first_ms) / static_cast<double>(sample.n_completion_tokens - 1);
     }
-    return reply->content;  // without the reasoning, which clients do not send back
+    return reply->content;  // leaves out the reasoning, because clients do not send it back
   }
 
   void no_counts() {

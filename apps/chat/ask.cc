@@ -75,7 +75,7 @@ Result<int> run_ask(const AskArguments& arguments) {
   options.n_logprobs = arguments.n_logprobs;
   if (form) options.constraint = engine->state().constraints().make(*form);
   if (arguments.message.verbose) note(settings_text(model_name(*engine), engine->max_seq_len(), options));
-  signal(SIGPIPE, SIG_IGN);  // ignored, so that the program restores the terminal's echo before it ends
+  signal(SIGPIPE, SIG_IGN);  // SIGPIPE must not end the program before it restores the terminal's echo
   AnswerWriter output;
   ProgressIndicator waiting(STDERR_FILENO);
   waiting.say("reading");

@@ -298,7 +298,7 @@ Result<int> run_chat_with_server(const ChatArguments& arguments, bool interactiv
 }
 
 Result<int> run_chat(const ChatArguments& arguments) {
-  signal(SIGPIPE, SIG_IGN);  // ignored, because writing detects a closed standard output
+  signal(SIGPIPE, SIG_IGN);  // SIGPIPE is not needed, because writing detects a closed standard output
   const bool interactive = isatty(STDIN_FILENO) == 1 && !arguments.json;
   if (!arguments.url.empty()) return run_chat_with_server(arguments, interactive);
   std::optional<SavedConversation> kept;

@@ -60,7 +60,7 @@ void add_of_json(const ModelFile& file, std::vector<RecommendedSampling>& out) {
   const Result<std::optional<std::string>> text = file.companion("generation_config.json");
   if (!text.ok() || !*text) return;
   const Result<Json> json = parse_model_json(**text, "generation_config.json");
-  if (!json.ok()) return;  // loading will report the error
+  if (!json.ok()) return;  // no error here: loading the model will report it
   const JsonValues values(&*json, "generation_config.json");
   if (const auto samples = values.get_bool("do_sample"); samples.ok() && *samples == false) {
     return out.push_back({"temperature", "0"});
@@ -86,7 +86,7 @@ std::vector<RecommendedSampling> recommended_sampling(const std::string& path) {
     return out;
   }
   const Result<std::unique_ptr<ModelFile>> file = open_model_file(path, {.vocabulary_only = true});
-  if (!file.ok()) return out;  // loading will report the error
+  if (!file.ok()) return out;  // no error here: loading the model will report it
   TurnOptions scratch;
   for (RecommendedSampling& option : sampling_of_file(**file)) {
     const Status status = apply_sampling(scratch, option.name, option.value);

@@ -51,7 +51,7 @@ std::string left_out_line(const LeftOut& left_out);
 struct CompletionIdentity {
   std::string id;       // "chatcmpl-" and 32 hexadecimal digits, random
   int64_t created = 0;  // seconds since 1970
-  std::string model;    // model_name(), or the server's name
+  std::string model;    // model_name(), or the name on the server
 };
 CompletionIdentity new_completion(const std::string& model);
 

@@ -254,7 +254,7 @@ class ConfigReader {
   const std::string_view text_;
   Config config_;
   std::vector<size_t> line_begins_;
-  toml::source_position at_{0, 0};  // position that has the offset offset_
+  toml::source_position at_{0, 0};  // position whose byte offset is offset_
   size_t offset_ = 0;
 };
 

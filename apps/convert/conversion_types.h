@@ -17,7 +17,7 @@ struct FileType {
   uint32_t gguf_number;  // the value of the GGUF key general.file_type
   DType matrices;
   DType larger;  // type of the head, and in mixtures (_M) of the most sensitive matrices
-  bool mixture;  // in half of the layers, attn_v and ffn_down have the larger type
+  bool mixture;  // true: in half of the layers attn_v and ffn_down have the larger type
 };
 
 // Finds a file type by name: "F16", "Q8_0", ... nullptr: unknown.

@@ -172,7 +172,7 @@ class TensorEncoder {
 };
 
 constexpr float kLargestHalf = 65504.0f;
-constexpr size_t kRowsAtOnce = 16;  // adjacent rows of a transposed matrix share cache lines
+constexpr size_t kRowsAtOnce = 16;  // rows read at once: adjacent rows of a transposed matrix share cache lines
 
 size_t bytes_of_row(DType dtype, uint64_t n_cols) {
   const BlockSize block = dtype_block(dtype);

@@ -37,7 +37,7 @@ std::string architecture_of(const ModelFile& file) {
 
 // Returns the weight types, without types that only small tensors have (norms).
 std::string types_of(const ModelFile& file) {
-  constexpr size_t kWorthNaming = 20;  // a type must have at least 1/20 of the bytes
+  constexpr size_t kWorthNaming = 20;  // a type is listed if it has at least 1/20 of the bytes
   std::map<std::string, size_t> bytes;
   size_t all = 0;
   for (const std::string& name : file.tensor_names()) {

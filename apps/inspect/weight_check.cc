@@ -36,7 +36,7 @@ float sum_of_squares(std::span<const float> values) {
 }  // namespace
 
 void ValueSums::add(std::span<const float> values) {
-  constexpr float kSmallest = 1e-30f;  // smaller squares may have underflowed
+  constexpr float kSmallest = 1e-30f;  // below this sum some squares may have underflowed
   const float sum = sum_of_squares(values);
   if (std::isfinite(sum) && sum > kSmallest) {
     squares += static_cast<double>(sum);

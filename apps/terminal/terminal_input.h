@@ -59,8 +59,8 @@ enum class Key {
   kWordLeft,
   kWordRight,
   kDeleteWord,     // deletes the word right of the cursor
-  kEraseWord,      // deletes left of the cursor, a word of letters and digits
-  kEraseArgument,  // deletes left of the cursor, up to a blank
+  kEraseWord,      // deletes the word of letters and digits left of the cursor
+  kEraseArgument,  // deletes the text left of the cursor, up to a blank
   kKillLine,
   kKillToEnd,
   kYank,

@@ -61,7 +61,7 @@ CATEGORIES = [
     ("Zp", "Paragraph_Separator"),
     ("Zs", "Space_Separator"),
 ]
-# The order is that of unicode.h's ClusterBreak; each with its members.
+# Names in the order of unicode.h's ClusterBreak, and the members of each class.
 CLUSTER_BREAKS = [
     ("Other", None),
     ("Control", r"[\p{GCB=Control}\p{GCB=CR}\p{GCB=LF}]"),
