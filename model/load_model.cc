@@ -44,7 +44,7 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
     return load(file, std::move(config), options, plan, 0);
   };
   Result<std::unique_ptr<LanguageModel>> model = read();
-  TRY(file.check_unchanged());  // a change may be the cause of the error
+  TRY(file.check_unchanged());  // a change of the file may be the cause of the error
   return model;
 }
 
@@ -97,8 +97,8 @@ Result<LoadedModel> load_text(const ModelFile& file) {
 
 Result<LoadedModel> load_model(const ModelFile& file, ModelConfig config, const ModelOptions& options,
                                const MemoryPlan& plan, size_t kv_budget_bytes) {
-  // The time for a tokenizer does not grow with the weights, so a large model would gain little, and a bad tokenizer
-  // would be reported late.
+  // Large models load the tokenizer before the weights, not at the same time. Little time is lost, because the time for
+  // a tokenizer does not grow with the weights, and a bad tokenizer is reported at once.
   constexpr size_t kLargeBytes = size_t{2} << 30;
   if (plan.weights_bytes > kLargeBytes) {
     TRY_ASSIGN(LoadedModel loaded, load_text(file));
@@ -111,7 +111,7 @@ Result<LoadedModel> load_model(const ModelFile& file, ModelConfig config, const 
   Result<std::unique_ptr<LanguageModel>> model =
       load_language_model(file, std::move(config), options, plan, kv_budget_bytes);
   TRY_ASSIGN(LoadedModel loaded, text.get());
-  TRY(file.check_unchanged());  // a change may be the cause of the error
+  TRY(file.check_unchanged());  // a change of the file may be the cause of the error
   TRY_ASSIGN(loaded.model, std::move(model));
   return loaded;
 }

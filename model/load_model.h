@@ -28,27 +28,27 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
 // kv_budget_bytes is 0. Errors: also those of read_config() and plan_memory().
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 
-// Compiles the model's own chat template, with the file's special tokens as default variables. Errors: kNotFound if
-// the model has no template; kTemplateSyntax with the file and the line; those of find_chat_template(). A defect
-// of the template for tools only is no error, but is appended to `warnings`.
+// Compiles the model's own chat template, with the file's special tokens as default variables. Errors: kNotFound if the
+// model has no template; kTemplateSyntax with the file and the line; those of find_chat_template(). If only the
+// separate template for tools is defective, that is not an error, but is appended to `warnings`.
 Result<ChatTemplate> load_chat_template(const ModelFile& file, const TemplateBudget& budget = {},
                                         std::vector<std::string>* warnings = nullptr);
 
 // A model and what it needs to chat.
 struct LoadedModel {
   std::unique_ptr<LanguageModel> model;
-  std::unique_ptr<Tokenizer> tokenizer;       // ends a turn as the chat template does
+  std::unique_ptr<Tokenizer> tokenizer;       // its end-of-turn tokens include that of the template
   std::optional<ChatTemplate> chat_template;  // unset: the file has none
-  std::vector<std::string> warnings;          // of the file, the tokenizer and the chat template
+  std::vector<std::string> warnings;          // warnings about the file, the tokenizer and the chat template
 };
 
-// As load_language_model(), and loads tokenizer and chat template, for most models while the weights are packed.
-// Errors, in this order: those of load_tokenizer(); of load_chat_template(), except kNotFound; of
+// As load_language_model(), but also loads tokenizer and chat template, for models up to 2 GiB while the weights are
+// packed. Errors, in this order: those of load_tokenizer(); of load_chat_template(), except kNotFound; of
 // load_language_model().
 Result<LoadedModel> load_model(const ModelFile& file, ModelConfig config, const ModelOptions& options,
                                const MemoryPlan& plan, size_t kv_budget_bytes);
 
-// Makes the special token that the template writes after an answer an end of turn.
+// If the template writes a special token after an answer, makes this token an end of turn.
 void add_template_end(const ChatTemplate& chat_template, Tokenizer& tokenizer);
 
 }  // namespace ibid

@@ -15,7 +15,7 @@
 namespace ibid {
 namespace {
 
-// Number of bytes that are hashed as one unit. A change would change all fingerprints.
+// Number of bytes that are hashed as one unit. Another number would change all fingerprints.
 constexpr size_t kPieceBytes = size_t{4} << 20;
 
 // Returns XXH3 of each piece of each tensor. SHA-256 is not needed: forged weights harm only the user who forged them.

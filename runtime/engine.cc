@@ -170,7 +170,7 @@ Result<std::shared_ptr<Engine>> make_engine(EngineParts parts) {
 
 EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler)
     : parts_(std::move(parts)),
-      // Keys and values are shared in whole pages, recurrent states at any position.
+      // Unit in which other prompts can use a prefill: whole pages, or with recurrent states any position.
       pending_(parts_.model->kv_layout().n_states() > 0 ? 1 : kPagePositions),
       constraints_(*parts_.tokenizer),
       scheduler_(std::move(scheduler)) {
@@ -195,7 +195,7 @@ void EngineState::open_tier() {
 
 EngineState::~EngineState() {
   if (!check_process().ok()) {
-    // A child of fork() has neither the threads nor possibly free locks, so the objects that need them are leaked.
+    // A child of fork() lacks the threads, and locks may stay held forever, so the objects that need them are leaked.
     (void)scheduler_.release();
     (void)tier_.release();
     (void)store_.release();

@@ -46,7 +46,7 @@ struct RecurrentFamily {
   OutputGate gate = OutputGate::kGateThenNorm;
   FusedInputs fused = FusedInputs::kQkv;  // order of the fused inputs in checkpoints (Hugging Face)
   FusedInputs gguf_fused = FusedInputs::kQkv;
-  bool tiled_in_gguf = false;              // value heads are ordered as with RecurrentMixer::tiled_heads
+  bool tiled_in_gguf = false;              // GGUF: head h reads key head h % n_key_heads (tiled_heads)
   bool beside_attention = false;           // every layer has attention and a recurrent mixer
   bool alone = false;                      // no layer has attention
   bool common_blocks = false;              // some layers run shared blocks before their mixers (CommonBlocks)
@@ -59,18 +59,18 @@ struct RecurrentFamily {
 struct Architecture {
   std::string_view gguf_name;      // general.architecture
   std::string_view hf_model_type;  // config.json: model_type
-  // general.architecture that the converter writes for models without and with experts; empty: gguf_name.
+  // Values of general.architecture that the converter writes for models without and with experts; empty: gguf_name.
   std::string_view written_dense = {}, written_moe = {};
-  std::string_view written_recurrent = {};  // as written_dense, for models with recurrent layers
+  std::string_view written_recurrent = {};  // the same for models with recurrent layers
 
   // --- files
   std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
   const char* hf_prefix = "model.";        // replaces '@' in the names of a complete checkpoint
-  In adjacent_pairs = In::kNeither;        // RoPE rotates rows 2 i and 2 i + 1 of wq, wk; kNeither: i and i + d / 2
-  In norms_minus_one = In::kNeither;       // norm weights are stored minus 1
-  In qkv_by_group = In::kNeither;          // fused q|k|v is stored by KV head: its queries, key, value
-  In transposed = In::kNeither;            // matrices of the layers are stored as [in, out]
-  bool gguf_cuts_gate_up = false;          // GGUF has separate gate and up where checkpoints have them fused
+  In adjacent_pairs = In::kNeither;        // files where RoPE pairs rows 2 i, 2 i + 1 of a head; others: i, i + d / 2
+  In norms_minus_one = In::kNeither;       // files that store norm weights minus 1
+  In qkv_by_group = In::kNeither;          // files whose fused q|k|v lists for each KV head its queries, key and value
+  In transposed = In::kNeither;            // files that store matrices of the layers as [in, out]
+  bool gguf_cuts_gate_up = false;          // GGUF has separate gate and up even if checkpoints have them fused
 
   // --- norms
   NormKind norm = NormKind::kRms;
@@ -81,42 +81,42 @@ struct Architecture {
   bool attention_gate = false;         // attention's output is multiplied by sigmoid(W_attn_gate h)
   bool gate_beside_query = false;      // wq holds for each head its query, then its gate
   bool qk_norm_after_rope = false;
-  bool value_may_be_key = false;  // GGUF: layers without a value tensor use their keys as values
-  bool value_norm = false;        // values are divided by their magnitude, per head
+  bool value_may_be_key = false;  // GGUF only: a layer without a value tensor uses its keys as values
+  bool value_norm = false;        // each value is divided by its magnitude, separately per head
   bool scaled_layers = false;     // x may be multiplied by a learned number after each layer
 
   // --- positions
   Windows windows = Windows::kNone;
   size_t window_period = 0;
-  // GGUF always lists windows by layer, the heads and rope of windowed layers, and the width of layer inputs. false:
-  // GGUF has a period of windows, and the other keys only if they are needed.
+  // True: the GGUF lists windows by layer, and always has the keys for heads and rope of windowed layers and for the
+  // width of layer inputs. False: it has a period of windows, and the other keys only if they are needed.
   bool gguf_by_layer = false;
   RopeLayers rope_layers = RopeLayers::kAll;
   double rotary_share = 1;             // rotated share of a head, if config.json has none
   bool rotary_share_is_fixed = false;  // config.json cannot override rotary_share
-  bool yarn_truncates = true;          // YaRN rounds its limits to whole pairs (no key of GGUF says so)
-  bool grows_without_rope = false;     // scales queries of layers without rope by position, if the file requests it
+  bool yarn_truncates = true;          // for GGUF, which has no key: YaRN rounds the ends of its range to whole pairs
+  bool grows_without_rope = false;     // if the file requests it, queries of layers without rope are scaled by position
   double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta
 
-  float attention_scale = 0;  // factor of the scores, if the file has none; 0: head_dim^-1/2
-  // Converted models with this number of layers scale scores by (dim / heads)^-1/2, for which GGUF has no key. 0: none.
+  float attention_scale = 0;  // factor of attention scores, if the file has none; 0: head_dim^-1/2
+  // A GGUF with this number of layers scales scores by (dim / heads)^-1/2; GGUF has no key for this. 0: no such GGUF.
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
-  size_t gguf_cut_layers = 0;  // GGUF: number of first layers whose gates have the cutoff for share 0.95 by default
+  size_t gguf_cut_layers = 0;  // number of first layers that cut 95 % of their gates, if a GGUF does not list cutoffs
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;  // default if the file has no key: attention and MLP read the same x
 
   // --- experts, if the file has any
   RouterScores router_scores = RouterScores::kSoftmax;  // default if the file has no key
-  In router_normalizes = In::kNeither;  // default: weights of the chosen experts are divided by their sum
-  size_t shared_experts = 0;            // default number of shared experts if the file has no key
+  In router_normalizes = In::kNeither;  // files where weights of chosen experts are divided by their sum by default
+  size_t shared_experts = 0;            // number of shared experts if the file has no key
   bool weighs_inputs = false;           // router weights scale the inputs of experts instead of their outputs
   bool moe_beside_mlp = false;          // experts and MLP both read x, each through its own norm
   bool clamped_swiglu = false;
-  In experts_interleaved = In::kNeither;  // rows of fused gate|up alternate between gate and up
-  In experts_transposed = In::kNeither;   // float experts are stored as [in, out]
+  In experts_interleaved = In::kNeither;  // files whose fused gate|up of an expert alternates rows of gate and up
+  In experts_transposed = In::kNeither;   // files that store float experts as [in, out]
 
   RecurrentFamily recurrent = {};
 

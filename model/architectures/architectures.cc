@@ -33,7 +33,7 @@ const std::array kArchitectures = {
     Architecture{
         .gguf_name = "mistral3", .hf_model_type = "ministral3", .adjacent_pairs = In::kGguf, .windows = Windows::kAll},
     Architecture{.gguf_name = "qwen2", .hf_model_type = "qwen2", .windows = Windows::kUpperLayers},
-    // Vision models rotate by three positions per token, which are equal for tokens of text.
+    // M-RoPE of vision models uses three positions per token, which are equal for tokens of text.
     Architecture{.gguf_name = "qwen2vl", .hf_model_type = "qwen2_vl", .windows = Windows::kUpperLayers},
     Architecture{.hf_model_type = "qwen2_vl_text", .windows = Windows::kUpperLayers},
     Architecture{.hf_model_type = "qwen2_5_vl", .windows = Windows::kUpperLayers},
@@ -335,8 +335,8 @@ void take_row(const Architecture& row, bool gguf, ModelConfig& config) {
   config.gated = row.gated;
 }
 
-// Finds the embedding, and sets config.name_prefix. Checkpoints without a head omit the prefix; those of vision models
-// have another prefix before it.
+// Finds the embedding tensor, and sets config.name_prefix to the prefix under which it was found. Checkpoints without
+// an LM head have names without the prefix; vision models have another prefix before it.
 const TensorView* find_embedding(const ModelFile& file, const Architecture& row, ModelConfig& config) {
   const std::string usual = row.hf_prefix;
   for (const std::string& prefix : {usual, std::string(), "language_model." + usual, usual + "language_model."}) {
@@ -348,7 +348,7 @@ const TensorView* find_embedding(const ModelFile& file, const Architecture& row,
   return nullptr;
 }
 
-// Reads the vocabulary size. GGUF often lacks the key; then the size is the number of rows of the embedding.
+// Reads the vocabulary size. GGUF often lacks the key; then the size is the number of rows of the embedding tensor.
 Status read_vocab_size(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   const TensorView* embed = find_embedding(file.file(), row, config);
   const std::string name = tensor_name(file.file(), config, TensorRole::kEmbed);
@@ -361,8 +361,8 @@ Status read_vocab_size(const Hyperparameters& file, const Architecture& row, Mod
   return {};
 }
 
-// Reads whether queries and keys are normed without a weight. GGUF has no key for this: there the Llama 4 model without
-// such norms is recognised by its 128 experts.
+// Reads whether queries and keys pass through norms that have no weight. GGUF has no key for this: the only Llama 4
+// model without such norms is recognised by its 128 experts.
 Status read_unweighted_norms(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kNorms{"norms of queries and keys", "", "use_qk_norm"};
   constexpr size_t kWithout = 128;

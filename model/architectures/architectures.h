@@ -14,7 +14,7 @@
 namespace ibid {
 
 class ModelFile;
-struct Architecture;  // model/architectures/architecture.h
+struct Architecture;  // see model/architectures/architecture.h
 
 // Reads the configuration of `file`, and checks every number against its range. Errors: kUnsupported (naming the
 // architecture or rope rule, and the supported ones), kMissingKey, kBadHyperparameter (name, value, range), kBadType.

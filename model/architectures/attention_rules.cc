@@ -12,8 +12,8 @@ namespace ibid {
 
 namespace {
 
-// Reads the scaling of queries in layers without rope (arXiv 2501.19399), which is on by default. The file has a flag
-// or a number.
+// Reads the scaling of queries in layers without rope (arXiv 2501.19399), which is on by default. The key that switches
+// it on or off is a flag or a number.
 Status read_growth_without_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kGrows{"growth of queries", "", "attn_temperature_tuning"};
   constexpr Key kGrowth{"growth of queries", "", "attn_scale"};
@@ -43,7 +43,7 @@ Status read_attention(const Hyperparameters& file, const Architecture& row, Mode
   if (!config.attends()) return {};
   const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers[config.first_attending()].head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
-  const size_t divisor = config.common.used() ? 2 : 1;  // with shared blocks, heads read rows of twice the width
+  const size_t divisor = config.common.used() ? 2 : 1;  // shared blocks read 2 dim columns, so head_dim is doubled
   const auto usual = static_cast<double>(wide ? config.dim / config.n_heads : key_dim / divisor);
   TRY_ASSIGN(const double dimensions, file.positive(kPerDimensions, kMaxFactor, usual));
   TRY_ASSIGN(const bool scaled, file.flag(kScaled, true));

@@ -28,8 +28,8 @@ struct GgufTensor {
   std::string name;
   DType dtype = DType::kF32;  // default type to write: the type of the view, or F32
   TensorView view;
-  std::unique_ptr<RowSource> rows;  // the rows of the view, if the tensor is a matrix
-  std::vector<float> values;        // the data of the view, if the tensor is a vector
+  std::unique_ptr<RowSource> rows;  // owns the rows that `view` refers to, if it is a matrix
+  std::vector<float> values;        // owns the numbers that `view` refers to, if it is a vector
 };
 
 // Returns all tensors of the model, in the order of the table. `config` is the result of read_config(file), `to` the
@@ -51,8 +51,8 @@ Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const A
 // Returns which of the role's spellings in the tensor table a model with this recurrent rule uses.
 size_t gguf_spelling(const ModelConfig& config, TensorRole role);
 
-// Returns the role of the fused tensor that contains `row` in GGUF if the checkpoint has it fused too: one of a
-// recurrent layer, or of queries with their gates. nullopt: not fused. `written` is the configuration of the GGUF.
+// Returns the role of the fused GGUF tensor that contains `row`, if the checkpoint has these parts fused too: parts of
+// a recurrent layer, or queries with their gates. nullopt: not fused. `written` is the configuration of the GGUF.
 std::optional<TensorRole> gguf_fused_role(const ModelConfig& written, const TensorRow& row);
 
 // True for small matrices that GGUF always stores as floats.
@@ -62,8 +62,7 @@ bool is_gguf_floats(TensorRole role);
 Shape gguf_float_shape(const ModelConfig& config, TensorRole role, size_t n_rows, size_t n_cols);
 
 // Some GGUF files have the model's factors multiplied into the weights (RecurrentFamily::gguf_folds_factors).
-// folded_factor() returns the factor for the weights of a role; without_factors() the configuration that remains,
-// without factors.
+// folded_factor() returns the factor for the weights of a role; without_factors() returns `config` without factors.
 float folded_factor(const ModelConfig& config, TensorRole role);
 // True if the role is a bias that is added before the folded factor is applied.
 bool is_folded_bias(TensorRole role);

@@ -14,7 +14,7 @@
 namespace ibid {
 namespace {
 
-// Returns the float whose product with `usual` rounds to `wanted`, or comes nearest to it.
+// Returns a float whose product with `usual` rounds to `wanted`; if no float near wanted / usual does, the nearest one.
 float factor_to(float wanted, double usual) {
   const auto nearest = static_cast<float>(double{wanted} / usual);
   for (const float factor : {nearest, std::nextafter(nearest, 0.0f), std::nextafter(nearest, 2 * nearest)}) {
@@ -45,7 +45,7 @@ class KeyWriter {
   }
 
  private:
-  // Returns the full key of the n-th spelling.
+  // Returns the full key for the n-th of the spellings that '|' separates.
   std::string full(const Key& key, size_t n = 0) const {
     std::string_view rest = key.gguf;
     for (; n > 0; --n) rest.remove_prefix(rest.find('|') + 1);
@@ -68,7 +68,7 @@ class KeyWriter {
     if (alike) return integer(key, numbers.front());
     out_.add_u32s(full(key), numbers);
   }
-  // Copies a key if config.json has it.
+  // Copies an integer unchanged if config.json has it.
   Status copy_integer(const Key& key) {
     if (!from_.has(key)) return {};
     TRY_ASSIGN(const size_t value, from_.integer(key, 0, kMaxPositions));
@@ -103,7 +103,8 @@ class KeyWriter {
     return {};
   }
 
-  // The matrix that expands latents is written whole. It has keys for every head, so each head counts as a KV head.
+  // Latent attention: the converted file stores the matrix that expands latents as one tensor, which has keys for every
+  // head. So each head counts as a KV head.
   size_t kv_heads(const LayerConfig& layer) const { return config_.latent.used() ? config_.n_heads : layer.n_kv_heads; }
 
   void write_heads() {
@@ -111,7 +112,7 @@ class KeyWriter {
       by_layer(keys::kNKvHeads, [&](const LayerConfig& layer) { return kv_heads(layer); });
     }
     if (config_.latent.used() || !config_.attends()) return;
-    // The main value is that of layers without a window, if there are any.
+    // The main key has the head_dim of layers without a window, if there are any.
     const auto is_whole = [](const LayerConfig& layer) { return layer.window == 0; };
     const auto whole = std::ranges::find_if(config_.layers, is_whole);
     const auto windowed = std::ranges::find_if_not(config_.layers, is_whole);
@@ -265,7 +266,7 @@ class KeyWriter {
     out_.add_bools(full(keys::kWindowPattern), windowed);
   }
 
-  // If no layer has chunks, writes a window of 0. Otherwise writes nothing, because llama.cpp knows the chunk size.
+  // Writes a window of 0 if no layer has chunks; without the key llama.cpp uses chunks of 8192 positions.
   void write_chunks() {
     if (config_.attention_chunk == 0) integer(keys::kWindow, 0);
     if (!from_.has(keys::kExpertStep)) integer(keys::kExpertStep, 1);
@@ -301,7 +302,7 @@ class KeyWriter {
     return {};
   }
 
-  // Writes the numbers of latent attention, with attn_kv_b as one tensor, not two.
+  // Writes the keys of latent attention for a file that has attn_kv_b as one tensor instead of two.
   Status write_latent() {
     const LatentAttention& latent = config_.latent;
     if (latent.q_rank != 0) integer(keys::kQRank, latent.q_rank);

@@ -10,7 +10,7 @@ namespace {
 
 using enum TensorRole;
 
-// Returns the default scale of scores, for files that have none.
+// Returns the scale of attention scores that readers assume if the file has no key for it.
 float usual_scale(const ModelConfig& config) {
   const size_t head_dim = config.layers[config.first_attending()].head_dim;
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));

@@ -35,12 +35,12 @@ size_t GgufPart::row_bytes() const {
   return source_.n_cols / block.values * block.bytes;
 }
 
-// Returns the bytes of one head within a row, for matrices whose columns are heads.
+// Returns the size in bytes of one head's columns within a row, for matrices whose columns are ordered by head.
 size_t GgufPart::head_bytes() const {
   return row_bytes() / (source_.tiles.columns.n_groups * source_.tiles.columns.of_group);
 }
 
-// Reads rows, with columns in the checkpoint's order.
+// Reads rows; their columns stay in the checkpoint's order.
 void GgufPart::read_stored(std::span<const uint64_t> rows, std::byte* out) const {
   const TensorView& tensor = source_.tensor;
   const BlockSize block = dtype_block(tensor.dtype);
@@ -55,7 +55,7 @@ void GgufPart::read_stored(std::span<const uint64_t> rows, std::byte* out) const
     for (size_t i = 0; i < from.size(); ++i) std::memcpy(out + i * bytes, &tensor.data[from[i] * bytes], bytes);
     return;
   }
-  // If transposed, copies column by column, because the wanted rows are adjacent in a row of the checkpoint.
+  // A transposed row is a column of the checkpoint. Copy by checkpoint row, in which wanted values are adjacent.
   const size_t stride = tensor.row_bytes();
   for (size_t c = 0; c < source_.n_cols; ++c) {
     for (size_t i = 0; i < from.size(); ++i) {

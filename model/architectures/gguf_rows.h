@@ -17,20 +17,20 @@ namespace ibid {
 // Rows of one tensor of the checkpoint.
 class GgufPart {
  public:
-  // heads: row i of each head is row heads[i] of that head in the checkpoint; empty: the order of the checkpoint. All
-  // numbers are multiplied by `factor`.
+  // heads: row i of each head is row heads[i] of that head in the checkpoint; empty: rows keep the checkpoint's order.
+  // All numbers are multiplied by `factor`.
   GgufPart(TensorSource source, std::vector<size_t> heads, float factor = 1);
-  // A part with row 0 of the source, n times.
+  // Returns a part with n copies of row 0 of the source.
   static GgufPart repeated(TensorSource source, size_t n);
 
   const TensorSource& source() const { return source_; }
   float factor() const { return factor_; }
-  // True if the checkpoint's block type cannot hold the result, so that the rows are written as floats.
+  // True if rows are written as floats, because the checkpoint's block type cannot hold the changed numbers.
   bool becomes_floats() const;
-  // Returns the row of the checkpoint's tensor (its column if transposed) that is row `row` here.
+  // Returns the index in the checkpoint's tensor of row `row` of this part (the index of a column if transposed).
   size_t source_row(size_t row) const;
 
-  // Reads rows in the checkpoint's type, or as floats.
+  // read_rows() returns rows in the checkpoint's type, read_floats() as floats.
   void read_rows(std::span<const uint64_t> rows, std::byte* out) const;
   void read_floats(std::span<const uint64_t> rows, float* out) const;
 
@@ -45,7 +45,7 @@ class GgufPart {
   bool is_repeated_ = false;
 };
 
-// The rows of several parts.
+// A tensor whose rows come from several parts.
 class GgufRows : public RowSource {
  public:
   // Appends all rows of a part.
@@ -56,7 +56,7 @@ class GgufRows : public RowSource {
 
   uint64_t n_rows() const { return ends_.empty() ? 0 : ends_.back(); }
   bool as_floats() const { return as_floats_; }
-  // Type in the checkpoint. REQUIRES: n_rows() > 0.
+  // Type of the rows in the checkpoint. REQUIRES: n_rows() > 0.
   DType stored_type() const { return parts_.front().source().tensor.dtype; }
 
   void read_rows(std::span<const uint64_t> rows, std::byte* out) const override;
@@ -65,7 +65,7 @@ class GgufRows : public RowSource {
  private:
   std::vector<GgufPart> parts_;
   std::vector<uint64_t> ends_;
-  std::vector<uint64_t> placed_;  // for each row its index among the rows of all parts; empty: in order
+  std::vector<uint64_t> placed_;  // row i of the tensor is row placed_[i] of the concatenated parts; empty: same order
   bool as_floats_ = false;
 };
 

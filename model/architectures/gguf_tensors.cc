@@ -17,8 +17,8 @@ namespace {
 
 using enum TensorRole;
 
-// Returns the order that turns halves, as in the checkpoint, into adjacent pairs: row i of a head is row order[i] of
-// that head in the checkpoint.
+// Returns the order of rows that changes a head from rotated halves, as in the checkpoint, to adjacent pairs: row i of
+// a head is row order[i] of that head in the checkpoint.
 std::vector<size_t> rows_of_pairs(const ModelConfig& config) {
   std::vector<size_t> order(config.layers.front().head_dim);
   const size_t rotary_dim = config.ropes.empty() ? order.size() : config.ropes.front().rotary_dim;
@@ -59,7 +59,7 @@ class Lister {
     return {};
   }
 
-  // Adds the embedding a second time, as the head, if different factors are multiplied into the two.
+  // Adds the embedding tensor a second time, as the LM head, if embedding and head get different factors.
   Status add_folded_head() {
     const auto is_head = [](const GgufTensor& tensor) { return tensor.name == "output.weight"; };
     if (!to_.recurrent.gguf_folds_factors || std::ranges::any_of(tensors_, is_head)) return {};
@@ -68,8 +68,8 @@ class Lister {
     return add(tensor_row(kLmHead), 0, std::move(source));
   }
 
-  // True if the layer does not read this tensor, because it reads the keys and values of another layer. Such layers may
-  // still have matrices of their own, which llama.cpp requires for Gemma 3n.
+  // True for the key and value tensors of a layer that reads the KV of another layer. The layer does not use these
+  // tensors, but llama.cpp requires them for Gemma 3n, so they are converted too.
   bool is_unread(const TensorRow& row, size_t layer) const {
     const bool of_kv = row.role == kWk || row.role == kWv || row.role == kKNorm;
     return of_kv && !config_.layers[layer].writes_kv &&
@@ -82,8 +82,8 @@ class Lister {
     return row.part_of == kWqkv || row.part_of == kBqkv || (row.part_of == kWGateUp && !to_.gguf_cuts_gate_up);
   }
 
-  // Returns the first spelling, unless it is also the name of another role that this model lacks: Falcon's only norm
-  // must not get the name of the second norm of other Falcon models.
+  // Returns a role's name in GGUF. If a spelling is also the name of another role, which the model lacks, returns this
+  // spelling: Falcon's only norm has the name of the MLP's norm in Falcon models with two norms.
   Result<std::string> name_of(TensorRole role, size_t layer) const {
     const std::vector<std::string> names = gguf_names(to_.names, role, layer);
     for (const TensorName& other : to_.names) {
@@ -96,7 +96,7 @@ class Lister {
     return names[std::min(gguf_spelling(config_, role), names.size() - 1)];
   }
 
-  // Returns the layer's tensor with this name; adds it if it is missing.
+  // Returns the layer's tensor with this name, which is added first if it does not exist.
   GgufTensor& tensor_of(const std::string& name) {
     for (size_t i = first_of_layer_; i < tensors_.size(); ++i) {
       if (tensors_[i].name == name) return tensors_[i];
@@ -106,7 +106,7 @@ class Lister {
     return tensors_.back();
   }
 
-  // Returns the role of the fused GGUF tensor that a part is written to; nullopt if the part is a tensor of its own.
+  // Returns the role of the fused GGUF tensor into which this row of the tensor table is written; nullopt: not fused.
   std::optional<TensorRole> fused_role(const TensorRow& row, const TensorSource& source) const {
     return source.of_fused ? gguf_fused_role(written_, row) : std::nullopt;
   }
@@ -147,7 +147,7 @@ class Lister {
     } else {
       rows.add(std::move(part));
     }
-    // Token ids without a row use row 0 (LayerInputs). llama.cpp requires a row for every token, so repeat row 0.
+    // LayerInputs uses row 0 for token ids that have no row. llama.cpp requires a row for every token, so repeat row 0.
     if (row.role == kLayerEmbed && rows.n_rows() < config_.vocab_size) {
       rows.add(GgufPart::repeated(source, config_.vocab_size - source.n_rows));
     }
@@ -222,12 +222,12 @@ class Lister {
 
   const ModelFile& file_;
   const ModelConfig& config_;
-  ModelConfig unread_;   // configuration as if all layers stored keys and values
-  ModelConfig written_;  // configuration with the fused tensors of GGUF
+  ModelConfig unread_;   // config_ with writes_kv set in all layers, to find tensors for which is_unread() is true
+  ModelConfig written_;  // config_ with the GGUF's order of fused tensors
   const Architecture& to_;
   std::vector<size_t> heads_;
   size_t first_of_layer_ = 0;
-  std::vector<GgufTensor> tensors_;  // moving an element moves neither its rows nor its values
+  std::vector<GgufTensor> tensors_;  // pointers to rows and values stay valid when the vector moves its elements
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace ibid {
 
 // A hyperparameter: our name for it, and its key in each container. In GGUF the key is below "<architecture>.", in
 // config.json below the model's section; a spelling that starts with ':' is a full key. '|' separates spellings, of
-// which the first one that the file has is used; empty: the container has no such key.
+// which the first one that the file has is used. Empty: the container has no such key.
 struct Key {
   const char* name;
   const char* gguf;
@@ -52,13 +52,13 @@ class Hyperparameters {
   // Returns a finite number in [-high, high].
   Result<double> number(const Key& key, double high, double fallback) const;
   Result<bool> flag(const Key& key, bool fallback) const;
-  // nullopt if the file lacks the key.
+  // Returns the string at `key`; nullopt if the file lacks it.
   Result<std::optional<std::string>> text(const Key& key) const;
-  // Returns one number per layer: the file has an array of n_layers, or one number for all layers. nullopt: absent.
+  // Returns one number per layer: the file has an array of n_layers, or one number for all layers. nullopt: no key.
   Result<std::optional<std::vector<size_t>>> per_layer(const Key& key, int64_t low, int64_t high,
                                                        size_t n_layers) const;
   Result<std::optional<std::vector<double>>> numbers(const Key& key, size_t n) const;
-  // As numbers(), but accepts all values except NaN.
+  // Like numbers(), but infinity is accepted.
   Result<std::optional<std::vector<double>>> numbers_or_infinity(const Key& key, size_t n) const;
   Result<std::optional<std::vector<std::string_view>>> texts(const Key& key, size_t n) const;
 

@@ -16,13 +16,13 @@ inline constexpr Key kNHeads{"n_heads", "attention.head_count", "num_attention_h
 inline constexpr Key kNKvHeads{"n_kv_heads", "attention.head_count_kv", "num_key_value_heads|num_kv_heads|n_head_kv"};
 inline constexpr Key kHeadDim{"head_dim", "attention.key_length", "head_dim"};
 inline constexpr Key kValueDim{"value head_dim", "attention.value_length", ""};
-// The other layers are in GGUF those with a window, in config.json those without one.
+// head_dim of the layers that kHeadDim does not describe: those with a window (GGUF) or without (config.json).
 inline constexpr Key kOtherHeadDim{"head_dim of the other layers", "attention.key_length_swa", "global_head_dim"};
 inline constexpr Key kOtherValueDim{"value head_dim of the other layers", "attention.value_length_swa", ""};
 inline constexpr Key kSharedKvLayers{"layers with shared KV", "attention.shared_kv_layers", "num_kv_shared_layers"};
 inline constexpr Key kTrainedContext{"trained_context", "context_length",
                                      "max_position_embeddings|n_positions|model_max_length"};
-// Only in embedding models; directories store the pooling elsewhere (read_pooling()).
+// GGUF key of embedding models only; Hugging Face directories store the pooling elsewhere (read_pooling()).
 inline constexpr Key kPooling{"pooling", "pooling_type", ""};
 inline constexpr Key kCausal{"causal attention", "attention.causal", "is_causal"};
 inline constexpr Key kVocabSize{"vocab_size", "vocab_size", "vocab_size"};
@@ -107,14 +107,14 @@ inline constexpr Key kWindowedTheta{"rope_theta of windowed layers", "rope.freq_
 inline constexpr Key kRopeScaling{"rope scaling", "rope.scaling.type", ""};
 inline constexpr Key kRopeFactor{"rope factor", "rope.scaling.factor|rope.scale_linear", ""};
 inline constexpr Key kRopeOriginal{"original context", "rope.scaling.original_context_length", ""};
-// YaRN multiplies this key with the default magnitude; for longrope the key is the whole magnitude.
+// With YaRN the magnitude of rotated vectors is this key times a default; with longrope it is this key alone.
 inline constexpr Key kRopeMagnitude{"attention factor", "rope.scaling.attn_factor", ""};
 inline constexpr Key kYarnFast{"beta_fast", "rope.scaling.yarn_beta_fast", ""};
 inline constexpr Key kYarnSlow{"beta_slow", "rope.scaling.yarn_beta_slow", ""};
 inline constexpr Key kRotaryDim{"rotary_dim", "rope.dimension_count", ""};
 inline constexpr Key kWindowedRotaryDim{"rotary_dim of windowed layers", "rope.dimension_count_swa", ""};
 
-// --- xIELU's learned numbers, one per layer; in checkpoints, tensors of the layers
+// --- xIELU's learned numbers, one per layer; in checkpoints they are tensors, not keys
 inline constexpr Key kXieluAlphaP{"xielu alpha_p", ":xielu.alpha_p", "alpha_p"};
 inline constexpr Key kXieluAlphaN{"xielu alpha_n", ":xielu.alpha_n", "alpha_n"};
 inline constexpr Key kXieluBeta{"xielu beta", ":xielu.beta", "beta"};

@@ -39,7 +39,7 @@ Result<LayerKind> kind_of(const Hyperparameters& file, std::string_view name, co
   return unsupported(file, name);
 }
 
-// Reads a list of the layers with attention, whose indices start at `first`.
+// Reads a list of the indices of the layers with attention. The file counts layers from `first` on.
 Result<std::vector<LayerKind>> attention_at(const Hyperparameters& file, const Key& key, int64_t first, size_t n) {
   std::vector<LayerKind> kinds(n, kRecurrent);
   TRY_ASSIGN(const auto listed, file.file().get_ints(file.key_of(key)));
@@ -61,7 +61,7 @@ Result<std::vector<LayerKind>> attention_every(size_t period, size_t offset, siz
   return kinds;
 }
 
-// Returns the kinds if no list is present: for gated delta rules by a period, else attention in all layers.
+// Returns the kinds of layers without a list: with gated delta rules every N-th layer has attention, else all.
 Result<std::vector<LayerKind>> attention_by_interval(const Hyperparameters& file, const RecurrentFamily& family,
                                                      size_t n) {
   constexpr size_t kUsualInterval = 4;
@@ -155,7 +155,7 @@ Status read_common_blocks(const Hyperparameters& file, ModelConfig& config) {
     if (!layer.attends) continue;
     size_t& of_block = first[common.n_uses % common.n_blocks];
     if (of_block == kNoLayer) of_block = l;
-    // If the blocks are not tied, each use has weights of its own.
+    // If the file has the block's weights for this layer, the layer uses them instead of the shared ones.
     const std::string own = tensor_name(file.file(), config, TensorRole::kCommonNorm, l);
     layer.common_layer = file.file().find_tensor(own) != nullptr ? l : of_block;
     layer.adapter = common.n_uses++;

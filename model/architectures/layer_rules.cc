@@ -19,7 +19,7 @@ constexpr Key kUseWindow{"use of windows", "", "use_sliding_window"};
 
 bool period_says_window(size_t layer, size_t period) { return period == 0 || (layer + 1) % period != 0; }
 
-// Returns which layers have a window, from the list in config.json.
+// Returns whether each layer has a window, from the list of layer types in config.json.
 Result<std::vector<bool>> windowed_by_types(const Hyperparameters& file, const ModelConfig& config) {
   TRY_ASSIGN(const auto types, file.texts(kLayerTypes, config.n_layers));
   std::vector<bool> windowed;
@@ -33,7 +33,7 @@ Result<std::vector<bool>> windowed_by_types(const Hyperparameters& file, const M
   return windowed;
 }
 
-// Returns which layers have a window, from a period, a list (GGUF), or letters for the layers of a period ("LLLG").
+// Returns whether each layer has a window, from a period, a list (GGUF), or letters for one period ("LLLG").
 Result<std::vector<bool>> windowed_by_period(const Hyperparameters& file, const Architecture& row,
                                              const ModelConfig& config) {
   std::vector<bool> windowed;
@@ -141,7 +141,7 @@ Status read_chunks(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Reads a list with a number for each layer: 1 if it has rope, else 0.
+// Reads a list with a number for each layer: 1 if the layer has rope, else 0.
 Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kListed{"layers with rope", "", "no_rope_layers"};
   constexpr Key kPeriod{"period of layers without rope", "", "no_rope_layer_interval"};
@@ -244,8 +244,8 @@ double normal_quantile(double p) {
   return x;
 }
 
-// Reads the cutoffs of gates. config.json has the share of gates that are cut, GGUF the cutoff in standard deviations
-// (infinity: no cutoff).
+// Reads the cutoffs of gates (LayerConfig::gate_cutoff). config.json has the share of gates to cut, GGUF the cutoff in
+// standard deviations (infinite: no cutoff).
 Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kShares{"shares of cut gates", "", "activation_sparsity_pattern"};
   constexpr double kUsualShare = 0.95;

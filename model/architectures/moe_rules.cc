@@ -14,7 +14,7 @@ constexpr int64_t kMaxExperts = 1 << 14;
 
 // Reads the groups of experts; experts are chosen from some of the groups only.
 Status read_groups(const Hyperparameters& file, RouterRule& router) {
-  // 0 and 1 both mean no groups.
+  // 0 and 1 both mean that experts have no groups.
   TRY_ASSIGN(const size_t n_groups, file.integer(keys::kExpertGroups, 0, kMaxExperts, size_t{1}));
   if (n_groups <= 1) return {};
   router.n_groups = n_groups;
@@ -33,7 +33,7 @@ Status read_groups(const Hyperparameters& file, RouterRule& router) {
   return {};
 }
 
-// GGUF's expert_gating_func values, starting at 1.
+// Router scores by GGUF's expert_gating_func, whose values start at 1.
 constexpr RouterScores kGgufGatingFunctions[] = {RouterScores::kSoftmax, RouterScores::kSigmoid,
                                                  RouterScores::kSoftmaxOfChosen};
 
@@ -67,7 +67,7 @@ Status read_router(const Hyperparameters& file, const Architecture& row, RouterR
   TRY_ASSIGN(router.normalized, file.flag(keys::kRouterNormalized, is_in(row.router_normalizes, file.gguf())));
   TRY_ASSIGN(const double smallest, file.positive(kSmallestSum, 1.0, double{router.smallest_sum}));
   router.smallest_sum = static_cast<float>(smallest);
-  // Models without a scale may store 0.
+  // 0 is allowed, because models without a scale may store it.
   TRY_ASSIGN(const double scale, file.number(keys::kRouterScale, kMaxFactor, 1.0));
   if (scale < 0) return file.bad(keys::kRouterScale, std::to_string(scale), "a positive number");
   if (scale > 0) router.weight_scale = static_cast<float>(scale);
@@ -92,7 +92,7 @@ Status read_widths(const Hyperparameters& file, const Architecture& row, const M
   return {};
 }
 
-// One past the last layer with experts; -1 in a file: no limit.
+// Returns the index after the last layer with experts. The file may have -1, which means no limit.
 Result<size_t> end_of_experts(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kLast{"last layer with experts", "", "moe_layer_end_index"};
   if (!file.has(kLast)) return config.n_layers;
@@ -116,7 +116,7 @@ Result<std::vector<int64_t>> listed_layers(const Hyperparameters& file, const Ke
   return listed;
 }
 
-// Reads which layers have an MLP instead of experts: the first ones, those outside of a period, or those in a list.
+// Reads which layers have an MLP instead of experts: the first N, those outside of a period, or those in a list.
 Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConfig& config) {
   constexpr Key kTypes{"kinds of MLPs", "", "mlp_layer_types"};
   constexpr Key kDense{"layers without experts", "", "mlp_only_layers"};
@@ -140,7 +140,7 @@ Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConf
     sparse &= std::ranges::find(dense, static_cast<int64_t>(l)) == dense.end();
     if (types) sparse = (*types)[l] == "sparse";
     if (file.has(kSparse)) sparse = std::ranges::find(with_experts, static_cast<int64_t>(l)) != with_experts.end();
-    // GGUF has no key for models with recurrent layers: those with a router have experts.
+    // Models with recurrent layers have no key for this in GGUF: a layer has experts if its router is in the file.
     const std::string router = "blk." + std::to_string(l) + ".ffn_gate_inp.weight";
     if (file.gguf() && config.recurs()) sparse = file.file().find_tensor(router) != nullptr;
     if (config.layers[l].blocks == LayerBlocks::kMixer) continue;

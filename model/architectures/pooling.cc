@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kModulesName = "modules.json";
 
-// Indexed by their numbers in GGUF (enum llama_pooling_type).
+// Names of poolings, indexed by GGUF's number (enum llama_pooling_type).
 constexpr std::array<std::string_view, 5> kGgufPoolings = {"none", "mean", "cls", "last", "rank"};
 
 Status unsupported_pooling(const ModelFile& file, const std::string& what) {
@@ -52,13 +52,14 @@ std::string text_of(const Json& object, const char* key) {
   return text == nullptr ? std::string() : *text;
 }
 
-// Returns "mean" for "mean_tokens" and "last" for "lasttoken", the names of flags and modes.
+// Removes the suffixes of mode names: "mean" for "mean_tokens", "last" for "lasttoken".
 std::string plain_mode(const std::string& mode) {
   if (mode == "mean_tokens") return "mean";
   return mode == "lasttoken" ? "last" : mode;
 }
 
-// Returns the modes in a pooling module's config.json: flags pooling_mode_..., or in newer files "pooling_mode".
+// Returns the pooling modes in the config.json of a pooling module: older files have a flag pooling_mode_... per mode,
+// newer ones "pooling_mode".
 std::vector<std::string> modes_of(const Json& config) {
   constexpr std::string_view kMode = "pooling_mode";
   std::vector<std::string> modes;

@@ -59,7 +59,7 @@ constexpr TensorName kZamba2Names[] = {
     {kWo, "", "@layers.#.shared_transformer.self_attn.o_proj.weight"},
 };
 
-// Names for families in which each layer is a norm and one block.
+// Tensor names of families in which each layer is one norm and one block.
 constexpr TensorName kBackboneNames[] = {
     {kEmbed, "", "@embeddings.weight"},
     {kFinalNorm, "", "@norm_f.weight"},
@@ -94,7 +94,7 @@ constexpr TensorName kOlmoHybridNames[] = {
     {kFfnNorm, "", "@layers.#.feedforward_layer_norm.weight|@layers.#.post_attention_layernorm.weight"},
 };
 
-// In transformers, the MLPs of layers without experts have the name that the block of experts has in other layers.
+// In transformers, the MLP of a layer without experts has the name that the experts have in other layers.
 constexpr TensorName kKimiNames[] = {
     {kWGate, "", "@layers.#.mlp.gate_proj.weight|@layers.#.block_sparse_moe.gate_proj.weight"},
     {kWUp, "", "@layers.#.mlp.up_proj.weight|@layers.#.block_sparse_moe.up_proj.weight"},

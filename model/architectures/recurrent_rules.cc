@@ -13,17 +13,18 @@ namespace ibid {
 namespace {
 
 constexpr int64_t kMaxTaps = 64;
-// Maximum floats of the states: 1 GB over all layers, more than models have, and below the limits of later checks.
+// Maximum number of floats in the recurrent states of all layers together (1 GiB): more than any model has, and below
+// the limits of later checks.
 constexpr size_t kMaxStateFloats = size_t{1} << 28;
 
-// Reads a width that files may leave to the default, as "auto" or by omitting it.
+// Reads a width that a file may give as "auto" or omit; then it is `usual`.
 Result<size_t> width_or(const Hyperparameters& file, const Key& key, size_t usual) {
   const auto named = file.text(key);
   if (named.ok() && *named) return usual;
   return file.integer(key, 1, kMaxWidth, usual);
 }
 
-// Returns the width to which the layers expand their input.
+// Returns the width of the inner activations, to which a recurrent layer expands its input.
 Result<size_t> expanded(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kExpand{"expansion", "", "mamba_expand|expand"};
   constexpr size_t kUsualExpand = 2;
@@ -140,7 +141,7 @@ Status read_rule(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Checks that the numbers of one file fit each other and the limits.
+// Checks that heads, widths and sizes of the recurrent layers are consistent and within limits.
 Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   const RecurrentMixer& mixer = config.recurrent;
   const std::string of = file.file().path() + ": recurrent layers with " + std::to_string(mixer.n_heads) +
@@ -163,7 +164,7 @@ Status check_shape(const Hyperparameters& file, const ModelConfig& config) {
   size_t n_layers = 0;
   for (const LayerConfig& layer : config.layers) n_layers += layer.state_layer != kNoState ? 1 : 0;
   const size_t columns = state_columns(mixer.value_dim) * mixer.n_heads;
-  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound, with the convolution's history
+  const size_t rows = mixer.key_dim + (mixer.n_taps - 1) * 4;  // upper bound, including the convolution's history
   if (columns + 2 * mixer.q_width() > kMaxStateFloats / rows / std::max(n_layers, size_t{1})) {
     return {ErrorCode::kBadHyperparameter, of + " in " + std::to_string(n_layers) +
                                                " layers: a state must have at most " + std::to_string(kMaxStateFloats) +
@@ -235,7 +236,7 @@ Status read_recurrent(const Hyperparameters& file, const Architecture& row, Mode
   mixer.rule = family.rule;
   mixer.gate = family.gate;
   mixer.fused = file.gguf() ? family.gguf_fused : family.fused;
-  // Both containers get the same order in memory, so that sums over heads have the same order.
+  // The same order of heads in memory for both containers, so that sums over heads round alike.
   mixer.tiled_heads = family.tiled_in_gguf;
   mixer.tiled_in_file = file.gguf();
   mixer.logs_of_decays = !file.gguf();

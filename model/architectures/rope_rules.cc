@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kMaxTheta = 1e12;
 
-// The members of one rule in config.json, below "rope_scaling.", "rope_parameters.full_attention." and the like.
+// Reads the members of one rope rule in config.json, such as "rope_scaling." or "rope_parameters.full_attention.".
 class HfRule {
  public:
   HfRule(const Hyperparameters& file, std::string section) : file_(file), section_(std::move(section)) {}
@@ -72,8 +72,7 @@ double longrope_magnitude(double factor, double original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
 
-// Reads the originally trained context, which several rules need. A key beside the rule overrides the key within the
-// rule.
+// Reads the context before extension, which several rules need. A key outside the rule's section overrides that within.
 Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   constexpr Key kBeside{"original_max_position_embeddings", "", "original_max_position_embeddings"};
   if (file.has(kBeside)) {
@@ -135,19 +134,19 @@ size_t head_dim_of(const ModelConfig& config, const RopeRule& rule) {
 // Reads the members of rope_scaling or rope_parameters. REQUIRES: rule.rotary_dim and theta are read.
 Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   TRY_ASSIGN(const std::string kind, hf.kind());
-  if (kind == "default" || kind == "mrope") return {};  // M-RoPE is plain rope for text
+  if (kind == "default" || kind == "mrope") return {};  // for text M-RoPE equals plain rope
   if (kind == "linear") {
     rule.kind = RopeRule::Kind::kLinear;
     TRY_ASSIGN(rule.factor, hf.positive("factor"));
     return {};
   }
-  if (kind == "dynamic" && hf.has("alpha")) {  // Hunyuan: a fixed change of theta
+  if (kind == "dynamic" && hf.has("alpha")) {  // Hunyuan's form: theta is scaled by a constant
     TRY_ASSIGN(const double alpha, hf.positive("alpha"));
     const auto n = static_cast<double>(rule.rotary_dim);
     if (rule.rotary_dim > 2) rule.theta *= std::pow(alpha, n / (n - 2));
     return {};
   }
-  if (kind == "dynamic") return {};  // changes only positions beyond the trained context
+  if (kind == "dynamic") return {};  // affects only positions beyond the trained context
   if (kind == "proportional") {      // rotates a share of a head's pairs, at the frequencies of a whole head
     rule.n_turning = rule.rotary_dim / 2;
     rule.rotary_dim = head_dim_of(config, rule);
@@ -193,8 +192,8 @@ Status read_hf_rule(const Hyperparameters& file, const std::string& section, con
   return read_hf_scaling(file, hf, config, rule);
 }
 
-// Reads `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or one `rope_parameters` per
-// kind of layer.
+// Reads the rules of config.json: `rope_scaling` next to `rope_theta` (most files), both within `rope_parameters`, or
+// one section of `rope_parameters` for each kind of layer.
 Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTogether{"rope", "", "rope_parameters"};
   constexpr Key kFull{"rope", "", "rope_parameters.full_attention"};
@@ -212,7 +211,7 @@ Status read_hf_ropes(const Hyperparameters& file, const Architecture& row, Model
   return {};
 }
 
-// Reads a tensor of factors, one per pair.
+// Reads a tensor with one factor per rotated pair; leaves `factors` empty if the file lacks the tensor.
 Status read_factors(const ModelFile& file, const char* name, size_t wanted, std::vector<float>& factors) {
   const TensorView* tensor = file.find_tensor(name);
   if (tensor == nullptr) return {};
@@ -230,7 +229,7 @@ Status read_factors(const ModelFile& file, const char* name, size_t wanted, std:
   return {};
 }
 
-// Detects a proportional rule, in which only the first pairs are rotated.
+// If the first factors are 1 and the others kUnturned, replaces them by the number of rotated pairs.
 void take_unturned(RopeRule& rule) {
   std::vector<float>& factors = rule.frequency_factors;
   const auto is_one = [](float factor) { return factor == 1; };
@@ -241,7 +240,7 @@ void take_unturned(RopeRule& rule) {
   factors.clear();
 }
 
-// GGUF stores llama3's rule as a tensor of frequency factors, longrope's as two.
+// Reads frequency factors from GGUF: one tensor for llama3's rule, two (long and short) for longrope's.
 Status read_gguf_factors(const Hyperparameters& file, RopeRule& rule) {
   TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
   take_unturned(rule);
@@ -257,7 +256,7 @@ Status read_gguf_factors(const Hyperparameters& file, RopeRule& rule) {
 }
 
 Status read_gguf_scaling(const Hyperparameters& file, const ModelConfig& config, RopeRule& rule) {
-  // A factor without a type is linear. Longrope's factor belongs to its tensors.
+  // A file with a factor but without a type means linear scaling, unless it has longrope's tensors.
   TRY_ASSIGN(const std::optional<std::string> named, file.text(keys::kRopeScaling));
   const bool is_long = file.file().find_tensor(kLongRopeFactors) != nullptr;
   const std::string kind = named && !named->empty()                  ? *named

@@ -67,9 +67,9 @@ inline constexpr float kUnturned = 1e30f;  // a pair with this factor is not rot
 inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";
 inline constexpr const char* kShortRopeFactors = "rope_factors_short.weight";
 
-// Returns YaRN's factor of the attention magnitude for an extended context (Peng et al. 2023, section 3.4).
+// Returns the factor of attention's magnitude that YaRN uses for an extended context (Peng et al. 2023, section 3.4).
 double yarn_magnitude(double factor, double multiplier);
-// Returns the magnitude for a GGUF that has rope.scaling.yarn_log_multiplier but not rope.scaling.attn_factor.
+// Returns YaRN's magnitude for a GGUF that has rope.scaling.yarn_log_multiplier but not rope.scaling.attn_factor.
 double gguf_yarn_magnitude(double factor, double log_multiplier, bool latent);
 
 // --- attention_rules.cc: scale and cap of scores, and latent attention (model/config/latent_attention.h).
@@ -95,7 +95,7 @@ Result<double> read_latent_scale(const Hyperparameters& file, const ModelConfig&
 // layers beyond the model ...), kMissingKey, kBadType, kUnsupported (router scores, named).
 Status read_moe(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// The number of the router scores in GGUF.
+// Returns the number that GGUF uses for these router scores.
 size_t gguf_number_of(RouterScores scores);
 
 // --- recurrent_rules.cc: the recurrent layers of a model.

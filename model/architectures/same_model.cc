@@ -7,7 +7,7 @@
 namespace ibid {
 namespace {
 
-// Compares the tables that result from the rules, for the original context and for a longer one.
+// Compares the RoPE tables that two rules give, for 1 position and for the trained context.
 bool same_rope(const ModelConfig& a, size_t rope_a, const ModelConfig& b, size_t rope_b) {
   if (rope_a == kNoRope || rope_b == kNoRope) return rope_a == rope_b;
   for (const size_t context : {size_t{1}, a.trained_context}) {
@@ -21,7 +21,7 @@ bool same_activation(const Activation& a, const Activation& b) {
   return a.kind == b.kind && a.alpha_p == b.alpha_p && a.alpha_n == b.alpha_n && a.beta == b.beta && a.eps == b.eps;
 }
 
-// The k largest softmax scores of E experts have a sum of at least k / E, so a smaller limit of the sum has no effect.
+// The k largest of E softmax scores have a sum of at least k / E, so limits below that have no effect and may differ.
 bool same_bound(const RouterRule& a, const RouterRule& b) {
   const float least = static_cast<float>(a.n_experts_active) / static_cast<float>(std::max<size_t>(a.n_experts, 1));
   const bool never_met =
@@ -46,7 +46,7 @@ bool same_latent(const LatentAttention& a, const LatentAttention& b) {
          a.value_dim == b.value_dim && a.adjacent_pairs == b.adjacent_pairs;
 }
 
-// Compares all properties except those of storage in the file.
+// Compares all properties except those that only describe how the file stores the weights.
 bool same_recurrent(const RecurrentMixer& a, const RecurrentMixer& b) {
   return a.rule == b.rule && a.n_heads == b.n_heads && a.n_key_heads == b.n_key_heads && a.key_dim == b.key_dim &&
          a.value_dim == b.value_dim && a.n_taps == b.n_taps && a.step_rank == b.step_rank && a.low_rank == b.low_rank &&

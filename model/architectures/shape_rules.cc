@@ -12,9 +12,9 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kUnboundedContext = size_t{1} << 20;  // context of models without positions
+constexpr size_t kUnboundedContext = size_t{1} << 20;  // for models without attention, if the file has no context
 
-// Returns the number of KV heads if the file has no key: one with multi-query attention, else the number of heads.
+// Returns the number of KV heads for a file without the key: 1 with multi-query attention, else the number of heads.
 Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig& config) {
   constexpr Key kMultiQuery{"multi-query attention", "", "multi_query"};
   constexpr Key kNewDecoder{"new decoder", "", "new_decoder_architecture"};
@@ -23,14 +23,14 @@ Result<size_t> fallback_kv_heads(const Hyperparameters& file, const ModelConfig&
   return single && !counted ? 1 : config.n_heads;
 }
 
-// Returns a number of layer l that config.json may list by layer, as transformers 5 does if layers differ.
+// Returns the value of `name` for layer l; config.json may list it by layer, as transformers 5 does if layers differ.
 Result<size_t> of_layer(const Hyperparameters& file, size_t l, const char* name, int64_t high, size_t usual) {
   const std::string key = "per_layer_config." + std::to_string(l) + "." + name;
   return file.integer({name, "", key.c_str()}, 1, high, usual);
 }
 
-// Reads head_dim, which may differ between layers with and without a window. The main key is that of layers without a
-// window in GGUF, and of those with one in config.json.
+// Reads head_dim, which may differ between layers with and without a window. The main key describes the layers without
+// a window in GGUF, and the layers with one in config.json.
 Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
   const bool may_be_absent = file.has(keys::kHeadDim);
   if (!may_be_absent && config.dim % config.n_heads != 0) {
@@ -49,7 +49,7 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
     LayerConfig& layer = config.layers[l];
     const bool is_usual = (layer.window == 0) == file.gguf();
     TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kHeadDimLimit, is_usual ? usual : other));
-    if (layer.head_dim > kMaxHeadDim) {  // checked again, because it may be computed from dim and n_heads
+    if (layer.head_dim > kMaxHeadDim) {  // checked here, because it may be the default dim / n_heads
       return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "1.." + std::to_string(kMaxHeadDim));
     }
     if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
@@ -59,7 +59,7 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Layers without a window that use keys as values may have fewer KV heads.
+// Reads the KV heads of each layer. Layers without a window that use keys as values may have fewer of them.
 Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kValueIsKey{"values that are keys", "", "attention_k_eq_v"};
   constexpr Key kGlobal{"n_kv_heads of layers without a window", "", "num_global_key_value_heads"};
@@ -84,8 +84,8 @@ Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// The last n_shared layers read the KV of an earlier layer: the last one before them that has a window as they do, or
-// has none as they do.
+// Each of the last n_shared layers uses the KV of an earlier layer: of the layers before all of these, the last one
+// that has the same window type (with or without a window).
 Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kDoubleWide{"MLPs of these layers that are twice as wide", "", "use_double_wide_mlp"};
   const auto n_layers = static_cast<int64_t>(config.n_layers);
@@ -114,7 +114,7 @@ Status read_shared_kv(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Numbers the KV layers; each layer with attention stores its own.
+// Sets kv_layer when no layers share KV: each layer with attention stores its own.
 void number_kv_layers(ModelConfig& config) {
   size_t n_before = 0;
   for (LayerConfig& layer : config.layers) {
@@ -123,7 +123,7 @@ void number_kv_layers(ModelConfig& config) {
   }
 }
 
-// In LFM2 files the width must be multiplied by 2/3 (and a factor in the file) and rounded up to a multiple.
+// In LFM2 files the width of the MLP must be multiplied by 2/3 (and a factor in the file) and rounded up to a multiple.
 Status adjust_width(const Hyperparameters& file, size_t& width) {
   constexpr Key kAdjusts{"adjustment of the MLP", "", "block_auto_adjust_ff_dim"};
   constexpr Key kFactor{"factor of the MLP", "", "block_ffn_dim_multiplier"};
@@ -138,7 +138,7 @@ Status adjust_width(const Hyperparameters& file, size_t& width) {
   return {};
 }
 
-// Returns the rows of a matrix in the file, for numbers that have no key.
+// Returns the number of rows of a matrix in the file, for sizes that have no key.
 Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
   const TensorView* tensor = file.find_tensor(name);
   if (tensor == nullptr) return Status(ErrorCode::kMissingTensor, file.path() + ": tensor " + name + " is missing");
@@ -168,12 +168,12 @@ Status read_shape(const Hyperparameters& file, const Architecture& row, ModelCon
   TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
   config.n_layers -= n_guessing;
   TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
-  const bool alone = row.recurrent.alone;  // no layer has attention: files have no heads, and often no context
+  const bool alone = row.recurrent.alone;  // no attention: files lack the number of heads, often the context
   TRY_ASSIGN(config.n_heads,
              file.integer(keys::kNHeads, alone ? 0 : 1, kMaxWidth, alone ? std::optional<size_t>(0) : std::nullopt));
   TRY_ASSIGN(config.trained_context, file.integer(keys::kTrainedContext, 1, kMaxPositions,
                                                   alone ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
-  // GPT-2 and Falcon omit the width if it is 4 times `dim`.
+  // GPT-2 and Falcon files omit the width of the MLP if it is 4 times `dim`.
   const bool may_be_absent = alone || file.has({"", "", "n_embd|multi_query"});
   const int64_t narrowest = alone || row.recurrent.one_block ? 0 : 1;
   TRY_ASSIGN(const auto listed, file.per_layer(keys::kFfnDim, narrowest, kMaxWidth, config.n_layers));

@@ -17,7 +17,7 @@ namespace ibid {
 // Before the first layer x_i is W_spread,i x. After the last layer x is the mean of x_0 and all W_gather,i x_i. Each
 // product is scaled to the magnitude of stream 0. Source: Baykal et al. 2023.
 inline constexpr size_t kMaxStreams = 8;
-inline constexpr size_t kRoundedStreams = 16;  // kMaxStreams rounded up to a whole vector
+inline constexpr size_t kRoundedStreams = 16;  // kMaxStreams, rounded up to whole vectors of 16 floats
 
 struct AltUp {
   size_t n_streams = 0;        // n; 0: the model has only one x
@@ -84,14 +84,14 @@ struct AdapterWeights {
   PackedMatrix q, k, v;              // A [width, R], if adapts_attention
 };
 
-struct CommonBlockWeights {                     // weights beside wq, wk, wv (which read 2 D columns) and wo
+struct CommonBlockWeights {                     // one shared block; its wq, wk, wv [., 2 D] and wo are in LayerWeights
   std::span<const float> norm;                  // [2 D]
   std::span<const float> ffn_norm;              // [D]
   PackedMatrix w_gate, w_up;                    // [F, D]
   PackedMatrix w_down;                          // [D, F]
   std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D]; empty: no bias
-  std::vector<AdapterWeights> adapters;         // [n_uses] adapters of the uses of this block; others are empty
-  PackedMatrix out;                             // [D, D] of each layer that uses a block
+  std::vector<AdapterWeights> adapters;         // [n_uses]; empty for uses of other blocks
+  PackedMatrix out;                             // [D, D] W_out, which every layer that uses a block has for itself
 };
 
 }  // namespace ibid

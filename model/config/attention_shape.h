@@ -1,4 +1,5 @@
-// Makes from a model's configuration the shape of a layer for the attention kernel, and the layout of the KV cache.
+// Functions that derive, from a model's configuration, the shapes that the attention kernel reads and the layout of the
+// KV cache.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +24,8 @@ inline AttentionShape attention_shape(const ModelConfig& config, size_t layer) {
   return shape;
 }
 
-// Window in positions of a KV layer: the widest window of the layers that read it. 0: not all of them have
-// a window shorter than max_seq_len.
+// Window in positions of a KV layer: the widest window of the layers that read it. 0 if one of them has no window
+// shorter than max_seq_len, or attends within chunks.
 inline size_t kv_window(const ModelConfig& config, size_t kv_layer, size_t max_seq_len) {
   size_t widest = 0;
   for (const LayerConfig& layer : config.layers) {

@@ -23,12 +23,12 @@ struct TensorName;  // model/tensors/tensor_table.h
 
 enum class NormKind : uint8_t { kRms, kLayer };
 
-// Where a layer applies its norms: before each block, x += f(norm(x)); after it, x += norm(f(x)); both, x +=
-// norm(f(norm(x))).
+// Where a layer applies its norms. kBefore: x += f(norm(x)); kAfter: x += norm(f(x)); kBoth: x += norm(f(norm(x))).
 enum class NormPlaces : uint8_t { kBefore, kAfter, kBoth };
 
-// Norms of queries and keys: none; per head, one weight for all heads; per head, a weight for each; over all heads
-// together; per head without a weight, only in layers with RoPE.
+// Norms of queries and keys. kPerHead: each head is normed, with one weight for all heads; kEachHead: each head is
+// normed, with its own weight; kWhole: all heads are normed together; kUnweighted: each head is normed without a
+// weight, only in layers with RoPE.
 enum class QkNorm : uint8_t { kNone, kPerHead, kEachHead, kWhole, kUnweighted };
 
 inline constexpr size_t kMaxRopes = 2;
@@ -44,14 +44,14 @@ struct Residual {
   bool operator==(const Residual&) const = default;
 };
 
-// The blocks of a layer: all of them, or only its mixers (attention, recurrent), only a dense MLP, or only experts.
+// Which blocks a layer has: all, or only its mixers (attention, recurrent), only a dense MLP, or only experts.
 enum class LayerBlocks : uint8_t { kAll, kMixer, kMlp, kExperts };
 
 struct LayerConfig {
   LayerBlocks blocks = LayerBlocks::kAll;
   bool attends = true;             // the layer has attention; false: it has a recurrent mixer, or neither
   size_t state_layer = kNoState;   // index of the layer's recurrent state in the cache (KvLayout)
-  size_t common_layer = kNoLayer;  // if it uses CommonBlocks: the layer that stores the shared weights
+  size_t common_layer = kNoLayer;  // CommonBlocks: layer that stores the shared weights; kNoLayer: not used
   size_t adapter = 0;              // index of the layer's adapter in common_layer
   size_t window = 0;               // sliding attention span in positions; 0: the whole sequence
   bool chunked = false;            // attention is limited to the current chunk of ModelConfig::attention_chunk
@@ -69,7 +69,7 @@ struct LayerConfig {
 };
 
 struct ModelConfig {
-  std::string architecture;  // name in the file, for messages
+  std::string architecture;  // name of the architecture in the file, for messages
 
   size_t vocab_size = 0;       // V in shapes
   size_t n_layers = 0;         // L in shapes
@@ -98,10 +98,10 @@ struct ModelConfig {
   // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: no scaling.
   double query_growth = 0;
   size_t query_growth_step = 1, query_growth_shift = 0;
-  bool query_growth_without_rope = false;  // only in layers without rope
+  bool query_growth_without_rope = false;  // true: only in layers without rope
 
   // --- recurrent layers
-  RecurrentMixer recurrent;                          // mixer of the layers that have a recurrent state
+  RecurrentMixer recurrent;                          // properties of all layers that have a recurrent state
   CommonBlocks common;                               // shared blocks that run before the mixer of some recurrent layers
   NormPlaces recurrent_norms = NormPlaces::kBefore;  // norm places of recurrent layers without attention
 
@@ -109,7 +109,7 @@ struct ModelConfig {
   bool gated = true;      // down(f(gate h) * up h), else down(f(up h))
   bool parallel = false;  // attention and MLP read the same x: x += attention(x) + mlp(x)
 
-  MoeRule moe;                       // rule of the layers that have experts
+  MoeRule moe;                       // router and form of the experts, in layers that have them
   bool experts_interleaved = false;  // the file's fused gate|up of an expert alternates rows of gate and up
   bool experts_transposed = false;   // float experts are [in, out] in the file
 
@@ -178,7 +178,7 @@ struct ModelConfig {
     return norm_places != NormPlaces::kBefore || residual_scale != 1 || !attention_residual.is_plain() ||
            !recurrent_residual.is_plain() || !mlp_residual.is_plain();
   }
-  // True if a step between gate and up and their product needs whole rows of them.
+  // True if a step before the product of gate and up needs whole rows of them, not only parts.
   bool reads_whole_gates() const {
     return common.used() ||
            std::ranges::any_of(layers, [](const LayerConfig& layer) { return layer.gate_cutoff.has_value(); });

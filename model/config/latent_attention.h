@@ -25,12 +25,12 @@ struct LatentAttention {
   size_t q_rank = 0;           // rank of the latent of the queries; 0: queries have no latent
   size_t kv_rank = 0;          // rank of the latent of keys and values; 0: no latent attention
   size_t nope_dim = 0;         // size of the part of a query or key that is not rotated
-  size_t rope_dim = 0;         // size of the rotated part after it
+  size_t rope_dim = 0;         // size of the rotated part, which follows the other part
   bool adjacent_pairs = true;  // RoPE rotates pairs of neighbours; false: pairs i and i + rope_dim / 2
   size_t value_dim = 0;
 
   bool used() const { return kv_rank != 0; }
-  // Returns mscale_all_dim as config.json has it. GGUF stores a tenth of it, rounded to a float.
+  // Returns mscale_all_dim of config.json from the number in GGUF, which is a tenth of it, rounded to a float.
   static double whole_multiplier(double tenth) { return std::round(tenth * 1e7) / 1e6; }
   size_t key_dim() const { return nope_dim + rope_dim; }
   // Number of floats of the value part of a cached row, and of the whole row.

@@ -28,8 +28,8 @@ struct RouterRule {
   size_t n_groups = 1;
   size_t n_groups_active = 1;
   bool normalized = false;      // the weights of the chosen experts are divided by their sum
-  float smallest_sum = 1e-20f;  // lower limit of the sum of the weights
-  float weight_scale = 1.0f;    // final factor of the weights
+  float smallest_sum = 1e-20f;  // lower limit of that sum, so that the division is safe
+  float weight_scale = 1.0f;    // factor of the weights after the division
 };
 
 struct MoeRule {

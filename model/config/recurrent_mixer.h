@@ -34,10 +34,11 @@ enum class RecurrentRule : uint8_t { kNone, kShortConv, kMamba1, kMamba2, kGated
 // How the input of W_out is computed: o silu(z), norm(o silu(z)), norm(o) silu(z), norm(o) sigmoid(z).
 enum class OutputGate : uint8_t { kNoNorm, kGateThenNorm, kNormThenGate, kNormThenSigmoid };
 
-// Order of the parts in the file's fused tensor that computes the layer's inputs. "Numbers": rates and decays by head.
+// Order of the parts in the file's fused tensor that computes the layer's inputs. "Numbers" are the rates and decays,
+// one per head.
 enum class FusedInputs : uint8_t {
   kQkv,     // all q, all k, all v
-  kGroups,  // for each key head: q and k of that head, v and z of its value heads; then all rates and all decays
+  kGroups,  // for each key head its q and k, and v and z of its value heads; then all rates and all decays
   kHeads,   // for each head its q, k, v
   kZvkq,    // z, v, k, q and the numbers (Mamba-2 calls them z, x, B, C, dt)
   kVz,      // v, z (Mamba-1: x, z)
@@ -54,17 +55,17 @@ struct RecurrentMixer {
   size_t step_rank = 0;    // Mamba-1: rank of dt
   size_t low_rank = 0;     // kKeyedDelta: rank of the decays, and of the output gate
   OutputGate gate = OutputGate::kNoNorm;
-  size_t norm_parts = 1;        // number of parts of a row of o that are normed separately
+  size_t norm_parts = 1;        // rows of o are divided into this number of parts, each normed by itself
   bool norm_is_shared = false;  // the parts share one weight; false: each part has its own
   float norm_eps = 0;
   float rate_scale = 1;                                                    // factor of beta (the rate of delta rules)
   float step_low = 0, step_high = std::numeric_limits<float>::infinity();  // range to which dt is limited
-  float input_scale = 1;  // factor of h that the factors below contain; biases are divided by it when read
+  float input_scale = 1;  // factor of h, contained in the factors below; biases are divided by it when they are read
   // Factors of the outputs of W h, by the name of the output; 1: no factor. number_scale: of rates and decays.
   float z_scale = 1, v_scale = 1, k_scale = 1, q_scale = 1, number_scale = 1;
   FusedInputs fused = FusedInputs::kQkv;
   bool tiled_heads = false;     // heads are ordered so that head h reads key head h % n_key_heads
-  bool tiled_in_file = false;   // the file has tiled_heads' order; false: packing reorders the heads
+  bool tiled_in_file = false;   // if tiled_heads: the file has this order too; false: packing reorders the heads
   bool logs_of_decays = false;  // the file stores log(-A) instead of A
 
   bool used() const { return rule != RecurrentRule::kNone; }
@@ -74,8 +75,7 @@ struct RecurrentMixer {
 
   size_t key_head_of(size_t head) const { return tiled_heads ? head % n_key_heads : head / (n_heads / n_key_heads); }
 
-  // Widths of the outputs of W h. In scan layers (Mamba-1) some parts are computed from the convolved x; their width is
-  // 0.
+  // Widths of the outputs of W h; 0 if the layer lacks an output, or computes it from the convolved x (Mamba-1).
   size_t q_width() const { return scans() ? 0 : n_key_heads * key_dim; }
   size_t k_width() const { return q_width(); }
   size_t v_width() const { return n_heads * value_dim; }
@@ -85,7 +85,7 @@ struct RecurrentMixer {
     return rule == RecurrentRule::kGatedDelta ? n_heads : rule == RecurrentRule::kKeyedDelta ? q_width() : 0;
   }
 
-  // Offsets in a row of the convolution, q | k | v, each padded to whole vectors.
+  // Offsets in rows q | k | v, the convolution's inputs and outputs. Each part is padded to whole vectors.
   static constexpr size_t padded(size_t n) { return (n + 15) / 16 * 16; }
   size_t k_at() const { return padded(q_width()); }
   size_t v_at() const { return k_at() + padded(k_width()); }
@@ -101,7 +101,7 @@ struct RecurrentMixer {
     const size_t of_heads = has_heads() ? n_heads * head_floats() : 0;
     return history_floats() + of_heads + (scans() ? padded(v_width()) * key_dim : 0);
   }
-  // Layout of a logged row (StateRows): convolution input | rates | decays; in scan layers x | dt | B.
+  // Layout of the row that a position logs (StateRows): convolution input | rates | decays; Mamba-1: x | dt | B.
   size_t rates_at() const { return convolved(); }
   size_t logged_rates() const { return padded(scans() ? v_width() : rate_width()); }
   size_t logged_decays() const {
@@ -115,13 +115,13 @@ struct RecurrentWeights {
   PackedMatrix w_q, w_k, w_v, w_z;                               // [width, D]
   PackedMatrix w_rate, w_decay;                                  // [rate_width, D]; [decay_width, D or low_rank]
   PackedMatrix w_decay_low, w_gate_low;                          // [low_rank, D]; w_decay and w_z then read low_rank
-  PackedMatrix w_scan, w_step;                                   // Mamba-1: [R + 2 N, d] dt | B | C; [d, R]
+  PackedMatrix w_scan, w_step;                                   // Mamba-1: [R + 2 N, d] for dt | B | C; [d, R]
   PackedMatrix w_out;                                            // [D, v_width]
   std::span<const float> conv_q, conv_k, conv_v;                 // [K, width]
   std::span<const float> conv_q_bias, conv_k_bias, conv_v_bias;  // [width]; empty: no bias
   std::span<const float> b_q, b_k, b_v, b_z, b_rate;             // biases of the outputs of W h: [width]; empty: none
   std::span<const float> b_out;                                  // [D]; empty: none
-  std::span<const float> decay;                                  // A < 0: [H]; Mamba-1: [N, d]
+  std::span<const float> decay;                                  // A of exp(dt A), negative: [H]; Mamba-1: [N, d]
   std::span<const float> step_bias;                  // added to dt before softplus; in delta rules added to the decay
   std::span<const float> skip;                       // D: [H]; Mamba-1: [d]
   std::span<const float> norm;                       // [v_width], or one part if norm_is_shared

@@ -8,7 +8,7 @@
 
 namespace ibid {
 
-// Lays out the buffers of the parts that few models have.
+// Lays out buffers that only few models need: for recurrent layers, CommonBlocks, LAuReL, LayerInputs, AltUp.
 template <typename MakeRows>
 void Activations::lay_out_beside(Activations& a, MakeRows&& rows, const ModelConfig& config, size_t max_chunk,
                                  int n_threads) {
@@ -67,7 +67,7 @@ void Activations::lay_out_latent(LatentBuffers& b, MakeRows&& rows, MakeInput&& 
   }
 }
 
-// Lays out the buffers of n rows. attended: the buffer that wo reads, which all workers share.
+// Lays out row buffers for n rows. `attended`, the floats that wo reads, is one buffer for all workers.
 template <typename MakeRows, typename MakeInput>
 RowBuffers Activations::lay_out_rows(Rows attended, MakeRows&& rows, MakeInput&& linear_input,
                                      const ModelConfig& config, QuantizedInputs quantized, size_t n) {
@@ -128,7 +128,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.v = rows(max_chunk, kv_dim);
   a.attended = rows(max_chunk, q_dim);
   const bool latent = config.latent.used();
-  const auto head_input = [&](size_t n, size_t width) {  // only int8: the floats are read from another buffer
+  const auto head_input = [&](size_t n, size_t width) {  // int8 only: its floats are in another buffer
     return linear_input(n, Rows{}, width, quantized.kv_latent);
   };
   if (latent) lay_out_latent(a.latent, rows, head_input, config, max_chunk, n_threads);

@@ -50,18 +50,18 @@ struct RecurrentBuffers {
   Rows in;                // [T, row_width]  q | k | v before the convolution
   Rows conv;              // [T, row_width]  q | k | v after the convolution
   Rows z;                 // [T, v_width]
-  Rows rates, decays;     // [T, width of the wider] one number per head or key dimension; Mamba-1: dt per channel
+  Rows rates, decays;     // [T, same width for both] per head or per key dimension; Mamba-1: dt per channel
   Rows low;               // [T, widest rank] output of the first factor of a low-rank matrix
   Rows out;               // [T, v_width]    o
   Rows scratch;           // [n_threads, RecurrentBuffers::scratch_floats()]
   float* unit = nullptr;  // [N] ones, used as the weight by norms without a weight
 
-  // Number of rows whose keys and queries a worker prepares at a time; with a tile of S they fit into the L1 cache.
+  // Rows whose keys and queries a worker prepares at a time; these and a tile of S fit into the L1 cache.
   static constexpr size_t kBlockRows = 16;
-  static size_t block_floats(const RecurrentMixer& mixer) {  // for k, q, k after decay, and decays
+  static size_t block_floats(const RecurrentMixer& mixer) {  // for q, k, decayed k, and decays of the rows
     return 4 * kBlockRows * RecurrentMixer::padded(mixer.key_dim);
   }
-  // Convolved keys and values of one head, for one replayed row (SequenceState::replayed_row()).
+  // Layout of convolved keys and values of one head, for one replayed row (SequenceState::replayed_row()).
   struct Window {
     explicit Window(const RecurrentMixer& mixer)
         : values_at(RecurrentMixer::padded(mixer.key_dim)),
@@ -80,16 +80,16 @@ struct LatentBuffers {
   Rows q;                         // [T, H key_dim]
   Rows values;                    // W_v times the output of attention: the input of wo
   std::vector<LinearInput> head;  // [n_threads] of [T, kv_rank]: the attention output of one head, in int8
-  std::vector<Rows> head_values;  // [n_threads] of [T, value_dim and two panels]: W_v times that output
+  std::vector<Rows> head_values;  // [n_threads] of [T, value_dim and two panels]: W_v times `head`
 };
 
 class Activations {
  public:
   // In a pass of at most this many rows each worker computes all row steps, because that costs less than a barrier.
   static constexpr size_t kOwnRows = 4;
-  // Size of a part of gate, and of a part of up: with the h that they are computed from, they fit into the L2 cache.
+  // Number of floats of gate_part, and of up_part. Both parts, and the rows of h that they read, fit into the L2 cache.
   static constexpr size_t kGatePartFloats = 32768;
-  // Maximum rows of such a part; dim: the number of columns of h.
+  // Maximum number of rows of gate_part and up_part. dim: number of columns of h.
   static size_t gate_part_rows(size_t dim) {
     return std::clamp((size_t{1} << 20) / dim, kRowGroup, kGatePartFloats / kQuantBlock);
   }
@@ -110,7 +110,7 @@ class Activations {
   Rows attn_gate;                 // [T, H d]    only in models with a gate on attention's output
   RecurrentBuffers recurrent;     // only in models with recurrent layers
   Rows gate_part, up_part;        // [n_threads, kGatePartFloats]
-  Rows gate, up;                  // [T, F]      only in models that read whole rows of them
+  Rows gate, up;                  // [T, F]      if ModelConfig::reads_whole_gates()
   Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; adapted_gate also of q, k, v
   LinearInput gated;              // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;                 // only in models with experts
@@ -118,7 +118,7 @@ class Activations {
   Rows laurel_low, laurel;        // [T, R], [T, D]
   Rows layer_inputs;              // [T, L P]
   Rows layer_gate;                // [T, P]
-  Rows scratch;                   // [n_threads, ...] for each worker: L P floats, or n + 1 rows of D
+  Rows scratch;                   // [n_threads, ...] per worker: L P floats (LayerInputs), or n + 1 rows of D (AltUp)
   float* ones = nullptr;          // [d] ones, used as the weight by norms without a weight
 
   std::byte* attention_scratch = nullptr;

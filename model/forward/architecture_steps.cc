@@ -15,7 +15,7 @@ namespace ibid::forward {
 namespace {
 
 constexpr size_t kLanes = 16;
-constexpr double kSmallestSquare = 1e-5;  // lower limit of mean squares in divisors
+constexpr double kSmallestSquare = 1e-5;  // lower limit of a mean square that is a divisor
 
 // Sums in 16 lanes of double, so that all instruction sets give the same bits.
 double dot(const float* a, const float* b, size_t n) {
@@ -32,7 +32,7 @@ double dot(const float* a, const float* b, size_t n) {
 
 double mean_square(const float* x, size_t n) { return dot(x, x, n) / static_cast<double>(n); }
 
-// Returns the factor that gives `y` the magnitude of `x`.
+// Returns the factor that gives y the root mean square of x.
 float same_magnitude(const float* x, const float* y, size_t n) {
   return static_cast<float>(std::sqrt(mean_square(x, n)) / std::sqrt(std::max(mean_square(y, n), kSmallestSquare)));
 }

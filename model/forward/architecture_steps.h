@@ -40,9 +40,9 @@ void recurrent_block(PassPart& p, size_t layer);
 // Computes low = w from, the input of the second factor of a low-rank matrix. Has barriers before and after the writes.
 void project_low(PassPart& p, const PackedMatrix& w, const LinearInput& from, LinearInput& low);
 
-// In recurrent_states.cc. The caller runs a barrier before each of the two, so that their inputs are complete.
-// convolve() convolves the channels, prepares rates and decays, and logs the rows (SequenceState::logged_row()). Its
-// work is split by channel and by row.
+// recurrent_states.cc: convolve() and advance_heads(). The caller runs a barrier before each of them, so that its
+// inputs are complete. convolve() convolves the channels, prepares rates and decays, and logs the rows
+// (SequenceState::logged_row()). Its work is split by channel and by row.
 void convolve(const PassPart& p, size_t layer);
 // Computes the outputs o of all rows (model/config/recurrent_mixer.h), and the states after the rows. The work is split
 // by sequence and head.

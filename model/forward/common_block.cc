@@ -51,7 +51,7 @@ void attend_wide(PassPart& p, size_t layer) {
   attend(p, layer, w);
 }
 
-// h = norm(block_out); then gate and up, with the adapter's part of both.
+// h = norm(block_out). Then computes gate and up from h, and the low-rank parts of both in adapted_gate and adapted_up.
 void read_adapter(PassPart& p, const CommonBlockWeights& w, const AdapterWeights& adapter) {
   const PassModel& m = p.model;
   const Activations& a = m.acts;

@@ -61,7 +61,7 @@ void embed(PassPart& p) {
     unpack_row(m.weights.embed, static_cast<size_t>(p.pass.tokens[i]), x);
     if (m.config.embed_scale != 1) m.kernels.scale(x, m.config.embed_scale, m.config.dim);
     if (m.config.learned_positions) {
-      float* position = p.buffers.h.values + i * p.buffers.h.stride;  // [D] h is unused until here
+      float* position = p.buffers.h.values + i * p.buffers.h.stride;  // [D] in h, which is not used yet
       unpack_row(m.weights.positions, p.pass.positions[i], position);
       m.kernels.add(x, position, m.config.dim);
     }
@@ -239,8 +239,8 @@ void finish_pass(PassPart& p) {
   const std::vector<Pass::HiddenRow>& hidden = p.pass.hidden_rows;
   if (hidden.empty() && p.pass.logits.data == nullptr) return;
   if (m.config.altup.used()) gather_streams(p);     // x = mean of the streams
-  p.barrier_if_shared();                            // from here on rows of x are split differently among workers
-  const Range own = p.worker.share(hidden.size());  // all workers share the outputs
+  p.barrier_if_shared();                            // from here on, workers share rows in another way
+  const Range own = p.worker.share(hidden.size());  // each worker computes a share of the outputs
   for (size_t i = own.begin; i < own.end; ++i) {
     norm_row(m, p.buffers.x.row(hidden[i].row), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,
              hidden[i].to);

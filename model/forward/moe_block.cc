@@ -52,7 +52,7 @@ float two_best(std::span<const float> values) {
   return best + second;
 }
 
-// Excludes the experts of all groups except the best ones.
+// Excludes the experts of all groups except the n_groups_active best ones.
 void keep_best_groups(const RouterRule& rule, std::span<float> choice, std::span<float> groups) {
   const size_t size = rule.n_experts / rule.n_groups;
   for (size_t g = 0; g < rule.n_groups; ++g) groups[g] = two_best(choice.subspan(g * size, size));
@@ -62,7 +62,7 @@ void keep_best_groups(const RouterRule& rule, std::span<float> choice, std::span
   }
 }
 
-// Takes the best n_experts_active of `choice`, and lists them in ascending order.
+// Takes the best n_experts_active experts, and lists them in ascending order of their numbers.
 void take_best(std::span<float> choice, std::span<const float> scores, std::span<ExpertChoice> chosen) {
   for (ExpertChoice& taken : chosen) {
     const size_t best = best_of(choice);
@@ -126,7 +126,7 @@ constexpr size_t kReadRows = 8;
 
 size_t n_pairs(const PackedMatrix& w) { return (w.n_panels() + kPairPanels - 1) / kPairPanels; }
 
-// Returns which of n adjacent items begin within `line`, if the first begins at `offset` and each has cost `cost`.
+// Item i of n begins at offset + i * cost. Returns the range of the items that begin within `line`.
 Range items_within(Range line, size_t offset, size_t cost, size_t n) {
   const auto first_from = [&](size_t at) { return at <= offset ? 0 : std::min(n, (at - offset + cost - 1) / cost); };
   return {first_from(line.begin), first_from(line.end)};
@@ -199,7 +199,7 @@ class Mixture {
     size_t first = 0, slot = 0;
     for (size_t e = 0; e < counts.size(); ++e) {
       const size_t n = counts[e];
-      counts[e] = first;  // from here on, the index of the expert's next row
+      counts[e] = first;  // from here on: index of the expert's next row
       if (n == 0) continue;
       own_.uses[n_uses_++] = {&w_.experts[e], n, n == n_rows_ ? nullptr : own_.rows + first, own_.weights + first,
                               buffers_.gated.rows(slot, n)};
@@ -319,7 +319,8 @@ class Mixture {
     }
   }
 
-  // True if weights scale the use's output. The gate of the shared expert always does, even if others scale inputs.
+  // True if router weights scale the output of this use. The shared expert's gate always scales its output, even if
+  // rule_.weighs_inputs is set for the other experts.
   bool weighs_output(const ExpertUse& use) const {
     return use.weights != nullptr && (!rule_.weighs_inputs || use.expert == &w_.shared);
   }

@@ -61,7 +61,7 @@ struct MoeBuffers {
   struct Sizes {
     size_t dim = 0;
     size_t max_rows = 0;
-    size_t own_rows = 0;  // rows of the largest pass in which every worker computes all rows
+    size_t own_rows = 0;  // largest number of rows at which every worker computes all rows
     int n_threads = 1;
     bool quantized_h = false, quantized_gated = false, quantized_shared_gated = false;
   };
@@ -72,7 +72,7 @@ struct MoeBuffers {
   Rows logits;               // [T, E]
   Rows shared_gate;          // [T, 1]
   ExpertChoice* choices;     // [T, k] used if workers share the rows
-  LinearInput gated;         // [slots, F]: consecutive rows per expert, aligned to kRowGroup
+  LinearInput gated;         // [slots, F] each expert has consecutive rows, from a multiple of kRowGroup on
   LinearInput shared_gated;  // [T, F of the shared expert]
 
   // Buffers of one worker.

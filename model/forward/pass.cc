@@ -46,7 +46,7 @@ void Pass::add(const SequenceChunk& chunk) {
   }
 }
 
-// Finds the addresses of the pages' window parts. Sequences that share a page share both of its parts.
+// Fills `windows`: `sequences` with the addresses of the window parts of pages. Sequences share both parts.
 void Pass::find_windows() {
   windows = sequences;
   for (AttentionSequence& sequence : windows) {

@@ -85,7 +85,7 @@ struct Pass {
 // One worker's part of a pass. Row steps compute `rows`. In a small pass every worker computes all rows in its own
 // buffers, which costs less than a barrier; in other passes all workers share the buffers, each for its share of rows.
 struct PassPart {
-  // n_rows: the rows of the pass, or fewer in its last steps.
+  // n_rows: number of rows that the steps compute: all of the pass, or in its last steps those that want logits.
   PassPart(const Worker& w, Pass& of, size_t n_rows);
 
   const Worker& worker;

@@ -1,4 +1,5 @@
-// The states of a recurrent layer: the state to resume from, the rows to process, and what is stored of both.
+// Advances the states of recurrent layers: from the state at which a sequence resumes, through the rows of the pass, to
+// the state that is stored, with a log of the rows.
 //
 // If rows of a sequence's last pass were rejected (drafts), the sequence resumes from the state before that pass, and
 // first replays the accepted rows (SequenceState::n_replayed). These were logged as inputs of the convolution, so only
@@ -237,7 +238,7 @@ class Head {
  private:
   size_t decay_at() const { return mixer_.rule == RecurrentRule::kKeyedDelta ? head_ * mixer_.key_dim : head_; }
 
-  // Returns the decay, from the slopes of ALiBi (Press et al. 2022); it is smaller in later layers.
+  // Returns the decay of this head, from the slopes of ALiBi (Press et al. 2022); it is smaller in later layers.
   float lightning_decay(size_t layer) const {
     const double h = static_cast<double>(head_ + 1) / static_cast<double>(mixer_.n_heads);
     const double depth = static_cast<double>(layer) / (static_cast<double>(m_.config.n_layers - 1) + 1e-5);

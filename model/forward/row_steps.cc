@@ -231,14 +231,14 @@ void finish_logits(const PassPart& p) {
   }
 }
 
-// Records the layer unless one is recorded already; several workers may report it.
+// Records that router logits of this layer are not finite, unless a layer is recorded; several workers may do so.
 void note_lost_router(const PassPart& p, size_t layer) {
   size_t none = Pass::kNoLayer;
   p.pass.nonfinite_router_layer.compare_exchange_strong(none, layer);
 }
 
-// Checks x, because a value that is not finite stays in x through all later layers. Checking other buffers would not
-// suffice: int8 inputs of later layers hide the value, and rows that want no logits would be committed.
+// Checks x, because a value that is not finite stays in x through all later layers. Checking logits would not suffice:
+// int8 inputs of later layers hide such a value, and rows without logits are committed to the cache too.
 void check_rows_finite(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   if (p.computes_all && p.worker.index() != 0) return;

@@ -75,7 +75,7 @@ bool norm(const Config& c, size_t l) {
   return recurs(c, l) && m.has_heads() && m.gate != OutputGate::kNoNorm;
 }
 
-// True if inputs and outputs may have biases; not in delta rules and lightning attention.
+// True if inputs and outputs of the layer may have biases; delta rules and lightning attention have none.
 bool bias(const Config& c, size_t l) {
   return recurs(c, l) && !c.recurrent.is_delta() && c.recurrent.rule != RecurrentRule::kLightning;
 }
@@ -287,7 +287,7 @@ RowOrder offset_in(std::initializer_list<TensorRole> order, TensorRole part, con
   return {.first = first};
 }
 
-// Returns the part of the inputs that a bias belongs to.
+// Returns the role of the matrix to whose outputs a bias is added.
 TensorRole part_of_bias(TensorRole bias) {
   switch (bias) {
     case kBMixQ: return kMixQ;

@@ -76,7 +76,7 @@ inline constexpr TensorName kStablelm[] = {
     {kKNorm, "", "@layers.#.self_attn.k_layernorm.norms.%.weight"},
 };
 
-// Norms before and after attention and MLP.
+// Names of the norms before and after attention and MLP.
 inline constexpr TensorName kGemma[] = {
     {kFfnNorm, "", "@layers.#.pre_feedforward_layernorm.weight"},
 };

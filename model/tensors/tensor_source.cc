@@ -45,7 +45,7 @@ std::string fill_in(std::string_view spelling, std::string_view prefix, size_t l
 
 struct Found {
   std::string name;
-  std::string spelling;  // set if each head's part is a tensor of its own
+  std::string spelling;  // the spelling with '%', if each head's part is a tensor of its own
   const TensorView* tensor = nullptr;
   bool all_copies = false;
 };
@@ -102,7 +102,8 @@ Status check_made_rows(const ModelFile& file, const Found& found, const Shape& w
                                     ", expected " + wanted.to_string() + ": rows of this type cannot be reshaped"};
 }
 
-// Returns the shape that the file must have: a matrix or a vector, of all copies or of one.
+// Returns the shape that the tensor in the file must have. n_copies: number of copies that the tensor contains; 0: one,
+// without a dimension for copies.
 Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows, size_t n_copies) {
   Shape shape;
   if (n_copies > 0) shape.dims[shape.rank++] = n_copies;
@@ -207,7 +208,7 @@ bool is_of_block(const ModelConfig& config, size_t layer, size_t adapter) {
   return adapter % config.common.n_blocks == config.layers[layer].adapter % config.common.n_blocks;
 }
 
-// True for a norm's weight that is stored as one row per part.
+// True for the weight of a recurrent layer's norm that is stored as a matrix, with one row for each normed part.
 bool is_by_part(const ModelConfig& config, const TensorRow& row, const TensorView& tensor) {
   return row.role == kMixNorm && !config.recurrent.norm_is_shared && tensor.shape.rank == 2;
 }
@@ -221,8 +222,8 @@ bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
   return row.part_of != kMixIn || !always_fused;
 }
 
-// True if the file has the tensor as [in, out]. Published checkpoints store experts so, but those saved by transformers
-// 5 may not. So the shape decides, unless it is square.
+// True if the file has the tensor as [in, out]. Published checkpoints store experts as [in, out], but those saved by
+// transformers 5 may have [out, in]. So the shape decides; square experts count as [in, out].
 bool is_transposed(const ModelConfig& config, const TensorRow& row, const TensorView& tensor, size_t n_rows,
                    size_t n_cols) {
   if (!row.is_matrix() || !row.per_layer()) return false;

@@ -23,7 +23,8 @@ std::string tensor_name(const ModelFile& file, const ModelConfig& config, Tensor
 // Returns all GGUF names of `role` for an architecture whose own names are `names`, the first spelling first.
 std::vector<std::string> gguf_names(std::span<const TensorName> names, TensorRole role, size_t layer);
 
-// The place of a role's weights in a file: rows source_row(0 .. n_rows) of `tensor`; columns if transposed.
+// The place of a role's weights in a file: rows source_row(0) to source_row(n_rows - 1) of `tensor`, or these columns
+// if it is transposed.
 struct TensorSource {
   std::string name;   // name of the tensor in the file
   TensorView tensor;  // if the weights are whole rows of a fused tensor, only these rows
@@ -31,7 +32,7 @@ struct TensorSource {
   RowOrder order;
   TiledHeads tiles;               // reordering of heads, applied before `order`
   bool transposed = false;        // `tensor` is [n_cols, rows]
-  std::vector<TensorView> parts;  // for a vector stored per head: all its tensors; `tensor` is the first of them
+  std::vector<TensorView> parts;  // for a vector stored per head: the tensors of all heads; `tensor` is the first
   bool of_fused = false;          // part of a fused tensor (TensorRow::part_of)
   bool found() const { return n_rows != 0; }
   size_t source_row(size_t row) const { return order.source_row(tiles.rows.source(row)); }

@@ -61,7 +61,7 @@ Presence may(const Config& c, size_t l) {
 }
 
 bool always(const Config&, size_t) { return true; }
-// False for layers that use a shared block whose weights another layer stores.
+// True if the layer stores weights of attention: it attends, and does not use a shared block that another layer stores.
 bool attends(const Config& c, size_t l) {
   const LayerConfig& of = c.layers[l];
   return of.attends && (of.common_layer == kNoLayer || of.common_layer == l);
@@ -70,7 +70,7 @@ bool mixes(const Config& c, size_t l) { return c.layers[l].attends || c.layers[l
 bool before(const Config& c, size_t l) { return mixes(c, l) && c.norms_of(l) != NormPlaces::kAfter; }
 bool after(const Config& c, size_t l) { return mixes(c, l) && c.has_post_norms(l); }
 bool after_ffn(const Config& c, size_t l) { return c.has_mlp(l) && c.has_post_norms(l); }
-// A parallel MLP may share attention's norm; then it has none of its own.
+// Presence of the norm before the MLP. A parallel MLP may share attention's norm instead.
 Presence before_ffn(const Config& c, size_t l) {
   if (!c.has_mlp(l) || c.norms_of(l) == NormPlaces::kAfter) return Presence::kNo;
   return c.parallel ? Presence::kMay : Presence::kMust;

@@ -28,7 +28,7 @@ namespace ibid {
 // Reorders value heads from group by group, as in checkpoints, to one head of each group in turn, as in GGUF and in
 // memory: head h belongs to group h % n_groups.
 struct HeadTiles {
-  size_t n_groups = 0, of_group = 0;  // heads per group; n_groups 0: no reordering
+  size_t n_groups = 0, of_group = 0;  // of_group: heads per group; n_groups 0: no reordering
   size_t width = 0;                   // width of a head, in rows or columns
 
   bool used() const { return n_groups != 0; }
@@ -203,7 +203,7 @@ struct TensorName {
   const char* hf;
 };
 
-// The input of the linear layer that uses a matrix. kNone for the embedding; as the LM head it reads h.
+// The input of the linear layer that uses a matrix. kNone: the embedding, which is looked up; as an LM head it reads h.
 enum class InputOf : uint8_t {
   kNone,
   kH,
@@ -224,7 +224,7 @@ enum class FixUp : uint8_t {
   kRotated,      // rows of rotated heads are reordered if ModelConfig::adjacent_pairs
   kNorm,         // adds 1 if ModelConfig::norms_minus_one
   kRotatedNorm,  // kRotated and kNorm, for the norm of a head
-  kByColumn,     // a small matrix, stored column by column
+  kByColumn,     // a small matrix, which is column by column in memory
   kDecay,        // the file has log(-A) if RecurrentMixer::logs_of_decays
   kDecayByColumn,
 };
@@ -237,8 +237,8 @@ enum class Copies : uint8_t { kOne, kExperts, kStreams, kAdapters };
 
 struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
-  // The member that the tensor is loaded into. monostate: a fused tensor, whose parts have members of their own. A
-  // WeightVector may also hold a small matrix, row by row.
+  // The member that the tensor is loaded into. monostate: a fused tensor, each part of which has its own row and
+  // member. A WeightVector may also hold a small matrix, row by row.
   using Place =
       std::variant<std::monostate, PackedMatrix TransformerWeights::*, WeightVector TransformerWeights::*,
                    PackedMatrix LayerWeights::*, WeightVector LayerWeights::*, PackedMatrix MoeWeights::*,
@@ -258,7 +258,7 @@ struct TensorRow {
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
   TensorRole part_of = role;     // the fused tensor that may contain this tensor; its own role: never fused
-  Copies copies = Copies::kOne;  // kOne with a member of Expert: the shared expert
+  Copies copies = Copies::kOne;  // kOne, if `place` is a member of Expert: the shared expert
 
   bool per_layer() const {
     return role >= TensorRole::kCommonNorm || std::string_view(gguf).find('#') != std::string_view::npos;
@@ -284,8 +284,8 @@ std::span<const TensorRow> recurrent_tensors();
 // layers.
 std::optional<RowOrder> recurrent_part_order(const ModelConfig& config, const TensorRow& row);
 
-// Returns the value heads in the rows and columns of a role that must be reordered, because the file's order differs
-// from that in memory (RecurrentMixer::tiled_heads).
+// Returns how the value heads in the rows and columns of a role's tensor must be reordered, because the file's order
+// differs from that in memory (RecurrentMixer::tiled_heads).
 TiledHeads tiled_heads(const ModelConfig& config, TensorRole role);
 
 }  // namespace ibid

@@ -19,7 +19,7 @@ struct LayerWeights {
   WeightVector attn_norm, attn_norm_bias;  // [D]
   PackedMatrix wq, wk, wv;                 // [H d, D], [G d, D], [G d, D]
   WeightVector bq, bk, bv;                 // [H d], [G d], [G d]
-  WeightVector q_norm, k_norm;             // [d] per head, or [H d], [G d]
+  WeightVector q_norm, k_norm;             // [d] for all heads, or [H d] and [G d]
   WeightVector sinks;                      // [H]
   PackedMatrix wo;                         // [D, H d]
   WeightVector bo;                         // [D]
@@ -43,14 +43,14 @@ struct LayerWeights {
   AltUpWeights altup;
 };
 
-// Owns the packed weights: the arena. Move-only.
+// The packed weights of a model, and the arena that owns their memory. Move-only.
 struct TransformerWeights {
   PackedMatrix embed;                        // [V, D] looked up by row; if tied, also the LM head
   PackedMatrix lm_head;                      // [V, D]; equal to embed if tied
   WeightVector lm_head_bias;                 // [V]
   PackedMatrix positions;                    // [trained_context, D]; empty: no learned positions
   WeightVector final_norm, final_norm_bias;  // [D]
-  PackedMatrix layer_embed;                  // [V', L P] looked up by row
+  PackedMatrix layer_embed;                  // [LayerInputs::vocab_size, L P] looked up by row
   PackedMatrix layer_inputs;                 // [L P, D]
   WeightVector layer_input_norm;             // [P]
   std::vector<StreamWeights> streams;        // [n - 1] without stream 0

@@ -52,7 +52,7 @@ bool decoded_is_finite(DType dtype, std::span<const std::byte> block) {
   return all_finite(decoded);
 }
 
-// Checks blocks of a scale and 32 codes.
+// Checks blocks of an F32 scale and 32 codes (8-bit floats). A code with all bits of `mask` set is infinite or NaN.
 bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask) {
   constexpr size_t kCodes = 32;
   constexpr float kSmall = std::numeric_limits<float>::max() / 65536;  // all codes are below 65,536
@@ -66,8 +66,8 @@ bool scaled_are_finite(DType dtype, std::span<const std::byte> row, uint8_t mask
   return true;
 }
 
-// The halves by which all numbers of a block are multiplied: n halves at `first`. The other factors are integers, too
-// small to make a product infinite.
+// The F16 factors of all numbers of a block: n of them, at byte `first` of the block. The other factors are integers,
+// too small to make a product infinite.
 struct BlockHalves {
   DType dtype;
   size_t first, n;
@@ -89,8 +89,8 @@ bool halves_are_finite(const BlockHalves& halves, std::span<const std::byte> row
   return bad == 0;
 }
 
-// IQ1_M has its half in the upper four bits of the four words at the end of a block: the upper exponent bits are in the
-// last word, the lowest one is in the word before.
+// IQ1_M spreads its F16 scale over the upper four bits of the four 16-bit words at the end of a block: the upper
+// exponent bits are in the last word, the lowest one is in the word before.
 bool iq1_m_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 56, kLast = 54, kBefore = 52;
   for (size_t at = 0; at < row.size(); at += kBlock) {
@@ -101,7 +101,7 @@ bool iq1_m_is_finite(std::span<const std::byte> row) {
   return true;
 }
 
-// Checks the codes too, because some of them times the largest powers of two are infinite.
+// A block's scale is a power of two. With the largest ones some codes are infinite, so such a block is decoded.
 bool mxfp4_is_finite(std::span<const std::byte> row) {
   constexpr size_t kBlock = 17;
   constexpr auto kLarge = std::byte{253};
@@ -164,7 +164,7 @@ std::span<const std::byte> row_of(const TensorView& tensor, uint64_t row, std::v
   return made;
 }
 
-// Returns the error. It names the whole tensor in the file, even if only a part was checked.
+// Returns kNonFinite for a tensor of the file; it names the whole tensor, even if only a part was checked.
 Status not_finite(const ModelFile& file, const std::string& name) {
   const TensorView& tensor = *file.find_tensor(name);
   const char* what = dtype_is_quantized(tensor.dtype) ? "scale" : "value";
@@ -172,7 +172,8 @@ Status not_finite(const ModelFile& file, const std::string& name) {
           file.path() + ": tensor " + name + " holds a " + what + " that is not finite" + first_bad_element(tensor)};
 }
 
-// Returns the divisor of a bias that is added before factors of h scale its matrix's outputs; 1 for other tensors.
+// Returns the model's factor f of h, for biases that must be divided by it: f is applied to the outputs of a matrix, as
+// f (W h + b / f) = W (f h) + b. 1 for other tensors.
 float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   switch (role) {
     case TensorRole::kBq:
@@ -188,7 +189,7 @@ float input_scale_of_bias(const ModelConfig& config, TensorRole role) {
   }
 }
 
-// Returns the name of the tensor that has one head's part.
+// Returns the name of the tensor whose data is `part`, one head's part of a vector.
 std::string name_of_part(const ModelFile& file, const TensorSource& source, const TensorView& part) {
   for (const std::string& name : file.tensor_names()) {
     if (file.find_tensor(name)->data.data() == part.data.data()) return name;
@@ -196,7 +197,7 @@ std::string name_of_part(const ModelFile& file, const TensorSource& source, cons
   return source.name;
 }
 
-// The matrices of a model, divided into jobs.
+// Checks the matrices of a model in parallel, divided into jobs.
 class MatrixCheck {
  public:
   explicit MatrixCheck(const ModelFile& file) : file_(file) {}

@@ -25,11 +25,11 @@ using enum TensorRole;
 // row of 64 to 256 numbers is about 3 standard deviations; rounding to steps of largest / 127 has a uniform error.
 const double kInt8Step = 3.0 / (127.0 * std::sqrt(12.0));
 
-// Maximum KvNoise for which a part may be INT8, or INT4 (docs/numerics.md).
+// Maximum KvNoise::score for INT8 and INT4 keys, and KvNoise::value for INT8 and INT4 values (docs/numerics.md).
 constexpr double kInt8ScoreLimit = 0.045, kInt4ScoreLimit = 0.02;
 constexpr double kInt8ValueLimit = 0.05, kInt4ValueLimit = 0.02;
 
-// Mean and variance of the channels of a row.
+// Mean and variance of each channel of a row.
 struct Moments {
   std::vector<double> mean, variance;
 
@@ -69,7 +69,7 @@ class LayerTensors {
   LayerTensors(const ModelFile& file, const ModelConfig& config, size_t layer)
       : file_(file), config_(config), layer_(layer) {}
 
-  // Returns a vector; empty if the layer does not have it, or if no role is given.
+  // Returns the layer's vector of this role; empty if the layer does not have it, or if no role is given.
   Result<std::vector<float>> vector(std::optional<TensorRole> role) const {
     if (!role) return std::vector<float>();
     const TensorRow& row = tensor_row(*role);
@@ -84,7 +84,7 @@ class LayerTensors {
     TRY_ASSIGN(const TensorSource source, find_source(file_, config_, tensor_row(matrix), layer_));
     if (!source.found()) return Moments();
     Moments y(source.n_rows);
-    // If the sizes differ, x is not the output of the norm before this matrix (CommonBlocks); then use variance 1.
+    // If x has another size, it does not describe the matrix's input (CommonBlocks): assume mean 0 and variance 1.
     std::vector<float> deviation(source.n_cols, 1.0f), mean(source.n_cols);
     for (size_t c = 0; x.size() == source.n_cols && c < source.n_cols; ++c) {
       deviation[c] = static_cast<float>(std::sqrt(x.variance[c]));
@@ -140,7 +140,7 @@ class LayerTensors {
   const size_t layer_;
 };
 
-// Divides each norm_dim channels by their rms, then multiplies by the weights (one head's, or all).
+// Divides each norm_dim channels by their root mean square, then multiplies by the weights (of one head, or of all).
 void norm(std::span<const float> weights, size_t norm_dim, Moments& x) {
   for (size_t begin = 0; begin < x.size(); begin += norm_dim) {
     const double mean_square = x.energy(begin, begin + norm_dim) / static_cast<double>(norm_dim);
@@ -159,17 +159,17 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// The noise of one layer with attention.
+// Estimates the KvNoise of one layer with attention.
 class LayerNoise {
  public:
-  // A layer that uses a shared block reads the weights of the layer that stores it.
+  // Reads the layer's weights; if the layer uses a shared block, those of the layer that stores the block.
   LayerNoise(const ModelFile& file, const ModelConfig& config, size_t layer)
       : config_(config),
         of_(config.layers[layer]),
         tensors_(file, config, of_.common_layer == kNoLayer ? layer : of_.common_layer) {}
 
-  // Returns the moments of the input of the projections, from the weights of the norm before them, and a LayerNorm's
-  // bias.
+  // Returns the moments of the projections' input: variances from the weights of the norm before them, means from the
+  // norm's bias.
   Result<Moments> input(TensorRole norm_weight, std::optional<TensorRole> norm_bias = {}) const {
     TRY_ASSIGN(const std::vector<float> weight, tensors_.vector(norm_weight));
     TRY_ASSIGN(const std::vector<float> bias, tensors_.vector(norm_bias));
@@ -179,8 +179,8 @@ class LayerNoise {
     return x;
   }
 
-  // keys: moments of the keys in the KV layer. They are an output if this layer writes the KV layer, else an input,
-  // because layers may share a KV layer.
+  // keys: moments of the keys in the KV layer. A layer that writes its KV layer sets them; a layer that shares another
+  // layer's KV layer reads them.
   Result<KvNoise> of_heads(Moments& keys) const {
     TRY_ASSIGN(const Moments x, input(config_.common.used() ? kCommonNorm : kAttnNorm, kAttnNormBias));
     TRY_ASSIGN(Moments q, tensors_.product(kWq, x, kBq));
@@ -198,7 +198,7 @@ class LayerNoise {
     return noise;
   }
 
-  // For a latent row the query is W_k^T q. Its components are independent if those of q are.
+  // Latent attention: the query of a cached row is W_k^T q, whose components are independent if those of q are.
   Result<KvNoise> of_latents() const {
     const LatentAttention& latent = config_.latent;
     TRY_ASSIGN(const Moments x, input(kAttnNorm, kAttnNormBias));

@@ -54,10 +54,10 @@ class TransposedKeys : public RowSource {
  private:
   size_t number_bytes() const { return dtype_block(dtype_).bytes; }
 
-  // Reads columns `rows` of a head.
+  // Reads rows of this source, all of one head: columns of the head's key rows in the file.
   void read_columns(uint64_t head, std::span<const uint64_t> rows, std::byte* out) const {
     const BlockSize block = dtype_block(whole_.dtype);
-    uint64_t first = width_, end = 0;  // range of blocks that contain these columns
+    uint64_t first = width_, end = 0;  // columns of the whole blocks that contain the wanted columns
     for (const uint64_t row : rows) {
       first = std::min(first, row % width_ / block.values * block.values);
       end = std::max(end, (row % width_ / block.values + 1) * block.values);
@@ -83,7 +83,7 @@ class TransposedKeys : public RowSource {
     }
   }
 
-  // made: buffer for a row that is produced by a RowSource.
+  // Returns a row of the file's matrix. made: buffer for the row, used if a RowSource produces it.
   const std::byte* row_of(uint64_t row, std::span<std::byte> made) const {
     if (whole_.source == nullptr) return whole_.data.data() + row * whole_.row_bytes();
     const uint64_t index = whole_.first_row + row;
@@ -101,7 +101,8 @@ struct LatentExpansionSources {
   std::unique_ptr<RowSource> turned;  // source of `keys.tensor`
 };
 
-// whole: [H (nope_dim + value_dim), kv_rank]; for each head its key rows, then its value rows.
+// Splits W_kvb into its keys and values. whole: [H (nope_dim + value_dim), kv_rank]; for each head its key rows, then
+// its value rows.
 LatentExpansionSources split_latent_expansion(const ModelConfig& config, const TensorSource& whole) {
   const LatentAttention& shape = config.latent;
   LatentExpansionSources parts;
@@ -130,7 +131,7 @@ PanelType panel_type(const TensorSource& source, Numerics numerics) {
   return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);
 }
 
-// Returns the object that owns the member.
+// Returns the object within `weights` that has the member to which the tensor is loaded.
 template <typename T, typename Owner>
 Owner& owner(T Owner::*, const TensorRow& row, size_t layer, size_t copy, TransformerWeights& all) {
   if constexpr (std::is_same_v<Owner, TransformerWeights>) {

@@ -30,7 +30,7 @@ struct QuantizedInputs {
 struct WeightPlan {
   size_t bytes = 0;
   QuantizedInputs quantized;  // inputs that some quantised matrix reads
-  size_t lookup_bytes = 0;    // bytes of matrices that are only read by row, and of experts beyond the active ones
+  size_t lookup_bytes = 0;    // bytes not read per token: matrices looked up by row, and inactive experts
   size_t layer_weights = 0;   // number of values in the layers' matrices that one token is multiplied by
 };
 // Errors: those of find_source().

@@ -23,8 +23,8 @@ void quiet_halves(Word& halves) {
   }
 }
 
-// --- Blocks of 32, whose nibbles have the panel's order. kMin: a half follows the scale; kFifth: a word of fifth bits
-// follows these; kWords: number of words of codes.
+// --- Blocks of 32 values, whose nibbles are in the panel's order already. Fields: an F16 scale; if kMin, an F16 min;
+// if kFifth, a word with the fifth bits of the codes; kWords words of nibbles, which are XORed with kFlip.
 
 template <size_t kBytes, bool kMin, bool kFifth, size_t kWords, uint32_t kFlip>
 struct Plain {
@@ -72,7 +72,7 @@ struct Plain {
   }
 };
 
-// The scale is an exponent; code 8 is a second zero, and is stored as code 0.
+// MXFP4: the scale is an exponent. Code 8 is minus zero, and is stored as code 0.
 struct Mxfp4 {
   static constexpr size_t kBlockBytes = 17;
 
@@ -101,10 +101,10 @@ struct Mxfp4 {
   }
 };
 
-// --- Blocks of 256 (weights/block_formats.h). Each type gathers the words of a block, then returns
-//   scales, mins: four groups' bytes per word;   d: halves d, dmin in the upper 16 bits;   codes of 64 columns.
+// --- Blocks of 256 values (weights/block_formats.h). Each type gathers the words of a block, then returns
+//   scales, mins: a byte per group;   d(): F16 d, and dmin in the upper 16 bits;   codes(): of 64 columns.
 
-// Joins 32 codes of at most 4 bits, in 8 words of four columns each, to nibbles.
+// Joins 32 codes of at most 4 bits to nibbles. low(w, r): word w of 8 of row r, with the codes of four columns.
 template <typename Low>
 void join_nibbles(Low low, Word* __restrict out) {
   for (size_t j = 0; j < 4; ++j) {
@@ -112,7 +112,7 @@ void join_nibbles(Low low, Word* __restrict out) {
   }
 }
 
-// Joins codes of 2 bits, or the upper 2 bits of 6, to two words, each with the pairs of 16 columns.
+// Joins 2-bit codes, or the upper 2 bits of 6-bit codes, of 32 columns to two words of 16 columns each.
 template <typename High>
 void join_pairs(High high, Word* __restrict out) {
   for (size_t v = 0; v < 2; ++v) {
@@ -125,7 +125,7 @@ void join_pairs(High high, Word* __restrict out) {
 struct Q2K {
   static constexpr size_t kBlockBytes = 84, kGroups = 16;
   static constexpr bool kMins = true;
-  Word words[21];  // nibbles of scales and mins [4] | pairs [16] | d and dmin
+  Word words[21];  // nibbles of scales and mins [4] | 2-bit codes [16] | d and dmin [1]
   Word scales[4], mins[4];
 
   const Word& d() const { return words[20]; }
@@ -138,7 +138,7 @@ struct Q2K {
       }
     }
   }
-  // The four blocks of 32 values are bit planes of the same 32 bytes.
+  // The four blocks of 32 values are in the same 32 bytes; each has 2 bits of every byte.
   void codes(size_t quarter, Word* out) const {
     for (size_t block = 0; block < 2; ++block, out += 2) {
       const Word* pairs = words + 4 + 8 * (quarter / 2);
@@ -148,7 +148,7 @@ struct Q2K {
   }
 };
 
-// Splits 6-bit scales and mins, packed in three words, to two words each; for Q4_K and Q5_K.
+// Splits three words of packed 6-bit scales and mins into two words of scales and two of mins; for Q4_K and Q5_K.
 void split_k_scales(const Word* __restrict packed, Word* __restrict scales, Word* __restrict mins) {
   for (size_t r = 0; r < kLanes; ++r) {
     const uint32_t a = packed[0][r], b = packed[1][r], c = packed[2][r];
@@ -162,7 +162,7 @@ void split_k_scales(const Word* __restrict packed, Word* __restrict scales, Word
 struct Q4K {
   static constexpr size_t kBlockBytes = 144, kGroups = 8;
   static constexpr bool kMins = true;
-  Word words[36];  // d and dmin | scales and mins [3] | nibbles [32]
+  Word words[36];  // d and dmin [1] | scales and mins [3] | nibbles [32]
   Word scales[2], mins[2];
 
   const Word& d() const { return words[0]; }
@@ -182,7 +182,7 @@ struct Q4K {
 struct Q5K {
   static constexpr size_t kBlockBytes = 176, kGroups = 8;
   static constexpr bool kMins = true;
-  Word words[44];  // words: d and dmin [1], scales and mins [3], fifth bits [8], nibbles [32]
+  Word words[44];  // d and dmin [1] | scales and mins [3] | fifth bits [8] | nibbles [32]
   Word scales[2], mins[2];
 
   const Word& d() const { return words[0]; }
@@ -207,7 +207,7 @@ struct Q5K {
 struct Q6K {
   static constexpr size_t kBlockBytes = 210, kGroups = 16;
   static constexpr bool kMins = false;
-  Word words[52];  // low nibbles [32] | pairs above them [16] | scales [4]
+  Word words[52];  // low nibbles [32] | upper 2 bits of codes [16] | scales [4]
   Word halves;
   const Word* const scales = words + 48;
 
@@ -217,8 +217,8 @@ struct Q6K {
     gather<1>(blocks, 206, &halves);
     for (uint32_t& half : halves) half >>= 16;
   }
-  // Quarters 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes; each also has two bit planes of the
-  // same 32 bytes of pairs.
+  // Quarters 2 h and 2 h + 1 are the low and the high nibbles of the same 64 bytes. The upper 2 bits of their four
+  // blocks are in the same 32 bytes; each block has 2 bits of every byte.
   void codes(size_t quarter, Word* out) const {
     const unsigned shift = 4 * (quarter % 2);
     for (size_t block = 0; block < 2; ++block, out += 6) {
@@ -231,12 +231,12 @@ struct Q6K {
   }
 };
 
-// A code of -4..3 is stored as 28 + x, where x is its three bits: as nibble 12 | x with upper bits 1 if the third bit
-// is clear, else as the two lower bits with upper bits 2.
+// The panel has 6-bit codes, value + 32: a nibble and two upper bits. With v, the lower two bits of a Q3_K code: if its
+// third bit is clear, the value is v - 4 (nibble 12 | v, upper bits 1), else v (nibble v, upper bits 2).
 struct Q3K {
   static constexpr size_t kBlockBytes = 110, kGroups = 16;
   static constexpr bool kMins = false;
-  Word words[27];  // third bits [8] | pairs below them [16] | scales [3]
+  Word words[27];  // third bits of codes [8] | lower 2 bits [16] | scales [3]
   Word halves, scales[4];
 
   const Word& d() const { return halves; }
@@ -271,7 +271,7 @@ struct Q3K {
 struct Iq4xs {
   static constexpr size_t kBlockBytes = 136, kGroups = 8;
   static constexpr bool kMins = false;
-  Word words[34];  // d and the scales' high pairs | their low nibbles | nibbles [32]
+  Word words[34];  // d, upper 2 bits of scales [1] | lower 4 bits of scales [1] | nibbles [32]
   Word scales[2];
 
   const Word& d() const { return words[0]; }
@@ -288,7 +288,7 @@ struct Iq4xs {
   void codes(size_t quarter, Word* out) const { std::memcpy(out, words + 2 + 8 * quarter, 8 * sizeof(Word)); }
 };
 
-// Packs one block of the file to one chunk of the panel.
+// Packs one block of each row into one chunk of the panel.
 template <typename Block>
 void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out) {
   Block block;

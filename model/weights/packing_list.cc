@@ -149,7 +149,7 @@ TensorView PackingList::rows_of(const Job& job, Range panels) {
 
 Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const {
   if (jobs_.empty()) return {};
-  std::vector<std::atomic<size_t>> left(jobs_.size());  // panels of each job that are not packed yet
+  std::vector<std::atomic<size_t>> left(jobs_.size());  // number of unpacked panels of each job
   for (size_t j = 0; j < jobs_.size(); ++j) left[j] = jobs_[j].packed.n_panels();
   const size_t n_windows = quotient_up(jobs_.back().end, kWindowBytes);
   std::atomic<size_t> next_window = 0, first_bad = jobs_.size();

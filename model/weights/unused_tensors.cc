@@ -55,7 +55,7 @@ constexpr Ending kEndings[] = {
 };
 // Buffers that early checkpoints store among the weights, by their names after the layer number.
 constexpr std::string_view kMasks[] = {"attn.bias", "attn.masked_bias", "attention.bias", "attention.masked_bias"};
-// Read by rope_rules.cc (model/architectures/rules.h).
+// Tensors that rope_rules.cc reads (model/architectures/rules.h).
 constexpr std::string_view kRopeTensors[] = {"rope_freqs.weight", "rope_factors_long.weight",
                                              "rope_factors_short.weight"};
 
@@ -123,9 +123,9 @@ class Sorter {
   }
 
  private:
-  // True if a tensor that belongs to no layer belongs to the model. In GGUF all such tensors belong to it, except those
-  // with a known other prefix. In checkpoints those belong to it that have the prefix of the model's tensors or of its
-  // head.
+  // True if a tensor outside of the layers belongs to the language model. In GGUF all such tensors belong to it, except
+  // those with a known other prefix. In checkpoints those belong to it whose prefix is that of the model's tensors or
+  // of its head.
   bool is_of_model(std::string_view name) const {
     const auto begins = [&](std::string_view beginning) { return name.starts_with(beginning); };
     if (gguf_) return std::ranges::none_of(kBesideInGguf, begins);
@@ -156,7 +156,7 @@ class Sorter {
   const char* reason_in_layer(const std::string& name, size_t layer, const TensorView& tensor) const {
     const std::string_view rest = std::string_view(name).substr(layers_.size() + std::to_string(layer).size() + 1);
     if (const char* reason = reason_by_ending(name)) return reason;
-    // A bias has one dimension, these buffers have more.
+    // attn.bias may also be a real bias, which has one dimension; the buffers have more.
     if (std::ranges::find(kMasks, rest) != std::end(kMasks) && tensor.shape.rank != 1) return kOfMask;
     if (is_bias_of_zeros(name, tensor)) return kZeros;
     const LayerConfig& of_layer = config_.layers[layer];

@@ -17,7 +17,7 @@ namespace {
 // budget, because idle conversations lose these pages.
 constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
 
-// Number of tokens that the tokenizer adds before a text. with: the tokens of the text and those added around it;
+// Returns how many tokens the tokenizer adds before a text. with: the tokens of the text and those added around it;
 // plain: only those of the text.
 size_t n_in_front(TokenSpan with, TokenSpan plain) {
   for (size_t n = 0; n + plain.size() <= with.size(); ++n) {
@@ -196,7 +196,7 @@ Status Embeddings::submit_next() {
   return {};
 }
 
-// Takes the results of tasks that are over. A text that found no memory is retried while fewer other texts run.
+// Takes the results of tasks that are over. A text that lacked memory is retried when fewer texts run.
 void Embeddings::take_results() {
   for (size_t i = 0; i < under_way_.size();) {
     UnderWay& one = under_way_[i];

@@ -27,7 +27,7 @@
 namespace ibid {
 
 struct EmbeddingOptions {
-  size_t n_dims = 0;  // number of values of each vector, as in TextEmbedding; 0: all
+  size_t n_dims = 0;  // number of values of each vector to keep (TextEmbedding::Text); 0: all
   Priority priority = Priority::kNormal;
   std::stop_token stop = {};
 };

@@ -38,8 +38,8 @@ namespace ibid {
 class KvTier;
 class LruKvCacheStore;
 
-// Returns two whole contexts (in pages) and sixteen recurrent states, at least 256 MB, and at most half of the
-// available memory.
+// Returns the default budget: pages for two whole contexts, and sixteen recurrent states; at least 256 MB, and at most
+// half of the available memory.
 size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes);
 
 // The parts of an engine.

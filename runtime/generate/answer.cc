@@ -113,8 +113,8 @@ void Answer::wait_for_others() {
     const bool knows_more =
         earlier != Earlier::kNothing || request_.shared->pending->n_changes() != request_.shared->n_changes;
     if (knows_more) search();
-    // If a prefix was published but is not found, the store had no room for it, so it is prefilled here. If the answer
-    // that prefilled it gave up, the next one in line may still publish more, so check again.
+    // A prefix that was published but is not found did not fit into the store, so it is prefilled here. If the answer
+    // that prefilled it gave up, the next answer in line may still publish more, so check again.
     if (earlier == Earlier::kNothing || (earlier == Earlier::kPublished && entry_.length() <= n_held)) break;
   }
   take_time(now_.timings.match_ms);
@@ -144,9 +144,10 @@ void Answer::begin_reading() {
 
 // --- compute thread: results of a pass
 
-// Other prompts resume from full pages or, with recurrent layers, only from states, some of which may lie after the
-// full pages. All rows are published if a waiting prompt needs such a state, and at the prompt's end if the state
-// before the first user message is such a state, because other conversations with the same beginning resume there.
+// Publishes full pages. With recurrent layers, other prompts resume only at checkpoints, of which some may be after the
+// full pages. Then all positions are published if a waiting prompt needs such a checkpoint or, at the prompt's end, if
+// the checkpoint before the first user message is one of these: other conversations with the same beginning resume
+// there.
 void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
              const CheckpointPositions& checkpoints, size_t n_unread) {
   const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
@@ -157,11 +158,11 @@ void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCa
   const bool is_end = n_unread == 0;
   const size_t border = is_end ? n : checkpoints.last(n);
   const size_t next = is_end ? n + 1 : checkpoints.next(n, n + n_unread);
-  const size_t hidden = checkpoints.next(n_pages, border);  // the first state after the full pages
+  const size_t hidden = checkpoints.next(n_pages, border);  // the first checkpoint after the full pages
   const bool is_wanted = is_end && checkpoints.first_turn_boundary() > n_pages;
   const bool whole = n_pages < border && border == n && (is_wanted || reading.is_awaited(hidden, next));
   const size_t n_found = shared.publish(entry, whole) ? n : n_pages;
-  // A longer prefix becomes available only at the next border, so waiters need not wake before.
+  // A longer prefix becomes available only at the next checkpoint, so waiters need not wake before.
   if (border > 0) reading.published(border <= n_found ? next - 1 : hidden - 1);
 }
 
@@ -250,7 +251,7 @@ bool Answer::sample(std::span<const float> row, TokenId& id) {
 }
 
 void Answer::draft_after(TokenId id) {
-  entry_.slice_to_length(now_.length);  // drop the rows of rejected drafts
+  entry_.slice_to_length(now_.length);  // drop the KV of rejected drafts
   const size_t n_most = n_drafts_at_most();
   const TokenSpan expected = expected_after(id, now_.n_sampled, request_.expected);
   draft_.assign(expected.begin(), expected.begin() + static_cast<ptrdiff_t>(std::min(expected.size(), n_most)));
@@ -270,7 +271,7 @@ size_t Answer::n_drafts_at_most() const {
 void Answer::pass_failed(Status status) {
   if (status.code() == ErrorCode::kCancelled) return end_cancelled();
   if (draft_.empty()) return request_.keeps(status) ? end(FinishReason::kLength) : end(std::move(status));
-  // A pass with a draft failed. Retries with the token only.
+  // The pass with the draft failed. Retry with the sampled token only.
   draft_.clear();
   fed_.resize(1);
 }
@@ -310,7 +311,7 @@ void Answer::end_cancelled() {
 
 void Answer::end(Status status) noexcept {
   reading_.reset();
-  (void)entry_.slice_to_at_most(now_.length);  // drop rows of drafts or of a search
+  (void)entry_.slice_to_at_most(now_.length);  // drop KV of drafts, or KV that search() found
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;
   status_ = std::move(status);
@@ -365,7 +366,7 @@ Status Answer::cut_back() {
   if (taken_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
   status_ = Status();
   now_ = taken_;
-  (void)entry_.slice_to_at_most(now_.length);  // the entry may become shorter than the prompt
+  (void)entry_.slice_to_at_most(now_.length);  // the entry may then be shorter than the prompt
   const TokenSpan ids = TokenSpan(sampled_).first(now_.n_sampled);
   ReplyText reply(tokenizer_, stops_, request_.shown_tokens);
   for (const TokenId id : ids) reply.push(id);

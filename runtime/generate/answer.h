@@ -71,7 +71,7 @@ class Answer final : public Task {
   // After finish() only.
   const AnswerProgress& progress() const { return now_; }
   size_t n_cached() const { return n_cached_; }  // positions of the prompt that were not computed
-  bool broke_off() const { return broke_off_; }  // out of memory: the drafter may be half-changed
+  bool broke_off() const { return broke_off_; }  // true after out-of-memory: the drafter may be half-changed
   TokenHistory take_history() { return sampler_.take_history(); }
   Tokens take_sampled() { return std::exchange(sampled_, {}); }
 
@@ -118,7 +118,7 @@ class Answer final : public Task {
   const size_t n_drafter_;        // tokens in the drafter before the answer
   const DraftPolicy policy_before_;
 
-  // For the compute thread only until the answer is over.
+  // Members for the compute thread only, until the answer is over.
   Stage stage_ = Stage::kNew;
   std::unique_ptr<PendingPrefixes::Reading> reading_;
   NextTokens next_tokens_;
@@ -130,8 +130,8 @@ class Answer final : public Task {
   Tokens fed_;             // the next pass: the last token and its draft
   AnswerProgress now_;
   size_t n_cached_ = 0;
-  size_t n_steps_before_ = 0;  // steps that the token history had counted before this answer
-  int64_t mark_ns_ = 0;        // time up to which the answer's time was counted
+  size_t n_steps_before_ = 0;  // WorkCounters::history_steps before this answer
+  int64_t mark_ns_ = 0;        // end of the interval that take_time() counted last
   Generation out_;
   Status status_;
   bool broke_off_ = false;

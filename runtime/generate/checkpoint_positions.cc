@@ -25,8 +25,8 @@ CheckpointPositions::CheckpointPositions(size_t n_read, size_t n_prompt, const B
   first_turn_boundary_ = positions_.empty() ? 0 : cuts.first_turn_boundary;
   for (size_t at = n_read / share.spacing * share.spacing + share.spacing; at < n_prompt; at += share.spacing) add(at);
   if (saturating_sub(n_prompt, n_read) > kMostKeptRows) add(n_prompt - kPromptEnd);
-  // Uses only the first of several cuts that are close together. Most edits are late in the conversation, so the last
-  // answers are preferred.
+  // Uses only the first of several cuts (positions at answers) that are close together. Most edits are late in the
+  // conversation, so the last answers are preferred.
   const size_t n_left = saturating_sub(share.n_most, positions_.size());
   std::vector<size_t> apart;
   for (size_t before = std::max(n_read, cuts.first_turn_boundary); const size_t cut : cuts.answers) {

@@ -87,7 +87,7 @@ ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_tok
   return make_constraint(grammar, vocabulary(), {.max_bytes = kBytesOfEach});
 }
 
-// The requests that wait get the error; later requests compile again.
+// Sets the entry's outcome, and wakes the requests that wait for it. After an error later requests compile again.
 void ConstraintCache::finish(const std::shared_ptr<Entry>& entry, Made made) noexcept {
   const std::lock_guard lock(mutex_);
   if (!made.ok()) entries_.remove(entry);

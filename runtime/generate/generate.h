@@ -79,7 +79,7 @@ struct GenerateRequest {
   Priority priority = Priority::kNormal;
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
-  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt; takes the sampled tokens
+  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt; sampled tokens are added to it
   int64_t start_ns = 0;        // start time of the call; ttft_ms counts from it
   Delivery delivery = Delivery::kNone;
 };
@@ -101,7 +101,7 @@ struct AnswerProgress {
 // except those in earlier events.
 struct AnswerEvent {
   TurnEvent event;
-  AnswerProgress progress;  // progress of an answer that ends after this event
+  AnswerProgress progress;  // the answer's progress up to this event
 };
 
 // The sampled tokens. The last sampled token (of ids, then end_of_turn) has no KV yet; the KV is computed when the
@@ -110,7 +110,7 @@ struct AnswerEvent {
 struct Generation {
   PromptLogits prompt_logits;  // logits after the prompt's last token, for a repetition of the prompt
   Tokens ids;
-  std::vector<size_t> text_ends;        // length of the text after each token
+  std::vector<size_t> text_ends;        // bytes of the text up to the end of each token
   std::vector<TokenLogprobs> logprobs;  // log-probabilities of each token, if requested
   std::string text;                     // the whole reply
   std::optional<TokenId> end_of_turn;   // the stop token that was sampled; unset after a stop string

@@ -33,7 +33,7 @@ void ReplyText::finish(Generation& out) {
   out.stop_string = stops_.found();
   if (!out.stop_string.empty()) {
     out.finish_reason = FinishReason::kStopString;
-    out.end_of_turn.reset();  // the token came after the dropped part
+    out.end_of_turn.reset();  // sampled after the stop string, so it is dropped too
     drop_tokens_after(text_.size());
   }
   out.ids = std::move(ids_);

@@ -47,7 +47,7 @@ class ReplyText {
   Tokens ids_;
   std::vector<size_t> text_ends_;
   std::vector<bool> leaves_open_;
-  size_t n_decoded_ = 0;  // bytes from the decoder, held back or not
+  size_t n_decoded_ = 0;  // bytes that the decoder returned so far, including held-back ones
   std::string text_;
 };
 

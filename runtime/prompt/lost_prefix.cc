@@ -11,7 +11,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kExcerptBytes = 40;
-// Range around the difference that is searched for a cause.
+// Number of bytes before and after the difference in which a cause is searched.
 constexpr size_t kNearBytes = 200;
 
 std::string excerpt(std::string_view text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
@@ -141,7 +141,7 @@ LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& trans
   size_t n_equal = static_cast<size_t>(
       std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n), now.begin()).first - was.begin());
   const bool same_text = n_equal == n;
-  if (same_text) n_equal = delta.differs_at - delta.tail_begin;  // the same text with another origin
+  if (same_text) n_equal = delta.differs_at - delta.tail_begin;  // only the origin of the text differs
 
   LostPrefix lost;
   lost.n_tokens = saturating_sub(n_held, delta.n_keep);

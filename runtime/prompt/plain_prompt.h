@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// Return a message of a plain prompt, with its text or with its tokens.
+// Return a message of a plain prompt, from its text or from its tokens.
 Json plain_message(std::string text);
 Json plain_message(const Tokens& ids);
 

@@ -112,7 +112,8 @@ bool leave_open(const Tokenizer& tokenizer, const Transcript& transcript, size_t
   return decoder.is_open();
 }
 
-// is_end: the prompt ends at the byte, and so asks for a reply that begins there instead of continuing after one.
+// Returns where encoding must restart so that text can change from the byte on. is_end: the prompt ends at the byte,
+// and so asks for a reply that begins there instead of continuing after one.
 Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
   if (transcript.empty()) return {0, fresh_mark(tokenizer, transcript, 0)};
   if (const TranscriptSpan* reply = textless_reply_at(transcript, byte); is_end && reply != nullptr) {

@@ -73,7 +73,7 @@ class PromptIds {
 struct AheadPrompt {
   Tokens ids;
   size_t n_transcript = 0;  // number of leading tokens that are those of the transcript
-  bool is_whole = false;    // the whole prompt: a question awaits its answer
+  bool is_whole = false;    // true: this is the whole prompt, because the last message awaits an answer
   BranchPoints cuts = {};
 };
 

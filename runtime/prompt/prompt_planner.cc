@@ -19,10 +19,10 @@ bool is_shown_without_space(const Tokenizer& tokenizer, TokenId id) {
   return written.starts_with(' ') && tokenizer.first_token_bytes(id) == written.substr(1);
 }
 
-// Takes at most three short renders; kNone if the template rejects them.
+// Determines ReplySpace with at most three short renders; kNone if the template rejects them.
 ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat_template,
                             const TemplateVariables& variables) {
-  // Only a tokenizer that adds a space before every text drops one before a reply: does it add one before "x"?
+  // A reply's first token loses its space only if the tokenizer adds a space before every text. Test this with "x".
   const Tokens ids = tokenizer.encode("x", TextOrigin::kInput);
   if (ids.empty() || !is_shown_without_space(tokenizer, ids.front())) return ReplySpace::kNone;
   const Json question = make_message(Role::kUser, "x");
@@ -134,7 +134,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, std:
     meter.work().bytes_rendered += rendered.bytes_rendered;
   }
   PromptDelta delta;
-  is_ahead_ = continued.has_value();  // a continued answer's render is longer than the plan
+  is_ahead_ = continued.has_value();  // the render of a continued answer is longer than the plan's prompt
   {
     const Stopwatch watch = meter.time(&Timings::tokenize_ms);
     if (continued) {
@@ -143,7 +143,7 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, std:
       delta.n_continued = text.n_content;
     } else {
       delta = plan_prompt(*tokenizer_, transcript, common_bytes_, tail_, messages.size());
-      // Plans are applied to the transcript only at commit: a dropped plan needs no undo.
+      // Assigned already here, although the transcript changes only at commit: a dropped plan needs no undo.
       tail_ = delta.tail;
       common_bytes_ = delta.tail_begin;
     }
@@ -209,7 +209,7 @@ std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messag
   const std::string_view text = tail_.view();
   if (!text.starts_with(prompt)) return std::nullopt;
   for (size_t end = text.find(end_of_turn, prompt.size()); end != text.npos; end = text.find(end_of_turn, end + 1)) {
-    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // the tag is part of a message
+    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // end_of_turn is part of a message here
     return std::string(text.substr(prompt.size(), end - prompt.size()));
   }
   return std::nullopt;

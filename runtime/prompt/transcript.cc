@@ -90,7 +90,7 @@ void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, En
 
 void Transcript::prepare(const TranscriptPatch& patch) {
   const size_t n_kept = n_spans_kept(patch.keep_bytes, patch.keep_ids);
-  bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // std::string grows geometrically
+  bytes_.reserve(patch.keep_bytes + patch.bytes.size());  // unlike std::vector's, this reserve() grows geometrically
   reserve_geometric(ids_, patch.keep_ids + patch.ids.size());
   reserve_geometric(spans_, n_kept + patch.spans.size());
   if (continues_reply(patch, n_kept)) {
@@ -142,7 +142,7 @@ void Transcript::renumber_replies(size_t n_known, const NumberOf& number_of) {
     if (!number) continue;
     next = *number + 1;
     span.first_message = span.last_message = *number;
-    TranscriptSpan& behind = spans_[i + 1];  // exists: the last reply comes later
+    TranscriptSpan& behind = spans_[i + 1];  // exists, because the last reply is after spans_[i]
     if (behind.origin == SpanOrigin::kEndOfTurn) behind.first_message = behind.last_message = *number;
   }
 }

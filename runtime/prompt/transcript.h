@@ -33,7 +33,7 @@ enum class SpanOrigin {
 // first n_stable tokens of the transcript, then `tail`.
 struct EncoderMark {
   IncrementalEncoder encoder;
-  size_t base = 0;  // number of tokens before the first token of the encoder
+  size_t base = 0;  // number of tokens before the first one that the encoder produced
   size_t n_stable = 0;
   Tokens tail;
 

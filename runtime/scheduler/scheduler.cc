@@ -15,8 +15,8 @@
 namespace ibid {
 namespace {
 
-// Without other tasks a prompt is prefilled in passes of up to 25 latency targets, a second by default. Longer passes
-// are not faster, and a task that arrives meanwhile waits that long.
+// Without other tasks a prompt is prefilled in passes of up to 25 times the latency target, which is one second by
+// default. Longer passes are not faster, and a task that arrives meanwhile waits that long.
 constexpr int64_t kAloneTargets = 25;
 // Prefill rows beside other tasks until the model's speed is measured.
 constexpr size_t kFirstRows = 2 * kPrefillRows;
@@ -110,7 +110,7 @@ void Scheduler::compute() noexcept {
   }
 }
 
-// Returns false if the scheduler is ending.
+// Takes over the submitted tasks. Returns false if the scheduler is ending.
 bool Scheduler::take_arrivals() {
   const std::lock_guard lock(mutex_);
   tasks_.splice(tasks_.end(), arrived_);
@@ -127,8 +127,8 @@ void Scheduler::run_next_pass() noexcept {
   run_pass();
 }
 
-// Removes tasks that are over. Returns how many tasks have tokens to feed; sets n_rows_ of these tasks to 1, of the
-// others to 0.
+// Asks each task for its next tokens, and removes tasks that are over. Returns how many tasks have tokens to feed; sets
+// n_rows_ of these tasks to 1, of the others to 0.
 size_t Scheduler::ask_tasks() noexcept {
   size_t n_candidates = 0;
   for (auto it = tasks_.begin(); it != tasks_.end();) {
@@ -146,7 +146,7 @@ size_t Scheduler::ask_tasks() noexcept {
   return n_candidates;
 }
 
-// The owner may destroy the task as soon as it is over.
+// Reports the task as over. From then on its owner may destroy it, so only the waker is used after that.
 void Scheduler::retire(Task& task) noexcept {
   const std::shared_ptr<Waker> waker = std::move(task.waker_);
   task.over_.store(true, std::memory_order_release);
@@ -215,8 +215,8 @@ void Scheduler::run_alone(Task& task) noexcept {
   task.fed(n_fed, std::move(status), {logits_, 0});
 }
 
-// Drops spare states of all tasks' sequences, to free memory for another sequence's pass. Returns true if a state was
-// dropped.
+// Drops states that no sequence of these tasks needs to continue (SequenceState::drop_spare()), to free memory for
+// another sequence's pass. Returns true if a state was dropped.
 bool Scheduler::drop_spare_states() noexcept {
   bool any = false;
   for (const Task* task : tasks_) {
@@ -238,7 +238,7 @@ bool Scheduler::end_idle_readings(const Task& task) noexcept {
   return any;
 }
 
-// Returns false if no task was fed.
+// Runs a pass with the rows of all members. Returns false if it failed; then no task was fed.
 bool Scheduler::run_shared() noexcept {
   try {
     batch_.clear();
@@ -279,7 +279,8 @@ void Scheduler::read_rows(std::span<Task* const> members) noexcept {
   }
 }
 
-// Called before fed(), so that a caller that has its answer finds its passes counted.
+// Updates cost estimates and statistics. Called before fed(), so that a caller that has its answer finds its passes
+// counted.
 void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noexcept {
   const int64_t now_ns = clock_.steady_ns();
   size_t n_decode = 0, n_prefill = 0, n_score = 0;

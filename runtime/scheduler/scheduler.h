@@ -83,7 +83,7 @@ class Scheduler {
   uint64_t last_age_ = 0;
   SchedulerStats stats_;
 
-  // For the compute thread only.
+  // Members for the compute thread only.
   std::list<Task*> tasks_;            // all tasks in order of arrival
   std::vector<Task*> members_;        // tasks of the running pass
   Task* only_member_ = nullptr;       // the only task of the pass, if there was no memory for a plan

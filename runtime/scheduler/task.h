@@ -82,7 +82,7 @@ class Task {
   std::atomic<bool> cancelled_{false};
   std::atomic<bool> over_{false};
 
-  // For the compute thread only.
+  // Members for the compute thread only.
   uint64_t age_ = 0;
   int64_t since_ns_ = 0;  // time since which the task waits for rows
   SequenceChunk chunk_;   // chunk of the next pass

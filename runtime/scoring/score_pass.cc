@@ -49,7 +49,7 @@ size_t rank_of(std::span<const float> logits, TokenId id) {
 
 }  // namespace
 
-// Feeds all tokens but the last one, whose logits are those of a token after the text.
+// Feeds all tokens but the last one, whose logits would belong to a token after the text.
 class ScorePass::Scoring final : public Task {
  public:
   using Publish = std::function<void(KvCacheEntry&)>;
@@ -77,7 +77,7 @@ class ScorePass::Scoring final : public Task {
       entry_.release();
       return Wish::kOver;
     }
-    // The logits of a token's row score the next token.
+    // The logits of a row give the log-probability of the token after it.
     const bool scores = n_read + 1 >= first_;
     const size_t end = scores ? std::min(n_all, n_read + kScoreRows) : first_ - 1;
     chunk = {&entry_, ids_.subspan(n_read, end - n_read), scores ? WantLogits::kAll : WantLogits::kNone};

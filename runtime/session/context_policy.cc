@@ -134,7 +134,7 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
   }
   const size_t aim = filled_afterwards(room);
   const size_t limit = n_least <= aim ? aim : room.max_tokens - free_for_answer(room, n_least);
-  // Searches for the most turns that can be kept. The prompt without these turns fits.
+  // Searches for the largest number of removable turns that can be kept. Keeping none of them is known to fit.
   const auto fits = [&](size_t n_kept) -> Result<bool> {
     const FittedMessages fitted = without_turns(messages, pinned, begins, n_droppable - n_kept);
     TRY_ASSIGN(const size_t n, count_tokens(fitted.messages, fitted.first_changed));

@@ -32,10 +32,10 @@ bool Dialogue::may_answer() const { return !messages_.empty() && !is_from(messag
 
 bool Dialogue::awaits_answer() const { return may_answer() && !is_from(messages_.back(), Role::kSystem); }
 
-// A template may render roles as input too, so not every span of input is a message: searches for the text of the first
-// user message, as a whole or trimmed. Several messages may have that text. Spans know between which messages they lie;
-// if all of these messages are shown, the user's span has the same rank among them as its message. Otherwise takes the
-// first of these spans: fewer tokens are before it, but they still are a common beginning.
+// Searches the spans of input for the text of the first user message, as a whole or trimmed. Not every such span is a
+// message, because a template may render roles as input too; and several messages may have that text. If each of these
+// messages has its span, takes the span at the user message's place in their order. Otherwise takes the first span:
+// fewer tokens are before it, but conversations with the same beginning share these.
 size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
   size_t first = 0;
   while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
@@ -75,8 +75,9 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
   return places[n_places == n_equal ? n_before : 0];
 }
 
-// A render does not say which message a span of input shows: matches spans and message texts in order, from the end.
-// Skips texts that the template does not show as a whole; a missing cut only costs prefill.
+// Finds the answers in the plan's prompt. A render does not say which message a span of input shows, so this matches
+// spans and message texts in order, from the end. It skips texts that the template does not show as a whole; a missing
+// position only costs prefill.
 BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
   constexpr size_t kMostPassedBy = 4;
   BranchPoints found{.first_turn_boundary = first_turn_boundary(delta)};
@@ -120,7 +121,7 @@ BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
 
 size_t Dialogue::n_bytes() const {
   constexpr size_t kPerMessage = 256;              // bytes of a message's object, keys and stamp
-  constexpr size_t kPerId = 24 + sizeof(TokenId);  // per token: SuffixIndex, and the idle tokens in the store
+  constexpr size_t kPerId = 24 + sizeof(TokenId);  // bytes per token: SuffixIndex, and tokens of idle KV in the store
   return 2 * transcript_.n_bytes() + messages_.size() * kPerMessage + transcript_.ids().size() * kPerId +
          transcript_.n_heap_bytes();
 }
@@ -340,7 +341,7 @@ void Dialogue::settle(const Usage& usage, const Timings& timings) noexcept {
   usage_ += usage;
   timings_ = timings;
   const size_t n_known = std::exchange(n_numbered_, messages_.size());
-  if (n_known + 2 >= messages_.size()) return;  // only the answer and its question are new
+  if (n_known + 2 >= messages_.size()) return;  // no renumbering: only the answer and its question are new
   transcript_.renumber_replies(n_known, [this](std::string_view text, size_t first) -> std::optional<size_t> {
     for (size_t i = first; i < messages_.size(); ++i) {
       if (is_reply(messages_[i], text)) return i;

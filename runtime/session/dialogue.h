@@ -115,8 +115,8 @@ class Dialogue {
   // Plans a turn and returns the length of its prompt, and the number of tokens of the transcript that it drops. The
   // next plan() returns this plan, unless something changes before. Errors: as plan_within().
   Result<PromptSize> measure(const ContextRoom& room, WhenFull policy);
-  // Plans the part of the next prompt that is known before the next message; its cuts are those after n_read tokens.
-  // Changes nothing. Errors: those of plan().
+  // Plans the part of the next prompt that is known before the next message; its BranchPoints are those after n_read
+  // tokens. Changes nothing. Errors: those of plan().
   Result<AheadPrompt> plan_ahead(size_t n_read);
   // Number of tokens of the transcript that stay when a user message is added; nullopt: the template rejects that.
   std::optional<size_t> n_tokens_that_stay();
@@ -127,9 +127,9 @@ class Dialogue {
   // Call after append_answer(), for a turn: adds its usage, and renumbers replies by their messages.
   void settle(const Usage& usage, const Timings& timings) noexcept;
 
-  // Counts `now` instead of `before`. REQUIRES: settle() counted `before`.
+  // Replaces `before`, which settle() added to the usage, by `now`.
   void replace_usage(const Usage& before, const Usage& now) noexcept;
-  // For a dialogue rebuilt from a file: all messages are there, and replies have their final numbers.
+  // Call at the end of loading from a file, when all messages are there and replies have their final numbers.
   void restore(std::set<size_t> pinned, const Usage& usage) noexcept;
 
  private:
@@ -181,7 +181,7 @@ class DialogueChange {
 // The plan of a turn that fits the context. Destroying it reverts `fitted`.
 struct TurnPlan {
   PromptDelta delta;
-  std::optional<DialogueChange> fitted;  // changes for a full context
+  std::optional<DialogueChange> fitted;  // change that makes the messages fit; unset: not needed
   LeftOut left_out = {};
 };
 

@@ -8,7 +8,7 @@
 namespace ibid {
 namespace {
 
-using Rows = Json::object_t::Container;  // because emplace_back() of Json searches for the key
+using Rows = Json::object_t::Container;  // appends without searching for the key, which emplace_back() of Json does
 
 // Parses an object of the user. It will be an element of the array of messages, hence the reduced depth.
 Result<Json> parse_object(std::string_view text, const char* what) {

@@ -6,7 +6,7 @@
 namespace ibid {
 namespace {
 
-// Computing a shorter part takes no longer than opening a file.
+// Minimum number of tokens to read from the tier: computing fewer takes no longer than opening a file.
 constexpr size_t kWorthReadingFromDisk = 16;
 
 }  // namespace

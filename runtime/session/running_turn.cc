@@ -114,7 +114,7 @@ RunningTurn::RunningTurn(SessionBranch& branch, Setting setting, const TurnOptio
 RunningTurn::~RunningTurn() {
   if (answer_ == nullptr) return;
   if (!engine_.check_process().ok()) {
-    (void)answer_.release();  // the callback forked: no thread ends it in the child
+    (void)answer_.release();  // a callback called fork(): no thread ends the answer in the child
     return;
   }
   answer_->cancel();
@@ -317,7 +317,7 @@ void RunningTurn::note(Generation& generation) {
   Usage& usage = turn_.usage;
   usage.n_cached = answer_->n_cached();
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
-  // Tokens that another session prefilled meanwhile were not prefilled here.
+  // Tokens that another session prefilled meanwhile do not count as prefilled again.
   usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, lease_->n_found()));
   if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
     turn_.lost_prefix.reset();
@@ -384,9 +384,9 @@ void RunningTurn::end_reply() {
   for (const ParsedCall& call : whole_.calls) turn_.tool_calls.push_back({call.id, call.name, call.arguments});
 }
 
-// Calls are fields of the message, so that the template can assign results to them; with channels, so is reasoning, and
-// reasoning that the prompt opens, because the text does not show its start. All else is content, as the template
-// renders it.
+// Calls are fields of the message, so that the template can assign results to them. Reasoning is a field if the format
+// has channels, or if the prompt opens the reasoning, because then the text does not show where it starts. Otherwise
+// the text is the content, as the template renders it.
 Json RunningTurn::message_to_keep(std::string text) const {
   const bool thinks_on = turn_.begins_in_reasoning && !whole_.reasoning.empty();
   const bool has_parts = reply_ && (!whole_.calls.empty() || engine_.reply_format().channels || thinks_on);

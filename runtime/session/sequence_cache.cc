@@ -213,7 +213,7 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   if (n_keep < prompt.size()) logits_.reset();
   n_read_again_ = saturating_sub(n_own, n_keep);
   if (n_read_again_ == 0) missing_.reset();
-  // The entry's other states belong to the store again, which may evict them while the turn runs.
+  // Keeps only the state at the entry's end: the store owns the others, and may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
   if (before_) before_->state().clear();
   if (n_keep == 0) foreign_.reset();
@@ -290,7 +290,7 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   // If a stop string ended the reply, tokens after the cut were computed; drop their KV.
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
   const size_t n_same = n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
-  // The cut may also have lost KV of tokens that stay. They count as computed.
+  // If this also lost KV of tokens that stay, these tokens count as computed.
   const bool lost_rows = entry_.length() < kept.n_fed;
   cache.n_read_ = lost_rows ? std::min(kept.n_fed, kept.ids.size()) : n_same;
   (void)entry_.slice_to_at_most(n_same);

@@ -18,7 +18,7 @@ Result<std::vector<Turn>> SessionState::run_turns(PendingEdit edit, size_t n, co
     read = *ahead_of_all;
   } else if (ahead_of_all.status().code() != ErrorCode::kContextFull || options.when_full == WhenFull::kError) {
     return ahead_of_all.status();
-  }  // else the context is full, and the turn of each answer drops the same messages
+  }  // else the context is full: the turn of each answer will drop the same messages
   std::vector<SessionBranch> answers;
   answers.reserve(n);
   for (size_t i = 0; i < n; ++i) answers.push_back(branch);
@@ -46,7 +46,7 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<Result<Turn>> result;
   };
   const auto waker = std::make_shared<Waker>();
-  bool has_text = false;  // an answer has text, so a stop keeps the beginning of every answer
+  bool has_text = false;  // true: an answer has emitted text, so a stop keeps the beginning of every answer
   std::vector<Running> running(branches.size());
   const auto pass_on = [&](size_t i, const TurnEvent& event) {
     has_text |= event.kind == TurnEvent::Kind::kText;

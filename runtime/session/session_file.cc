@@ -35,7 +35,7 @@ Sha256Digest digest_of(std::string_view text) {
   return hash.finish();
 }
 
-// rows: nullptr if the file gets no rows.
+// Writes header, conversation and, unless `rows` is null, the records of its keys and values.
 Status write_all(File& file, const std::string& json, const SavedRows* rows) {
   FileHeader header;
   std::copy(kMagic.begin(), kMagic.end(), header.magic.begin());

@@ -28,8 +28,8 @@ std::string text_of(TokenSpan ids, const Tokenizer& tokenizer, TokenSpan shown, 
   return text;
 }
 
-// Returns the reply as a turn would append it; nullopt if the model lacks one of its tokens. Only the message shows
-// whether the reply was split into parts, so that its text has markers.
+// Returns the reply as a turn would append it; nullopt if the model lacks one of its tokens. The file does not say
+// which special tokens its text shows, so tries the possible sets until the text is that of the message.
 std::optional<SampledReply> reply_of(const SavedReply& saved, const Json& message, const EngineState& engine) {
   const Tokenizer& tokenizer = engine.tokenizer();
   const auto is_known = [&](TokenId id) { return static_cast<size_t>(id) < tokenizer.vocab_size(); };

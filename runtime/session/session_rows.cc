@@ -133,7 +133,7 @@ class RowsReader {
     return {};
   }
 
-  // Makes windows evictable that lie before the window of the last position.
+  // Makes the window parts of pages evictable that lie before the window of the last position.
   void offer_windows() {
     const size_t n = std::max(n_offered_, pool_.layout().first_window_page(ids_.size()));
     pool_.offer_windows(std::span(pages_).subspan(n_offered_, n - n_offered_));
@@ -168,7 +168,7 @@ class RowsReader {
   std::vector<KvPage> pages_;
   Tokens ids_;
   std::vector<StateSnapshot> states_;
-  size_t n_offered_ = 0;  // leading pages whose windows are evictable
+  size_t n_offered_ = 0;  // number of leading pages whose window parts are evictable
   bool is_broken_ = false;
 };
 

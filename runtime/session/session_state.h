@@ -146,7 +146,7 @@ class SessionState {
   bool plain = false;
   SessionBranch branch;
   LoadWarnings load_warnings;               // warnings of load()
-  std::vector<SessionBranch> alternatives;  // answers to the last question; [chosen] is the slot of `branch`
+  std::vector<SessionBranch> alternatives;  // answers to the last question; the chosen one is in `branch` instead
   size_t chosen = 0;
   std::atomic<bool> busy{false};
 

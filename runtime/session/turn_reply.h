@@ -49,7 +49,7 @@ class TurnReply {
   ReplyParser parser_;
   const uint64_t seed_;
   size_t n_bytes_ = 0;  // number of bytes that were fed
-  ParsedReply ids_;     // the emitted calls, with their ids only
+  ParsedReply ids_;     // the emitted calls, of which only the ids are set
   const bool continues_;
   ParsedReply added_;  // text that was emitted
   std::string content_so_far_;
