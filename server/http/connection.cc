@@ -32,7 +32,7 @@ bool is_known_method(std::string_view method) {
   return std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
 }
 
-// Takes the body from the reader. REQUIRES: the request is complete and was admitted.
+// Makes the request for the handler, with the body from the reader. REQUIRES: the request is complete and admitted.
 Request make_request(uint64_t id, RequestReader& reader, const Admission& admission, const std::string& client) {
   const RequestHead& head = reader.head();
   Request request;
@@ -276,7 +276,7 @@ Reply& Connection::begin_reply() {
   return *reply_;
 }
 
-// Creates the response writer with the options that the request determines.
+// Creates the response writer for the request, and waits for the portions of the reply.
 void Connection::await_reply() {
   const RequestHead& head = reader_->head();
   for (const char* name : kIdHeaders) admission_.headers.emplace_back(name, std::to_string(exchange_id_));

@@ -64,7 +64,7 @@ class Outbox {
     }
     deadline_ = std::min(now + pace_.patience, whole_deadline_);
   }
-  // Call when a write has ended, with the number of bytes written. If everything is written, returns its size, else 0.
+  // Call when a write of n_bytes has ended. Returns the size of all bytes if nothing is left to write, else 0.
   size_t end(size_t n_bytes) {
     is_writing_ = false;
     deadline_ = TimePoint::max();

@@ -21,7 +21,7 @@ namespace ibid::http {
 
 namespace {
 
-// Upper limit: the kernel reduces it to net.core.somaxconn.
+// Maximum number of clients that wait to be accepted. The kernel reduces it to net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
 bool is_loopback(const sockaddr& address) {
@@ -128,7 +128,7 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
     ListeningSocket opened(socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (opened.descriptor_ < 0) {
       last_error = errno;
-      continue;  // for example, an IPv6 address on a machine without IPv6
+      continue;  // no such socket can be created: for example, IPv6 on a machine without IPv6
     }
     const int on = 1;
     const int off = 0;

@@ -104,7 +104,7 @@ class ConnectionTable {
     std::weak_ptr<Connection> connection;
     std::list<const Connection*>::iterator waiting;  // position in waiting_; end(): not waiting, or being evicted
   };
-  std::shared_ptr<Connection> take_longest_waiting();  // REQUIRES: the lock is held
+  std::shared_ptr<Connection> take_longest_waiting();  // REQUIRES: mutex_ is held
 
   const size_t most_;
   mutable std::mutex mutex_;

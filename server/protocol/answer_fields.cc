@@ -18,7 +18,7 @@ constexpr size_t kMaxChoices = 4096;
 constexpr size_t kMaxSaltBytes = 128;
 constexpr size_t kMaxFormBytes = 1u << 20;
 
-// Reads {"name", "description", "parameters", "strict"}.
+// Reads the definition of a function: {"name", "description", "parameters", "strict"}.
 void read_function(const Json& function, AnswerRequest& request) {
   const std::string* name = text_member(function, "name");
   if (name == nullptr || name->empty() || name->size() > kMaxToolNameBytes) {
@@ -66,7 +66,7 @@ void read_tool_choice(const Json& value, AnswerRequest& request) {
     choice.kind = Kind::kAuto;
     return ignore(request.ignored, {.field = "tool_choice", .reason = "names a tool that is not a function"});
   }
-  // The name is in "function" in chat completions, and next to "type" in responses.
+  // In chat completions the tool's name is inside "function"; in the Responses API it is next to "type".
   const Json* function = member(value, "function");
   const std::string* name = text_member(function == nullptr ? value : *function, "name");
   if (name == nullptr) throw wrong_type("must be a string", ".function.name");

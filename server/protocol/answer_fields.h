@@ -17,10 +17,10 @@ namespace ibid::serve {
 // Returns the sampling fields under all common names: OpenAI, llama.cpp, vLLM and Ollama ("options") use this one
 // table. The ranges are those of SamplerOptions.
 std::span<const Field<AnswerRequest>> sampler_fields();
-// n, truncate, cache_salt, and the response formats of llama.cpp and vLLM (grammar, json_schema, guided_...).
+// Returns n, truncate, cache_salt, and the response formats of llama.cpp and vLLM (grammar, json_schema, guided_...).
 std::span<const Field<AnswerRequest>> common_answer_fields();
-// Fields of requests with messages: tools, tool_choice, parallel_tool_calls, response_format, reasoning_effort,
-// chat_template_kwargs ...
+// Returns the fields of requests with messages: tools, tool_choice, parallel_tool_calls, response_format,
+// reasoning_effort, chat_template_kwargs ...
 std::span<const Field<AnswerRequest>> chat_answer_fields();
 
 // Reads the rows of all tables into the request, then checks them together. Throws the first fault.
@@ -42,7 +42,7 @@ inline constexpr std::string_view kBiasSchema =
     R"({"type":"object","additionalProperties":{"type":"number","minimum":-100,"maximum":100},)"
     R"("propertyNames":{"pattern":"^[0-9]{1,9}$"}})";
 
-// Makes the request score its prompt, with n_top likely tokens each; nullopt: no effect. Fault if it is streamed.
+// Requests scores of the prompt, with the n_top likeliest tokens at each position; nullopt: none. Fault if `stream`.
 void score_prompt(std::optional<size_t> n_top, bool stream, AnswerRequest& request);
 
 // Sets chooses_length if the fields name a maximum length or switch it off, under any protocol's name for it.

@@ -141,7 +141,7 @@ void drop_client_lines(const Site& site, AnswerRequest& request) {
   Json& first = request.messages.front();
   const std::string* text = content_of(first);
   if (!is_from(first, Role::kSystem) || text == nullptr) return;
-  size_t begin = 0;  // end of the last client line
+  size_t begin = 0;  // position after the last client line
   for (size_t at = 0; at < text->size();) {
     const size_t end = std::min(text->find('\n', at), text->size());
     const std::string_view line = std::string_view(*text).substr(at, end - at);

@@ -8,7 +8,7 @@ namespace ibid::serve {
 
 namespace {
 
-// Returns the rules of a body, given the function that returns its fields.
+// Returns the rules of the fields that the function `Fields` returns.
 template <auto Fields>
 std::vector<FieldRule> own_rules() {
   return rules_of(Fields());

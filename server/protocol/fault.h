@@ -21,7 +21,7 @@ struct Fault {
   int status = 400;                     // HTTP status
   std::string message;                  // "must be a number from 0 to 2"; shown after the param, if that is set
   std::string param = {};               // path of the field: "messages[2].content"; empty: no particular field
-  std::string code = "invalid_value";   // name of the reason, for programs
+  std::string code = "invalid_value";   // name of the reason, by which programs recognise it
   std::chrono::seconds retry_after{1};  // sent with 429 and 503
   size_t n_prompt = 0, n_context = 0;   // numbers of tokens; set if the prompt exceeds the context
 
@@ -43,7 +43,7 @@ Fault fault_of(const Status& status);
 // The form of errors in a group of protocols.
 enum class ErrorStyle {
   kOpenAi,     // {"error": {"message", "type", "param", "code"}}
-  kLlama,      // the same, with llama.cpp's type of a prompt that exceeds the context; also for paths without /v1
+  kLlama,      // as kOpenAi, with llama.cpp's type for a prompt that exceeds the context; also for paths without /v1
   kAnthropic,  // {"type": "error", "error": {"type", "message"}}
   kOllama,     // {"error": "..."}
 };

@@ -69,7 +69,7 @@ void check_shape(const FieldRule& rule, const Json& value);
 Json neutral_values(const FieldRule& rule);
 bool is_neutral(const FieldRule& rule, const Json& value);
 
-// REQUIRES: check_shape() accepted `value` as an integer.
+// Returns `value`, which check_shape() has accepted as an integer.
 int64_t integer_of(const Json& value);
 
 Fault unsupported_field();
@@ -160,7 +160,7 @@ constexpr Field<Target> ignored_field(std::string_view name, std::string_view ab
   return {{name, Shape::kAny, about, 0, 0, Standing::kIgnored, "", false, neutral}};
 }
 
-// Returns the row with these neutral values.
+// Returns `field` with other neutral values.
 template <typename Target>
 constexpr Field<Target> with_neutral(Field<Target> field, std::string_view neutral) {
   field.rule.neutral = neutral;

@@ -54,7 +54,7 @@ std::vector<FieldRule> ollama_chat_rules();
 void post_ollama_chat(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> ollama_generate_rules();
 void post_ollama_generate(const Site& site, const http::ExchangePtr& exchange);
-std::vector<FieldRule> ollama_option_rules();  // fields of the object "options" of both requests
+std::vector<FieldRule> ollama_option_rules();  // fields of "options" in /api/chat and /api/generate
 std::vector<FieldRule> ollama_show_rules();
 void post_ollama_show(const Site& site, const http::ExchangePtr& exchange);
 void get_ollama_tags(const Site& site, const http::ExchangePtr& exchange);

@@ -47,7 +47,7 @@ void read_response_fields(const Json& value, LlamaCall& call) {
   });
 }
 
-// [{"filename": ..., "text": ...}, ...]
+// Reads input_extra, the files that are the context of an infill: [{"filename": ..., "text": ...}, ...].
 void read_input_extra(const Json& value, LlamaCall& call) {
   read_each(value, [&](const Json& file) {
     const bool has_name = member(file, "filename") != nullptr;
@@ -114,7 +114,7 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
     refused_field<LlamaCall>("image_data", "only text is supported"),
 };
 
-// The rows of /completion and /infill, and their rules.
+// Returns the rules of the fields of /completion or /infill: `own`, kLlamaFields, and those of every prompt.
 std::vector<FieldRule> llama_rules(std::span<const Field<LlamaCall>> own) {
   std::vector<FieldRule> rules = rules_of(own);
   append_rules<LlamaCall>(rules, kLlamaFields);
@@ -165,7 +165,7 @@ int64_t or_none(std::optional<size_t> n) { return n ? static_cast<int64_t>(*n) :
 
 // Returns the sampling and length options, by llama.cpp's names. Samplers that are not supported are off.
 Json generation_settings(const AnswerRequest& request, bool stream) {
-  constexpr uint64_t kRandomSeed = 4294967295;  // llama.cpp's value for "a random one"
+  constexpr uint64_t kRandomSeed = 4294967295;  // the seed by which llama.cpp's clients request a random seed
   const TurnOptions& options = request.options;
   const SamplerOptions& sampler = options.sampler;
   const int64_t n_predict = request.n == 0 ? 0 : options.max_tokens == 0 ? -1 : or_none(options.max_tokens);
@@ -211,7 +211,7 @@ struct LlamaOutput {
   std::vector<std::string> fields;
 };
 
-// Returns the settings of an answer. ignore_eos bans the tokens that end it, so they are among the biases.
+// Returns the settings of an answer. If ignore_eos bans the tokens that end an answer, they are among the biases.
 Json settings_of(const LlamaOutput& output, const Answer& answer, const Tokenizer* tokenizer) {
   Json settings = output.settings;
   settings["seed"] = answer.seed;

@@ -351,7 +351,7 @@ Json listed_model(const Site& site, const ModelCard& card) {
           {"size", card.file_bytes}, {"digest", ""},       {"details", model_details(site.backend->header(card.name))}};
 }
 
-// A guess for models that are not loaded: the template names reasoning, or the switch for it.
+// Guesses whether a model that is not loaded thinks: its template names reasoning, or the switch for it.
 bool shows_thinking(const std::string& chat_template) {
   return std::ranges::any_of(std::initializer_list<std::string_view>{"<think>", "enable_thinking", "reasoning_content"},
                              [&](std::string_view word) { return chat_template.find(word) != std::string::npos; });

@@ -101,13 +101,13 @@ size_t n_characters(std::string_view bytes) {
 // Builds {"tokens", "token_logprobs", "top_logprobs", "text_offset"}. Positions in the text are in characters.
 class FlatLogprobs {
  public:
-  // offset: the position of the first token.
+  // offset: position of the first token in the text, in characters.
   FlatLogprobs(const Tokenizer& tokenizer, bool names_by_id, size_t offset)
       : tokenizer_(tokenizer), names_by_id_(names_by_id), offset_(offset) {}
 
   void add(std::span<const TokenLogprobs> tokens) {
     for (const TokenLogprobs& token : tokens) {
-      // The token itself is always among them, as with OpenAI.
+      // The likely tokens always include the token itself, as with OpenAI.
       Json top = {{name_of(token.id), token.logprob}};
       for (const auto& [id, logprob] : token.top) top[name_of(id)] = logprob;
       add(token.id, token.logprob, std::move(top));
@@ -184,7 +184,7 @@ struct Completion {
     return text_of_prompt(prompt, tokenizer);
   }
 
-  // "logprobs" of an answer's first tokens, with those of its echoed prompt.
+  // Returns "logprobs" of an answer's first tokens, after those of its echoed prompt.
   Json first_logprobs(size_t answer, const Heard& heard, std::span<const TokenLogprobs> tokens, size_t& offset) const {
     const size_t n_echoed = n_characters(echo(answer, heard.tokenizer.get()));
     offset = n_echoed;

@@ -24,7 +24,7 @@ inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
 // Fault 413 if the body is larger. Call before parsing the body.
 void check_text_body(const http::Request& request);
 
-// Responds with the number of tokens of a prompt: {"object", "input_tokens"}.
+// Returns a callback that responds with the number of tokens of a prompt: {"object", "input_tokens"}.
 Backend::Then<size_t> respond_input_tokens(const http::ExchangePtr& exchange);
 
 // A prompt is a text, a list of tokens, a list of texts and tokens, or llama.cpp's {"prompt_string": text} or

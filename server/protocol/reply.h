@@ -162,8 +162,8 @@ struct TokenCounts {
   size_t n_prompt = 0;  // includes cached tokens
   size_t n_cached = 0;
   size_t n_written() const { return n_prompt - std::min(n_prompt, n_cached); }  // prefilled, and kept
-  size_t n_completion = 0;                                                      // includes reasoning and markers
-  size_t n_reasoning = 0;  // part of n_completion; counted by encoding the reasoning's text
+  size_t n_completion = 0;  // tokens of all answers, with reasoning and markers
+  size_t n_reasoning = 0;   // part of n_completion; counted by encoding the reasoning's text
 };
 // tokenizer: the model's; if it is nullptr, reasoning is not counted.
 TokenCounts count_tokens(std::span<const Answer> answers, const Tokenizer* tokenizer);
@@ -208,7 +208,7 @@ Json ignored_json(const IgnoredParts& ignored);
 void add_ignored(http::AnswerFigures& figures, const IgnoredParts& ignored);
 // Returns the text of the prompt of answer `i`, with special tokens. REQUIRES: AnswerRequest::returns_prompt_ids.
 std::string prompt_text(const Heard& heard, size_t i);
-// The ids of tokens whose log-probabilities were requested.
+// Returns the ids of tokens whose log-probabilities were requested.
 Json ids_of(std::span<const TokenLogprobs> tokens);
 // Returns the ids of the last tokens of an answer, with the token that ended it.
 Json last_ids_of(std::span<const TokenLogprobs> tokens, const Answer& answer);

@@ -290,7 +290,7 @@ void read_response(const Site& site, const http::Request& source, ResponseContex
   std::optional<size_t>& n_logprobs = call.request.options.n_logprobs;
   static const std::vector<FieldRule> kRules = response_rules();
   Json body = begin_request(site, source, kRules, call.request);
-  // The namespace without the salt, which may change between requests.
+  // Responses are stored in the namespace without the salt, because the salt may change between requests.
   context.cache_namespace = call.request.cache_namespace;
   read_fields<ResponseCall>(body, kResponseFields, call);
   // The tools were read above; the shared row would require "function" in them.

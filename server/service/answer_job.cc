@@ -109,7 +109,7 @@ class AnswerJob final : public Job {
   Status begin_turns(const Place& place);
   Status begin_turn(size_t i);
   void tell_begin(const Place& place, size_t n_prompt);
-  bool has_read() const;  // REQUIRES: the prompt is prefilled or scored
+  bool has_read() const;  // true if the prefill or scoring of the prompt has ended; REQUIRES: it was started
   Result<Usage> finish_reading();
   Next after_reading(Conversations& conversations);
   void tell_events(size_t i);
@@ -446,7 +446,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   } else {
     part.conversation.answered(message_of_answer(*turn), was_cut ? &request_.messages : nullptr);
   }
-  // Put back before the client receives the answer, because it may continue the conversation at once.
+  // Put the conversation back before the client receives the answer, because the client may continue it at once.
   put_back(std::move(part.conversation), conversations);
   listener_->answer(i, {*std::move(turn), request_.options.max_tokens, is_guarded_});
 }

@@ -25,7 +25,7 @@ constexpr const char* kCallIndex = "0|[1-9][0-9]?";
 // The prefix of an id that contains the tool's name.
 constexpr const char* kIdOfName = "functions.";
 
-// Returns the object inside a tool that has its name and parameters.
+// Returns the object that has a tool's name and parameters: its "function", or the tool itself.
 const Json& function_of_tool(const Json& tool) {
   const auto function = tool.is_object() ? tool.find("function") : tool.end();
   return tool.is_object() && function != tool.end() ? *function : tool;

@@ -259,7 +259,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
     board_->changed.notify_all();
     return result;
   };
-  // The size of the KV budget is known after the first load, and then checked before the file is loaded again.
+  // The size of the KV budget is known after the first load, so later loads check it before they read the file.
   const Result<bool> fits = make_room(model, file->bytes + model.n_kv_bytes, lock);
   if (!fits.ok()) return is_over(fits.status());
   if (!*fits) return is_over(ModelLeasePtr());

@@ -30,7 +30,7 @@ namespace ibid::serve {
 struct Scheduled {
   enum class State : uint8_t {
     kOutside,    // has not entered the queue yet, was refused, or has left
-    kForTurn,    // waits in its owner's queue
+    kForTurn,    // waits in its owner's queue for its turn
     kPlanning,   // a work thread has its job
     kForModel,   // waits until other requests return the leases of a model
     kForMemory,  // waits in its owner's queue for memory of its engine; holds no reservation
@@ -128,7 +128,7 @@ class Queue {
    public:
     bool empty() const { return owners_.empty(); }
     void push(const ScheduledPtr& request);
-    // Both REQUIRE !empty(). take() also moves the owner to the end.
+    // next() and take() REQUIRE: !empty(). take() also moves the owner to the end.
     const ScheduledPtr& next() const { return owners_.front().requests.front(); }
     ScheduledPtr take();
     void remove(const Scheduled& request);

@@ -102,7 +102,7 @@ struct AnswerRequest {
   TurnOptions options = TurnOptions();
   // Each bias applies to all tokens of its text. SamplerOptions::logit_bias takes precedence for the tokens in it.
   std::vector<std::pair<std::string, double>> text_biases = {};
-  // If not empty, the answer has only these tokens.
+  // If not empty, only these tokens are sampled.
   Tokens allowed_tokens = {};
   bool returns_prompt_ids = false;
   // Switches guard_answer() on or off; its maximum length applies only if the request chose none. Unset: the server's

@@ -65,7 +65,7 @@ std::optional<InfillTokens> infill_tokens(const Tokenizer& tokenizer) {
   return std::nullopt;
 }
 
-// Returns the tokens that the tokenizer puts before every text.
+// Returns the BOS token if the tokenizer puts it before every text, else nothing.
 Tokens tokens_in_front(const Tokenizer& tokenizer) {
   Tokens ids = tokenizer.encode("", TextOrigin::kTemplate, true);
   if (!tokenizer.bos() || ids.empty() || ids.front() != *tokenizer.bos()) return {};

@@ -133,7 +133,7 @@ class ConversationStore {
   uint64_t hash_seed() const { return hash_seed_; }
   // Replaces the holder's history of the same name, if there is one. Error: kLimitExceeded.
   Status put_history(const Holder& holder, const StoredHistory& history);
-  // Returns the history that shares the longest prefix, if that has more than n_known messages.
+  // Returns the history that shares the longest prefix with `hashes`, if that prefix has more than n_known messages.
   Result<std::optional<FoundHistory>> find_history(const Holder& holder, std::span<const uint64_t> hashes,
                                                    size_t n_known);
   // Returns the history's text. Does not mark it as used, because the next answer replaces it. Error: kNotFound.

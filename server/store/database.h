@@ -90,7 +90,7 @@ class Database {
   // transactions of other processes only before calling `change`. On error, nothing was written.
   Status transact(const std::function<Status()>& change);
 
-  // Makes the error kCorrupt, with the path.
+  // Returns the error kCorrupt with the path of the database and `what`.
   Status corrupt(const std::string& what) const { return {ErrorCode::kCorrupt, path_ + ": " + what}; }
 
  private:
@@ -99,7 +99,7 @@ class Database {
   Status bind(sqlite3_stmt* statement, int at, std::string_view text);
   Status bind(sqlite3_stmt* statement, int at, int64_t number);
   Status finish(Rows& rows);
-  Status check(int code) const;  // converts a result of SQLite
+  Status check(int code) const;  // converts a result code of SQLite to a Status
 
   const std::string path_;
   sqlite3* connection_ = nullptr;

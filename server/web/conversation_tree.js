@@ -8,7 +8,7 @@
 //   {id, title, system, model, created, changed, nodes: [node ...], chosen: [[parent, child] ...]}
 //   node: {id, parent, role, text, files, reasoning, calls, model, made, end, error, figures}
 
-export const ROOT = "";  // the parent of first messages
+export const ROOT = "";  // the id that is the parent of every first message
 
 let lastTime = 0;
 
