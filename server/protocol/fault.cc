@@ -44,7 +44,7 @@ std::string code_of_status(int status) {
   }
 }
 
-// Returns the number that begins at text[at]; 0 if there is none.
+// Returns the number that begins at text[at]; 0: no number begins there.
 size_t number_at(std::string_view text, size_t at) {
   size_t number = 0;
   std::from_chars(text.data() + at, text.data() + text.size(), number);
