@@ -72,9 +72,10 @@ struct PageMemory {
 
 class KvLayout {
  public:
-  // REQUIRES: at least one layer or state, none of them empty.
+  // `rows`: one shape per layer with keys and values; `states`: one per recurrent layer. REQUIRES: at least one shape,
+  // none of them empty.
   static KvLayout make(std::span<const KvRowShape> rows, KvDType dtype, std::span<const StateShape> states = {});
-  // Layout of n_layers equal layers.
+  // Returns the layout of n_layers equal layers with full attention.
   static KvLayout make(size_t n_layers, size_t n_kv_heads, size_t head_dim, KvDType dtype);
 
   KvDType dtype() const { return dtype_; }
@@ -82,7 +83,7 @@ class KvLayout {
   const KvLayer& layer(size_t i) const { return layers_[i]; }
   std::span<const KvLayer> layers() const { return layers_; }
   bool layers_are_alike() const;
-  // True if a layer has another format than dtype().
+  // True if a layer's format differs from that of dtype().
   bool has_exceptions() const;
   // Bytes of both parts. The first part has at least a cache line, even if the model has no layer with full attention,
   // so that every group of 64 positions has a page.

@@ -82,10 +82,10 @@ class PrefixTree {
 
   // Makes a private node shared; its children stay private. If the tokens of a shared leaf are a prefix of the node's
   // tokens, removes that leaf and moves its pins and logits to the node.
-  // REQUIRES: the parent is the root or shared, and no shared sibling covers the node.
+  // REQUIRES: the parent is the root or shared, and no shared sibling begins with all tokens of the node.
   void share(PrefixNode& node, RemovedNodes& removed);
 
-  // Removes a leaf; PrefixHolds::lift() handles its pins and marks.
+  // Removes a leaf. Its pins end, and its marks move to the parent (PrefixHolds::lift()).
   void remove(PrefixNode& node, RemovedNodes& removed);
   // Removes all nodes of the namespace and their descendants.
   void remove_space(SpaceId space, RemovedNodes& removed);
