@@ -46,7 +46,7 @@ class Shape:
     rope_scaling: tuple = ()   # (gguf's name of the rule, factor, original context or 0)
     n_experts: int = 0
     n_experts_used: int = 0
-    is_gpt_oss: bool = False   # attention sinks, biases in all matrices, and gpt-oss's name for the norm before the MLP
+    is_gpt_oss: bool = False   # attention sinks, more biases, and gpt-oss's name for the norm before the MLP
     # Layers with a gated delta rule, all except every `interval`-th: (number of key heads, number of value heads, width
     # of a key, width of a value, taps of the convolution, interval). Attention layers are then gated, and rotate a
     # quarter of each head.

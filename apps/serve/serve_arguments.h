@@ -33,7 +33,7 @@ struct ServeArguments {
   std::string memory_budget = "0", kv_budget = "0";
   std::string cache_directory;  // empty: no cache directory, unless `cache` is set
   bool cache = false;
-  std::string pooling;  // empty: the pooling that each model's file names
+  std::string pooling;  // pooling of embeddings; empty: the one that each model's file states
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";

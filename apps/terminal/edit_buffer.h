@@ -71,7 +71,7 @@ class EditBuffer {
 struct LaidOutText {
   std::vector<std::string> rows;  // rows as shown: tabs are expanded; no row is wider than the terminal
   size_t cursor_row = 0;
-  size_t cursor_column = 0;  // below the terminal's width
+  size_t cursor_column = 0;  // always less than the terminal's width
 };
 
 // Lays out a text. The first row begins with `prompt`; rows after a newline are indented by its width. A line that is
