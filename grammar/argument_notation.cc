@@ -333,7 +333,7 @@ class ArgumentWriter {
     return all;
   }
 
-  // Returns the JSON pointer of a choice.
+  // Returns the JSON pointer of an anyOf or oneOf.
   std::string place_of(const SchemaPart::Choice& choice) const {
     return pointer_of_text(document_, choice.place, choice.exclusive ? "oneOf" : "anyOf");
   }

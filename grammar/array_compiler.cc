@@ -1,4 +1,4 @@
-// ArrayCompiler: the arrays that a schema allows.
+// ArrayCompiler: compiles the arrays that a schema allows to a grammar expression.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -103,8 +103,8 @@ Result<ExprId> ArrayCompiler::of_different() {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Unique items out of many values must come in the order in which the schema lists these values. State (i, c): the next
-// item is value i or a later one, and c items were written.
+// If unique items have many possible values, the grammar requires the order in which the schema lists the values. State
+// (i, c): the next item is value i or a later one, and c items were written.
 Result<ExprId> ArrayCompiler::in_order(const std::vector<ListedValue>& values) {
   const CountBounds& count = part_.item_count;
   const auto n = static_cast<uint32_t>(values.size());

@@ -55,7 +55,7 @@ class AutomatonBuilder {
   std::vector<bool> productive_;                   // by node_of(): the state leads to its rule's end
   std::vector<std::vector<RuleId>> calls_first_;   // rule -> rules that it can call before reading a byte
   std::map<ExprId, RuleId> bodies_;
-  std::map<std::string, uint32_t> token_indices_;  // token reference -> index in out_.tokens_
+  std::map<std::string, uint32_t> token_indices_;  // token as the grammar names it -> index in out_.tokens_
   std::vector<ExprId> rule_exprs_;
   std::vector<bool> is_outermost_rule_;  // by rule: true for the first rule and for rules that its blocks repeat
   bool outermost_ = false;               // is_outermost_rule_ of the rule that is being added

@@ -38,7 +38,7 @@ class ByteAutomaton {
     StateId target;       // the next state; kCall: the state after the called rule
     RuleId rule;          // kCall: the called rule; kToken, kOtherToken (any token but this one): an index in tokens()
   };
-  // A counted repetition {min,max} of a text. State base + k: the text was read k times. A state far(v) stands for all
+  // A counted repetition {min,max} of a text. State base + k: the text was read k times. A state far(v) represents all
   // counts that are too far from `max` to matter: v more texts are needed before the repetition may end, and if v is
   // min + 1 it does not end at all.
   struct Block {

@@ -142,7 +142,8 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
 }
 
 // --- Tool calls and other constrained parts of answers, after reasoning. Special tokens are allowed only in the first
-// rule, so words that may be special tokens are written there. Only the grammars of calls become rules of their own.
+// rule, so words that may be special tokens are part of this rule. Only the grammars in calls become rules of their
+// own.
 
 namespace {
 

@@ -27,7 +27,7 @@ uint64_t hash_items(const std::vector<StackItem>& items, uint64_t seed) {
 
 constexpr size_t kItemBytes = sizeof(StackItem);
 constexpr size_t kStackBytes = sizeof(std::vector<StackItem>);
-constexpr size_t kIndexBytes = 64;  // approximate size of an index entry
+constexpr size_t kIndexBytes = 64;  // approximate bytes of an entry of an index
 
 }  // namespace
 
@@ -55,7 +55,7 @@ ConfigId Configurations::clear_except(ConfigId config) {
   clear();
   std::vector<bool> is_used(stacks.size());
   for (const StackItem& item : kept.items) is_used[item.stack] = true;
-  for (size_t id = stacks.size(); id-- > 0;) {  // each stack returns to stacks with lower ids
+  for (size_t id = stacks.size(); id-- > 0;) {  // the stacks below a stack have lower ids
     for (const StackItem& item : stacks[id]) is_used[item.stack] = is_used[item.stack] || is_used[id];
   }
   std::vector<StackId> new_ids(stacks.size());

@@ -31,8 +31,8 @@ class Grammar {
   explicit Grammar(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
   const Parts& parts() const { return *parts_; }
   const std::shared_ptr<const Parts>& shared_parts() const { return parts_; }
-  // JSON pointers of the keywords and formats of its schema that do not constrain the texts, because no draft of JSON
-  // Schema defines them or no grammar can express them: "#/properties/a/javaType".
+  // For a grammar of a JSON Schema: JSON pointers of the keywords and formats that do not constrain the texts, because
+  // no draft of JSON Schema defines them or no grammar can express them: "#/properties/a/javaType".
   const std::vector<std::string>& ignored() const;
 
  private:
@@ -98,7 +98,7 @@ struct RequiredCalls {
   using Call = std::vector<Piece>;
   Preamble lead = {};                    // the text before the calls; its `opening` is required
   std::vector<Call> calls = {};          // each call of the answer is one of these
-  bool several = false;                  // true: up to 16 calls, followed by up to two spaces or line breaks
+  bool several = false;                  // true: up to 16 calls, then up to two spaces or line breaks; false: one call
   std::string separator = {}, end = {};  // separator: between two calls; end: after the last call
   std::optional<Piece> otherwise = {};   // the answer may have this in place of the opening and the calls
 };
@@ -114,7 +114,7 @@ struct CallsInText {
     bool ends = false;      // only spaces may follow `rest`
     std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
-  Preamble lead = {};  // `opening` of the lead is ignored
+  Preamble lead = {};  // the text before the content; its `opening` is ignored
   std::vector<Begin> begins = {};
   bool several = true;  // true: any number of calls; false: after a call none of the words may occur
 };

@@ -367,7 +367,7 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   const std::lock_guard lock(mutex_);
   configs_.begin_work();
   std::string forced;
-  std::vector<bool> outermost;  // by byte of `forced`: a special token may begin here
+  std::vector<bool> outermost;  // by index in `forced`: a special token may begin here
   if (find(place)) {
     for (ConfigId at = place.config; forced.size() < kMostForcedBytes && !configs_.may_end(at);) {
       std::array<bool, 256> next{};

@@ -12,7 +12,7 @@ constexpr size_t kMostPatterns = 20;
 constexpr size_t kMostOverlapping = 4;  // maximum of patternProperties if one name may match several
 constexpr size_t kMostCountedStates = 50'000;
 constexpr size_t kMostUnordered = 11;            // maximum number of properties that may come in any order
-constexpr size_t kMostUnorderedStates = 50'000;  // maximum states of properties in any order, in a whole schema
+constexpr size_t kMostUnorderedStates = 50'000;  // maximum states for properties in any order, in the whole schema
 
 // Returns a grammar of its own. make(rules) returns the expression of its first rule: a string without its quotes.
 GrammarRules canonical_rules(const auto& make) {

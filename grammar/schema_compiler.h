@@ -107,7 +107,7 @@ class DisjointnessChecker {
   std::unordered_map<uint64_t, bool> known_;  // by pair of schema ids
 };
 
-// --- ArrayCompiler: the arrays that a schema allows.
+// --- ArrayCompiler: compiles the arrays that a schema allows to a grammar expression.
 
 class ArrayCompiler {
  public:
@@ -134,8 +134,8 @@ class ArrayCompiler {
   JsonWriter& writer_;
 };
 
-// --- ObjectCompiler: the objects that a schema allows. Up to eleven declared properties come in any order, more in the
-// order of their declaration; undeclared names may come between them.
+// --- ObjectCompiler: compiles the objects that a schema allows to a grammar expression. Up to eleven declared
+// properties come in any order, more in the order of their declaration; undeclared names may come between them.
 
 class ObjectCompiler {
  public:

@@ -140,7 +140,7 @@ namespace {
 constexpr size_t kMostPlaceDepth = 500;
 constexpr size_t kMostIgnored = 50;
 constexpr int kMostNested = 100;
-constexpr size_t kBytesOfPlace = 250;  // approximate memory of a place, with its index entries
+constexpr size_t kBytesOfPlace = 250;  // approximate bytes of a place, with its index entries
 
 // Keywords whose value is a schema or contains schemas.
 constexpr std::array<std::string_view, 12> kOfSchema = {

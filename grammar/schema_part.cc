@@ -93,7 +93,7 @@ class SchemaReader {
   }
 
   // unevaluatedProperties and unevaluatedItems of a schema that is merged with others concern only what the schema
-  // itself and its references evaluate. So this schema is first read without the others.
+  // itself and its references evaluate. So the schema at `place` is first read alone.
   Status resolve_unevaluated(PlaceId place, SchemaPart& own, size_t depth) {
     if (own.unevaluated_properties == kAnySchema && own.unevaluated_items == kAnySchema) return {};
     if (depth == 0 && document_.places(part_.schema).size() == 1) return {};

@@ -103,7 +103,7 @@ Method find_string_method(std::string_view name);
 // first attribute has a name that no template can write.
 bool is_cycler(const RenderState& state, const Value& value);
 bool is_joiner(const RenderState& state, const Value& value);
-// next, reset and current of a cycler; nullopt for other values and names.
+// Returns next, reset or current of a cycler; nullopt for other values and names.
 std::optional<Value> cycler_attribute(const RenderState& state, const Value& value, std::string_view name);
 // Returns the empty text at the first call, then the separator. REQUIRES: is_joiner(joiner).
 Value call_joiner(Evaluator& in, const Value& joiner, const Arguments& args);

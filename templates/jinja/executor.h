@@ -69,7 +69,7 @@ template <typename Body>
 MarkedText Executor::capture(Body&& body) {
   MarkedText captured;
   MarkedText* const outer = std::exchange(sink_, &captured);
-  body();  // does not restore after an exception: a Failure ends the whole render
+  body();  // an exception leaves sink_ as it is: a Failure ends the whole render
   sink_ = outer;
   return captured;
 }

@@ -142,7 +142,7 @@ CallReader::Step CallReader::read_until(std::string_view text, std::string_view 
 }
 
 bool CallReader::set_name(std::string_view name) {
-  // Models also write the name of a group before that of the tool: "functions.NAME".
+  // Models also write a group before the tool's name: "functions.NAME".
   const size_t dot = name.rfind('.');
   if (!tools_.has(name) && dot != name.npos) name.remove_prefix(dot + 1);
   if (!tools_.has(name)) return false;

@@ -37,8 +37,8 @@ void add_parts(CallSteps& out) {
 
 bool is_tag(const std::string& word) { return word.front() == '<' || word.front() == '['; }
 
-// Returns a tag such as "<|tool_call|>" as "<tool_call>", which models write if it is not one token for them; else an
-// empty text.
+// Returns "<tool_call>" for a tag such as "<|tool_call|>": models write it if the tag is not one token for them.
+// Returns an empty text for other words.
 std::string without_bars(const std::string& word) {
   constexpr std::string_view kBegin = "<|", kEnd = "|>";
   if (word.size() <= kBegin.size() + kEnd.size() || !word.starts_with(kBegin) || !word.ends_with(kEnd)) return {};

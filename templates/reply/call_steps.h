@@ -24,7 +24,8 @@ struct CallStep {
 
 struct CallSteps {
   std::vector<CallStep> steps;
-  // Number of first steps, which open the section of calls; later calls of the section start after them.
+  // Number of steps at the beginning that open the section of calls. Later calls of the section start after these
+  // steps.
   size_t n_opening = 0;
   std::vector<std::string> separator, section_end;  // words
   CallSyntax syntax;
@@ -38,7 +39,7 @@ struct CallSteps {
   // the value's type. SIZE_MAX: there is no such word.
   size_t type_word = SIZE_MAX;
   bool names_in_ids = false;        // the form has no separate name: the name is part of the id ("functions.NAME:0")
-  std::string id_begin, id_middle;  // texts of ids that are made from name and index; empty: ids have another form
+  std::string id_begin, id_middle;  // an id is id_begin, tool's name, id_middle and index; empty: ids have another form
 };
 
 CallSteps make_call_steps(const CallSyntax& syntax);

@@ -114,8 +114,8 @@ class LooseScanner {
   std::string in_quote_;  // the quote that ends the current string; empty outside of strings
 };
 
-// Returns the JSON of a value between markers, where strings are unquoted. `types`: the types that the schema allows;
-// is_string: set if the marker says whether the value is a string, which decides only among the allowed types.
+// Returns the JSON of a value between markers, where strings are unquoted. `types`: the types that the schema allows.
+// is_string: set if the marker says whether the value is a string; `types` has precedence over it.
 std::string marked_value_json(std::string_view text, const AllowedTypes& types, std::optional<bool> is_string);
 
 // Returns `text` as a JSON string, with its quotes.

@@ -55,7 +55,7 @@ class ParameterReader {
   WordMatch match_end_of_value(std::string_view text, size_t& at) const;
   // Returns whether the marker of another argument of the tool is at `at`.
   WordMatch other_key_at(std::string_view text, size_t at) const;
-  // Returns the first position from `from` on where a marker is that may end a value; npos: there is no such marker.
+  // Returns the first position, not before `from`, of a marker that may end a value; npos: there is no such marker.
   size_t next_candidate(std::string_view text, size_t from) const;
   void end_value(std::string_view value);
 
@@ -67,7 +67,7 @@ class ParameterReader {
   size_t at_ = 0;
   size_t key_begin_ = 0, value_begin_ = 0;
   std::string key_;
-  bool is_other_ = false;  // the marker before the value is the one for other types than strings
+  bool is_other_ = false;  // before_other_value precedes the value, so it is not a string
   std::string json_;
 };
 

@@ -59,8 +59,8 @@ struct CallEnvelope {
   bool operator==(const CallEnvelope&) const = default;
 };
 
-// Calls in an answer: section_begin CALL separator CALL ... section_end, where a call is its parts in order. All texts
-// are as the template writes them; models may space them differently.
+// Calls in an answer: section_begin CALL separator CALL ... section_end, where CALL means the parts of a call in order.
+// All texts are as the template writes them; models may space them differently.
 struct CallSyntax {
   std::string section_begin = {};
   std::string separator = {};
@@ -117,8 +117,8 @@ struct ReplyFormat {
   std::string end_of_turn = {};
   // Markers that are no part of the content wherever they are, because the template writes them in other messages.
   std::vector<std::string> dropped = {};
-  // How the template requires messages: if arguments_as_text, the arguments of tool_calls are a string of JSON, else a
-  // JSON object. reasoning_key: the key of an answer's reasoning.
+  // The form of messages that the template requires. arguments_as_text: the arguments of tool_calls are a string of
+  // JSON; false: they are a JSON object. reasoning_key: the key of an answer's reasoning.
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
   bool shows_tools = true;  // the template lists the tools in the prompt, or renders calls

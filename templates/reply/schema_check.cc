@@ -44,7 +44,7 @@ bool is_of_type(const Json& value, std::string_view type) {
   return !value.is_number_float() || std::trunc(value.get<double>()) == value.get<double>();
 }
 
-// Evaluates one schema and those inside it. Used once.
+// Evaluates one schema and the schemas inside it. Used once.
 class SchemaCheck {
  public:
   explicit SchemaCheck(const Json& root) : root_(root) {}
