@@ -48,7 +48,7 @@ class NextTokens {
   size_t n_sampled_ = 0;
   TokenMask mask_;
   std::vector<float> restricted_;
-  Tokens written_;  // tokens whose logits in restricted_ were written; used if others_forbidden_
+  Tokens written_;  // tokens whose logits in restricted_ were written; valid if others_forbidden_
   bool others_forbidden_ = false;
   size_t n_copied_ = 0;
 };

@@ -148,7 +148,7 @@ Result<AssembledTensor> make_fp8(const std::string& name, const TensorView& code
 
 constexpr uint64_t kMxBlockBytes = 16;
 
-// The blocks of gpt-oss. A block is an exponent and 16 bytes for 32 values; byte j holds values 2 j and 2 j + 1.
+// Rows of gpt-oss's MXFP4 blocks. A block is an exponent and 16 bytes for 32 values; byte j has values 2 j, 2 j + 1.
 class MxBlockRows : public RowSource {
  public:
   MxBlockRows(const TensorView& blocks, const TensorView& scales, uint64_t blocks_per_row)
@@ -159,7 +159,7 @@ class MxBlockRows : public RowSource {
       const std::byte* packed = blocks_.data.data() + row * blocks_per_row_ * kMxBlockBytes;
       for (uint64_t b = 0; b < blocks_per_row_; ++b, packed += kMxBlockBytes) {
         *out++ = scales_.data[row * blocks_per_row_ + b];
-        // ggml's layout has values j and j + 16 in byte j.
+        // In ggml's layout, which is presented, byte j holds values j and j + 16.
         for (size_t j = 0; j < kMxBlockBytes; ++j) *out++ = value(packed, j) | value(packed, j + 16) << 4;
       }
     }

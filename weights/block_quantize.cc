@@ -297,7 +297,7 @@ Codes32 symmetric_codes(Block32 x, int half, float* d) {
   return codes;
 }
 
-// Computes codes 0..max_code from the smallest value to the largest.
+// Computes codes that divide the range of the values evenly: 0 is the smallest value, max_code the largest.
 Codes32 ranged_codes(Block32 x, int max_code, float* d, float* min) {
   const auto [low, high] = std::minmax_element(x.begin(), x.end());
   *min = *low;

@@ -50,7 +50,7 @@ struct SuperBlock {
   std::array<int8_t, kMaxGroupsPerBlock> scales{}, mins{};
 };
 
-// Q2_K to Q6_K. Each function writes 256 codes, minus their offset if the type has no mins.
+// Q2_K to Q6_K. Each function writes 256 codes; if the type has no mins, the offset of its codes is subtracted.
 SuperBlock split_q2_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q3_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q4_k(BlockCursor in, int8_t* codes);

@@ -91,7 +91,7 @@ class KvLayout {
   size_t part_bytes(PagePart part) const { return part_bytes_[static_cast<size_t>(part)]; }
   // Widest window in positions; 0 if there is no window part.
   size_t window() const { return window_; }
-  // First page whose window part attention reads when position n is computed.
+  // Index of the first page whose window part attention reads when position n is computed.
   size_t first_window_page(size_t n) const {
     // Round down to a whole attention block, because attention reads whole blocks.
     return n <= window_ ? 0 : (n - window_) / kAttentionBlock * (kAttentionBlock / kPagePositions);

@@ -34,10 +34,10 @@ class PageWindow {
   PageSlabs::Slot* memory_ = nullptr;  // null: evicted, or not allocated
   uint32_t n_leases_ = 0;
   uint32_t n_readers_ = 0;
-  WindowClass ended_as_ = WindowClass::kPassed;  // class that the part got when its last lease ended
+  WindowClass ended_as_ = WindowClass::kPassed;  // eviction class that the part got when its last lease ended
   bool is_resume_point_ = false;                 // marked by the store
 
-  bool is_idle_ = false;  // true if the part is in the list of class listed_as_
+  bool is_idle_ = false;  // true if the part is in the list of eviction class listed_as_
   WindowClass listed_as_ = WindowClass::kPassed;
   PageWindow* older_ = nullptr;
   PageWindow* younger_ = nullptr;
@@ -226,7 +226,8 @@ struct KvPagePool::State {
     }
   }
 
-  // Appends n pages to `taken`, or none. Returns the number of missing bytes.
+  // Appends n pages to `taken` and returns 0, or returns the number of missing bytes; `refused` gets the error if the
+  // system has no memory.
   // REQUIRES: the mutex is held, and `taken` has capacity for n more.
   size_t take(Kind kind, size_t n, std::vector<Slot*>& taken, Status& refused) {
     PageSlabs& of = slabs[kind == Kind::kState ? kStates : kAllRows];

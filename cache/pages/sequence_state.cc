@@ -184,7 +184,7 @@ void SequenceState::take_logs() noexcept {
     staged_.push_back(std::move(log_.state));
     if (pages.of_base) base_ = {};
   }
-  if (next_log_rows_ == nullptr) next_log_rows_ = std::move(log_rows_);  // the log has room for the rows of the pass
+  if (next_log_rows_ == nullptr) next_log_rows_ = std::move(log_rows_);  // null: log_rows_ has room
   log_ = full_log_ = {};
   log_rows_.reset();
   log_continues_ = false;

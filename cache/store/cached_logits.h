@@ -63,8 +63,8 @@ class CachedLogitsIndex {
   void drop(CachedLogits& ending);
   void drop_all(PrefixNode& node);
 
-  // The first function moves all CachedLogits after at most n_tokens tokens, the second moves one, to another node that
-  // begins with the same tokens.
+  // Both functions move CachedLogits to a node that begins with the same tokens: the first function moves all that
+  // follow at most n_tokens tokens, the second one moves only `ending`.
   void move(PrefixNode& from, PrefixNode& to, size_t n_tokens);
   void move(CachedLogits& ending, PrefixNode& to);
   // Moves the charge for the node's logits to another namespace. Call it before node.space changes.

@@ -82,14 +82,13 @@ class EvictionQueue {
   // Makes room for n nodes. The only call that can throw std::bad_alloc.
   void reserve(size_t n);
 
-  // Marks a node, queued or not, as used now. reused: the use is by another sequence or in another turn than the node's
-  // creation.
+  // Marks a node, queued or not, as used now. reused: the node was created for another sequence or in another turn.
   void touch(PrefixNode& node, bool reused = false);
   // Makes the node part of a declared prefix (Retention::kPrefix), and marks it as used now.
   void declare(PrefixNode& node);
   // Makes `to`, which replaces `from`, part of a declared prefix if `from` is part of one.
   static void replace(const PrefixNode& from, PrefixNode& to);
-  // Call after PrefixNode::is_live() of the node changed.
+  // Restores the order of the queue after PrefixNode::is_live() of the node has changed.
   void update(PrefixNode& node);
   // Raises rank and last use of the parent to those of `child`, because each use of a child also uses its parent.
   static void inherit(PrefixNode& parent, const PrefixNode& child);
@@ -99,7 +98,7 @@ class EvictionQueue {
   // Removes a node from the queue. Does nothing if the node is not queued.
   void erase(PrefixNode& node);
 
-  // Number of nodes that could be evicted from the tree whose leaves are queued; at most n.
+  // Number of nodes of the tree that could be evicted, at most n. REQUIRES: all leaves of the tree are queued.
   size_t count_evictable(size_t n) { return scan_.count(heap_, n); }
   // Returns the idle leaf (see PrefixNode::is_idle()) that is evicted first. Leaves before that leaf are in use, and
   // are marked as used now. REQUIRES: at least one leaf is idle.

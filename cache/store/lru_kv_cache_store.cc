@@ -16,7 +16,8 @@ namespace {
 // Estimated index memory of a page: the node, and its entries in the map, in its parent and in the queue.
 constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
-// Only the first part of pages is charged, because the pool evicts window parts itself.
+// Bytes charged for a page: its first part and its index memory. Window parts are not charged, because the pool itself
+// evicts them.
 size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
 size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 

@@ -53,7 +53,8 @@ PrefixTree::Match PrefixTree::best_child(const PrefixNode& parent, SpaceId space
   return find_place(parent, space, ids).best;
 }
 
-// Replaces `best` if a child of a node at position `begin` has more tokens in common with `ids`.
+// Replaces `best` by `child`, whose page begins at position `begin`, if its path has more tokens in common with `ids`.
+// Sets best.ending if the logits after all of `ids` are stored.
 void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpan ids) {
   const size_t length = begin + child.length;
   if (length > best.length) best = {child.node, length};

@@ -90,7 +90,7 @@ class PrefixTree {
   // Removes all nodes of the namespace and their descendants.
   void remove_space(SpaceId space, RemovedNodes& removed);
 
-  // Marks the node as used now. reused: the use is by another sequence or in another turn than the node's creation.
+  // Marks the node as used now. reused: the node was created for another sequence or in another turn.
   void touch(PrefixNode& node, bool reused) { queue_.touch(node, reused); }
   // Makes the first `length` tokens of the path to the node a declared prefix, which is evicted late
   // (Retention::kPrefix).

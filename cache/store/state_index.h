@@ -43,7 +43,7 @@ class StateIndex {
     Tokens ids;               // the tokens before the state
     KvPage state;             // page of the state; empty at position 0
     std::vector<Tail> tails;  // in LRU order, oldest first
-    Kept* before = nullptr;   // state with the longest proper prefix of `ids`; null: none
+    Kept* before = nullptr;   // other state whose tokens are the longest prefix of `ids`, or null
     double priority = 0;
     uint64_t serial = 0;  // number of the state, ascending; among states of equal priority the lowest is evicted first
 
@@ -63,8 +63,8 @@ class StateIndex {
   size_t size() const { return kept_.size(); }
   size_t bytes() const { return bytes_; }
 
-  // find() returns the states of one namespace from which a sequence with these tokens can resume, the deepest last.
-  // find_all() also returns those of the shared namespace. May throw std::bad_alloc.
+  // find() returns the states of one namespace from which a sequence with these tokens can resume, the state after the
+  // most tokens last. find_all() also returns those of the shared namespace. May throw std::bad_alloc.
   std::vector<StateSnapshot> find(SpaceId space, TokenSpan ids) const;
   std::vector<StateSnapshot> find_all(SpaceId space, TokenSpan ids) const;
   // Marks the state that reaches the n-th token as used, both in `space` and in the shared namespace.
@@ -115,7 +115,7 @@ class StateIndex {
 
   friend class Removed;
 
-  // Returns the state with the longest tokens that are a prefix of `ids`, or null.
+  // Returns the state whose tokens are the longest prefix of `ids`, or null.
   Kept* longest(SpaceId space, TokenSpan ids) const;
   void use(Kept& kept);
   void set_priority(Kept& kept, double priority);

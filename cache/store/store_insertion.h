@@ -117,7 +117,8 @@ class StoreBudget {
   // Removes the page that is evicted first, and returns its node. If there are recurrent states, O(length of the page's
   // sequence). REQUIRES: tree.count_evictable(1) == 1.
   const PrefixNode& evict_first(Removed& removed) noexcept;
-  // Removes the states at which no sequence can resume, after pages were removed, but not evicted. O(all states).
+  // Call after pages were removed other than by eviction. Removes the states at which no sequence can resume any more.
+  // O(all states).
   void remove_unreached(Removed& removed);
 
  private:

@@ -25,7 +25,8 @@ size_t kv_page_record_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts
 
 // Offset of a layer's block from the end of the header.
 size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer);
-// Returns the bytes of `page` that follow the header in a record. REQUIRES: `page` has its parts in file order.
+// Returns the bytes of `page` that follow the header in a record. REQUIRES: `page` is one block of memory, with its
+// parts in the order of the file.
 std::span<const std::byte> kv_page_blocks(const KvLayout& layout, const std::byte* page,
                                           KvPageParts parts = KvPageParts::kBoth);
 
@@ -38,8 +39,8 @@ std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPag
 // A verified header that matches the wanted identity; read_blocks() verifies the blocks.
 class KvPageCheck {
  public:
-  // header: the whole header. ids: the tokens that the record must have from first_position on; the record may have
-  // more.
+  // header: the whole header. ids: the tokens that the record must begin with, at least one of them in the page itself;
+  // the record may have more.
   // Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
   static Result<KvPageCheck> open(std::span<const std::byte> header, const KvLayout& layout,
                                   const KvPageIdentity& identity, TokenSpan ids);

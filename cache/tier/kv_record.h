@@ -80,7 +80,7 @@ struct KvRecordHeader {
   size_t n_tokens() const { return first_position + n_rows; }
   // First position of the page that contains first_position.
   size_t page_begin() const { return first_position / kPagePositions * kPagePositions; }
-  uint64_t ids_offset() const;  // offset of the token at position 0
+  uint64_t ids_offset() const;  // offset of the token of position 0 within the record
 };
 
 inline constexpr size_t kKvRecordFixedBytes = 136;

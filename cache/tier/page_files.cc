@@ -115,7 +115,7 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
   }
   if (header->identity.fingerprint != fingerprint) return record;
 
-  Tokens ids(header->n_tokens() - header->page_begin());  // tokens from the page's start: two pages at most
+  Tokens ids(header->n_tokens() - header->page_begin());  // from the page's start on: tokens of at most two pages
   TRY(read_exactly(*file, header->ids_offset() + header->page_begin() * sizeof(TokenId),
                    std::as_writable_bytes(std::span(ids))));
   const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)

@@ -179,7 +179,7 @@ std::vector<PageIndex::StateMatch> PageIndex::states_of(const PageName& before, 
   const std::lock_guard lock(mutex_);
   std::vector<StateMatch> found;
   const auto first = states_by_ids_.lower_bound(Place{&before, {}});
-  if (first == states_by_ids_.end() || (*first)->before != before) return found;  // the common case
+  if (first == states_by_ids_.end() || (*first)->before != before) return found;  // the common case: no states
   for (size_t n_front = 0; n_front < std::min(kPagePositions, ids.size() + 1); ++n_front) {
     const StoredRecord* best = nullptr;
     size_t best_used = 0;

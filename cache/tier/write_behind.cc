@@ -249,8 +249,9 @@ bool WriteBehind::enqueue(Waiting waiting) {
   return queue_.add(std::move(waiting));
 }
 
-// The reclaimer: drops queued writes, because the pool needs their memory. If the queue is empty, waits for a page that
-// is being copied; this takes only the time of one copy, because the copying thread is not of the class SCHED_IDLE.
+// The pool's reclaimer: drops queued writes, because the pool needs their memory. If the queue is empty, waits for a
+// page that is being copied; this takes only the time of one copy, because the copying thread is not of the class
+// SCHED_IDLE.
 bool WriteBehind::let_go() {
   WriteQueue queue(pool_.layout(), 0);  // destroyed after unlocking; frees its pages then
   std::unique_lock lock(mutex_);
@@ -364,7 +365,7 @@ KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;
 }
 
-// REQUIRES: the caller holds the sink's pen.
+// Makes all writes so far durable. REQUIRES: the caller holds the sink's pen.
 void WriteBehind::settle() {
   Status status = guarded([&] { return sink_.settle(); });
   const std::lock_guard lock(mutex_);
@@ -388,7 +389,7 @@ void WriteBehind::give_up(Status status) noexcept {
   count_loss(1, std::move(status));
 }
 
-// REQUIRES: mutex_ is locked.
+// Counts n records as dropped; first_loss_ keeps the first reason. REQUIRES: mutex_ is locked.
 void WriteBehind::count_loss(size_t n, Status why) noexcept {
   n_dropped_ += n;
   if (first_loss_.ok()) first_loss_ = std::move(why);

@@ -121,9 +121,9 @@ class PageSink {
   virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
   // As has(), for a state after the first n_front tokens with rows for the remaining tokens.
   virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
-  // Stores a page. rows: page_bytes() bytes, zero after the page's last position, of which `parts` are valid;
-  // `page.page` is empty. A stored version with more tokens or parts stays. Error: nothing was stored. REQUIRES: the
-  // caller holds the pen.
+  // Stores a page. rows: the page_bytes() bytes of the page; only `parts` of them are valid, and positions after the
+  // last one are zero. `page.page` is empty. A stored version with more tokens or parts stays. Error: nothing was
+  // stored. REQUIRES: the caller holds the pen.
   virtual Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) = 0;
   // Stores a state and its rows. bytes: state_bytes() bytes; `state.snapshot.state` is empty. Error: nothing was
   // stored. REQUIRES: the caller holds the pen.
@@ -145,7 +145,7 @@ class WriteBehind {
   WriteBehind(const WriteBehind&) = delete;
   WriteBehind& operator=(const WriteBehind&) = delete;
 
-  // As KvTier::write_behind() and flush().
+  // hand_over() works as KvTier::write_behind(), flush() as KvTier::flush().
   void hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry);
   Status flush(int64_t limit_ns);
   // Drops queued records of a namespace. REQUIRES: the caller holds the sink's pen, so that no record is being written.
@@ -179,7 +179,7 @@ class WriteBehind {
   std::condition_variable_any wake_;  // wakes the thread
   std::condition_variable copied_;    // signalled when copying_ becomes false
   WriteQueue queue_;
-  bool copying_ = false;           // true while the popped record's memory is held, until it is copied
+  bool copying_ = false;           // true from popping a record until its memory is copied and released
   size_t writing_bytes_ = 0;       // bytes of the popped record, until it is written
   bool settled_ = true;            // true if all writes are durable
   int64_t back_off_until_ns_ = 0;  // nothing is written before this time

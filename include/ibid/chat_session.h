@@ -47,8 +47,8 @@ class SessionState;
 // TurnOptions() is the default argument in place of {}, because gcc 12 warns that {} may be uninitialised.
 class IBID_EXPORT ChatSession {
  public:
-  // Errors: kUnsupported if the model has no chat template; kInvalidArgument for texts or variables that are not UTF-8,
-  // variables that are not a JSON object, or an unknown policy.
+  // Starts a conversation. Errors: kUnsupported if the model has no chat template; kInvalidArgument for texts or
+  // variables that are not UTF-8, variables that are not a JSON object, or an unknown policy.
   static Result<ChatSession> create(std::shared_ptr<Engine> engine, SessionOptions options = {});
 
   ChatSession(ChatSession&&) noexcept;
@@ -89,7 +89,7 @@ class IBID_EXPORT ChatSession {
   }
 
   // Continues the last message, an answer that was cut off or that the caller supplied, from its end: its sampled
-  // tokens stay, and nothing is prefilled unless they were evicted. The turn has the added text only. kInvalidArgument
+  // tokens stay, and nothing is prefilled unless they were evicted. Turn::text is the added text only. kInvalidArgument
   // if the last message is not an answer, has tool calls or no text, if the template does not show it, or with a
   // constraint; kContextFull, whatever the policy.
   Result<Turn> continue_answer(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-// Marks names that a shared library exports; all others are hidden.
+// IBID_EXPORT marks the names that the shared library exports; it hides all others.
 #ifdef _WIN32
 #define IBID_EXPORT
 #else

@@ -16,7 +16,7 @@ struct ScoreOptions {
   // Index of the first token to score. Earlier tokens are prefilled or taken from the cache, but not scored. No token
   // precedes token 0, which cannot be scored: 0 means 1.
   size_t first = 1;
-  size_t n_top = 0;                  // number of most likely tokens to return at each place; at most 20
+  size_t n_top = 0;                  // number of most likely tokens to return for each position; at most 20
   std::string cache_namespace = {};  // as in SessionOptions
   Priority priority = Priority::kNormal;
   std::stop_token stop = {};

@@ -13,7 +13,7 @@ namespace ibid {
 enum class WhenFull {
   kError,             // the turn fails with kContextFull, before any computation
   kDropOldestTurns,   // drops whole turns, the oldest first; system messages, pinned turns and the newest turn stay
-  kCutNewestMessage,  // shortens the newest and older messages, then drops turns; system and pinned ones stay whole
+  kCutNewestMessage,  // shortens the newest and older messages, then drops turns; system and pinned messages stay whole
 };
 
 struct SessionOptions {
