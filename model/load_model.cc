@@ -105,7 +105,7 @@ Result<LoadedModel> load_model(const ModelFile& file, ModelConfig config, const 
     TRY_ASSIGN(loaded.model, load_language_model(file, std::move(config), options, plan, kv_budget_bytes));
     return loaded;
   }
-  // Deferred if the system starts no thread.
+  // Runs in get() if the system cannot start a thread.
   std::future<Result<LoadedModel>> text =
       std::async(std::launch::async | std::launch::deferred, [&] { return load_text(file); });
   Result<std::unique_ptr<LanguageModel>> model =

@@ -15,10 +15,10 @@ class ModelFile;
 
 struct MemoryPlan {
   size_t file_bytes = 0;
-  size_t weights_bytes = 0;          // packed panels
-  size_t activations_bytes = 0;      // scratch of one pass of max_chunk rows
-  size_t kv_bytes_per_position = 0;  // bytes of all layers, in the chosen KV type
-  size_t kv_page_bytes = 0;          // bytes of kPagePositions positions
+  size_t weights_bytes = 0;          // bytes of the packed weights
+  size_t activations_bytes = 0;      // bytes of scratch buffers for a pass of max_chunk rows
+  size_t kv_bytes_per_position = 0;  // bytes of keys and values of all layers, in the chosen KV type
+  size_t kv_page_bytes = 0;          // bytes of a page of kPagePositions positions
   size_t state_bytes = 0;            // bytes of a sequence's state in all recurrent layers; 0: no recurrent layers
   size_t max_seq_len = 0;
   KvLayout kv_layout;

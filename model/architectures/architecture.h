@@ -57,11 +57,11 @@ struct RecurrentFamily {
 };
 
 struct Architecture {
-  std::string_view gguf_name;      // general.architecture
-  std::string_view hf_model_type;  // config.json: model_type
+  std::string_view gguf_name;      // general.architecture in GGUF
+  std::string_view hf_model_type;  // model_type in config.json
   // Values of general.architecture that the converter writes for models without and with experts; empty: gguf_name.
   std::string_view written_dense = {}, written_moe = {};
-  std::string_view written_recurrent = {};  // the same for models with recurrent layers
+  std::string_view written_recurrent = {};  // general.architecture of converted recurrent models; empty: as for others
 
   // --- files
   std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table

@@ -47,9 +47,9 @@ std::vector<std::string> supported_architectures();
 // kBadHyperparameter, kBadType, kMissingKey; those of parse_json().
 Result<std::optional<Pooling>> read_pooling(const ModelFile& file, const std::string& prefix);
 
-// "mean", "last".
+// Returns "mean" or "last".
 std::string_view pooling_name(Pooling pooling);
-// The number of the pooling in GGUF.
+// Returns the number that GGUF uses for this pooling.
 uint32_t gguf_number_of(Pooling pooling);
 
 }  // namespace ibid

@@ -24,11 +24,11 @@ constexpr const char* kEmbedding = "a bidirectional embedding model: only decode
 constexpr const char* kReranker = "a reranker, which generates no text: load a chat model";
 constexpr const char* kTwoParts = "an encoder-decoder model: only decoder models are supported";
 
-// general.type in GGUF.
+// By general.type in GGUF.
 constexpr Other kOtherTypes[] = {
     {"adapter", kAdapter}, {"mmproj", kProjector}, {"imatrix", kMatrix}, {"vocab", kVocabulary}};
 
-// general.architecture in GGUF, model_type in config.json.
+// By general.architecture in GGUF, or model_type in config.json.
 constexpr Other kOtherArchitectures[] = {
     {"clip", kProjector},
     {"controlvector", kControl},

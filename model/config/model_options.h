@@ -23,8 +23,8 @@ inline constexpr size_t kMaxContext = size_t{1} << 24;
 struct ModelOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kInt8;
-  int n_threads = 0;                       // 0: one per core the process may use
-  size_t max_seq_len = 0;                  // positions of a sequence; 0: the trained context
+  int n_threads = 0;                       // number of threads; 0: one per core the process may use
+  size_t max_seq_len = 0;                  // maximum positions of a sequence; 0: the trained context
   std::optional<Isa> isa;                  // instruction set; nullopt: that of active_isa()
   size_t max_chunk = default_max_chunk();  // maximum rows of a pass; at least 1
 };

@@ -34,8 +34,8 @@ struct RouterRule {
 
 struct MoeRule {
   RouterRule router;
-  size_t ffn_dim = 0;          // F of one expert
-  size_t shared_ffn_dim = 0;   // F of the shared expert; 0: no shared expert
+  size_t ffn_dim = 0;          // F in shapes: width of an expert
+  size_t shared_ffn_dim = 0;   // F in shapes: width of the shared expert; 0: no shared expert
   bool weighs_inputs = false;  // expert(weight h) instead of weight * expert(h)
   Activation activation;       // f in an expert, W_down (f(W_gate h) * W_up h)
   bool gated = true;           // false: an expert is W_down f(W_up h)

@@ -123,7 +123,7 @@ struct RecurrentWeights {
   std::span<const float> b_out;                                  // [D]; empty: none
   std::span<const float> decay;                                  // A of exp(dt A), negative: [H]; Mamba-1: [N, d]
   std::span<const float> step_bias;                  // added to dt before softplus; in delta rules added to the decay
-  std::span<const float> skip;                       // D: [H]; Mamba-1: [d]
+  std::span<const float> skip;                       // factor of v in o (D in papers): [H]; Mamba-1: [d]
   std::span<const float> norm;                       // [v_width], or one part if norm_is_shared
   std::span<const float> step_norm, b_norm, c_norm;  // Mamba-1: [R], [N], [N]
 };

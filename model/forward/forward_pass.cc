@@ -41,7 +41,7 @@ void run_layers(const Worker& worker, Pass& pass, Range layers) {
   if (layers.begin == 0) embed(part);
   for (size_t layer = layers.begin; layer < layers.end; ++layer) {
     check_cancelled(part, layer);
-    if (config.altup.used()) predict_streams(part, layer);  // x: the active stream
+    if (config.altup.used()) predict_streams(part, layer);  // from here on x is the active stream
     mix_tokens(part, layer);
     if (pass.stopped_layer <= layer) return;  // read after barriers, so that all workers decide alike
     mlp_block(part, layer);
@@ -73,7 +73,7 @@ void embed(PassPart& p) {
     std::copy_n(p.buffers.x.row(i), m.config.dim, p.buffers.embedded.row(i));
   }
   if (m.config.layer_inputs.used()) make_layer_inputs(p);
-  if (m.config.altup.used()) spread_streams(p);  // n streams of x
+  if (m.config.altup.used()) spread_streams(p);  // makes n streams from x
 }
 
 // Attention, a recurrent mixer, or both, which then read the same h = norm(x).
@@ -149,7 +149,7 @@ void project(PassPart& p, size_t layer) {
     p.worker.barrier();
   }
   rotate_queries(p, layer);                                               // q = rope(norm(q + bq))
-  if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // attention reads the rounded form
+  if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // attention reads the cache's rounded k and v
 }
 
 // x += W_down (f(W_gate h) * W_up h),  h = norm(x)
@@ -171,8 +171,8 @@ void mlp_block(PassPart& p, size_t layer) {
   add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += W_down gated [T, D]
 }
 
-// Returns the size of equal parts of n, except for the last: a multiple of `grain`, at most `most`. REQUIRES: most >=
-// grain.
+// Returns the size of the parts into which n is divided, equal except for the last: a multiple of `grain`, at most
+// `most`. REQUIRES: most >= grain.
 size_t equal_part(size_t n, size_t most, size_t grain) {
   const size_t n_grains = round_up(n, grain) / grain;
   const size_t n_parts = std::max(round_up(n_grains, most / grain) / (most / grain), size_t{1});

@@ -46,7 +46,7 @@ void Pass::add(const SequenceChunk& chunk) {
   }
 }
 
-// Fills `windows`: `sequences` with the addresses of the window parts of pages. Sequences share both parts.
+// Fills `windows`: as `sequences`, but with addresses of window parts. A shared page shares its window part too.
 void Pass::find_windows() {
   windows = sequences;
   for (AttentionSequence& sequence : windows) {

@@ -33,7 +33,7 @@ struct TensorSource {
   TiledHeads tiles;               // reordering of heads, applied before `order`
   bool transposed = false;        // `tensor` is [n_cols, rows]
   std::vector<TensorView> parts;  // for a vector stored per head: the tensors of all heads; `tensor` is the first
-  bool of_fused = false;          // part of a fused tensor (TensorRow::part_of)
+  bool of_fused = false;          // `tensor` is a part of a fused tensor (TensorRow::part_of)
   bool found() const { return n_rows != 0; }
   size_t source_row(size_t row) const { return order.source_row(tiles.rows.source(row)); }
 };

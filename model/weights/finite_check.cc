@@ -202,7 +202,7 @@ class MatrixCheck {
  public:
   explicit MatrixCheck(const ModelFile& file) : file_(file) {}
 
-  // Skips parts of a fused tensor that are views of bytes already added.
+  // Adds the tensor's rows, unless it is a view of bytes that were already added (parts of fused tensors).
   void add(const TensorSource& source) {
     const TensorView& tensor = source.tensor;
     const void* from = tensor.source != nullptr ? static_cast<const void*>(tensor.source) : tensor.data.data();

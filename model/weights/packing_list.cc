@@ -44,7 +44,7 @@ bool scales_are_finite(PanelType type, const std::byte* panel, size_t n_cols) {
   const PanelFormat format = panel_format(type);
   const size_t sides = format.has_mins ? 2 : 1;
   const size_t n = (format.super_scales() ? format.scale_codes_at() : sides * format.mins_at()) / sizeof(uint16_t);
-  const uint16_t exponent = format.scales == ScaleKind::kBfloat ? 0x7f80 : 0x7c00;  // all ones: infinite or NaN
+  const uint16_t exponent = format.scales == ScaleKind::kBfloat ? 0x7f80 : 0x7c00;  // if all are set: infinite or NaN
   for (size_t col = 0; col < n_cols; col += format.chunk_cols(), panel += format.chunk_bytes()) {
     const auto* bits = reinterpret_cast<const uint16_t*>(panel);
     unsigned bad = 0;

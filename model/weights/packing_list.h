@@ -29,9 +29,9 @@ class PackingList {
   void add(std::string name, const TensorView& tensor, RowOrder order, bool transposed, const PackedMatrix& packed,
            const TiledHeads& tiles = {});
 
-  // Packs all matrices. Calls `done`, on any of the threads, with parts of the tensors that were packed: parts of rows,
-  // and with a whole tensor after its last row. Error: kNonFinite, naming the first tensor with a float, or a scale or
-  // min of a block, that is not finite.
+  // Packs all matrices. Calls `done`, on any of the threads, with ranges of rows that were packed, and with each tensor
+  // after its last row. Error: kNonFinite, naming the first tensor with a float, or a scale or min of a block, that is
+  // not finite.
   Status run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const;
 
  private:
@@ -52,7 +52,7 @@ class PackingList {
   // row.
   static TensorView rows_of(const Job& job, Range panels);
 
-  uintptr_t origin_ = 0;  // address at a multiple of kWindowBytes
+  uintptr_t origin_ = 0;  // address of the first window, a multiple of kWindowBytes
   std::vector<Job> jobs_;
 };
 

@@ -174,7 +174,7 @@ class Sorter {
   const ModelFile& file_;
   const ModelConfig& config_;
   bool gguf_;
-  std::string layers_;  // "model.layers."
+  std::string layers_;  // prefix of the layers, such as "model.layers."
 };
 
 }  // namespace

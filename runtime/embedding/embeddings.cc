@@ -39,7 +39,7 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
   if (most == 0 || ids.size() <= most) return ids;
   const Tokens plain = tokenizer.encode(text, TextOrigin::kInput);
   const size_t n_front = n_in_front(ids, plain), n_around = ids.size() - plain.size();
-  if (ids.size() < plain.size() || n_around >= most) {  // nothing of the text would remain
+  if (ids.size() < plain.size() || n_around >= most) {  // no token of the text would remain
     ids.resize(most);
     return ids;
   }

@@ -42,7 +42,7 @@ class LruKvCacheStore;
 // half of the available memory.
 size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes);
 
-// The parts of an engine.
+// The parts from which make_engine() makes an engine.
 struct EngineParts {
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -81,7 +81,7 @@ class EngineState {
   const std::vector<std::string>& warnings() const { return parts_.warnings; }
   const LanguageModel& model() const { return *parts_.model; }
   const Tokenizer& tokenizer() const { return *parts_.tokenizer; }
-  // nullptr: the model has none.
+  // The model's chat template; nullptr: it has none.
   const ChatTemplate* chat_template() const;
   // How hidden states become an embedding (runtime/embedding/embeddings.h); unset: no embeddings are made.
   std::optional<Pooling> pooling() const { return parts_.pooling; }

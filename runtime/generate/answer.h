@@ -70,7 +70,7 @@ class Answer final : public Task {
 
   // After finish() only.
   const AnswerProgress& progress() const { return now_; }
-  size_t n_cached() const { return n_cached_; }  // positions of the prompt that were not computed
+  size_t n_cached() const { return n_cached_; }  // number of prompt positions whose KV was cached
   bool broke_off() const { return broke_off_; }  // true after out-of-memory: the drafter may be half-changed
   TokenHistory take_history() { return sampler_.take_history(); }
   Tokens take_sampled() { return std::exchange(sampled_, {}); }
@@ -114,8 +114,8 @@ class Answer final : public Task {
   Sampler sampler_;
   const StopDetector stops_;
   const size_t n_prompt_;
-  const size_t n_before_answer_;  // tokens in the sampler's history before the answer
-  const size_t n_drafter_;        // tokens in the drafter before the answer
+  const size_t n_before_answer_;  // number of tokens in the sampler's history before the answer
+  const size_t n_drafter_;        // number of tokens in the drafter before the answer
   const DraftPolicy policy_before_;
 
   // Members for the compute thread only, until the answer is over.

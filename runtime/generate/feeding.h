@@ -24,7 +24,7 @@ class Feeding final : public Task {
   struct Part {
     TokenSpan ids;
     WantLogits want = WantLogits::kNone;   // which rows of the last pass get logits
-    CheckpointPositions checkpoints = {};  // checkpoints of the sequence
+    CheckpointPositions checkpoints = {};  // positions at which states are checkpointed
   };
   // The entry must outlive the task.
   Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker,

@@ -61,7 +61,7 @@ struct GenerateRequest {
   // Logits after the prompt's last token, [vocab_size], if they are cached and nothing is to be prefilled.
   PromptLogits prompt_logits;
   std::optional<SharedPrompt> shared;
-  CheckpointPositions checkpoints;              // checkpoints of the prompt, for the recurrent states
+  CheckpointPositions checkpoints;              // positions at which recurrent states are checkpointed
   size_t max_tokens = 0;                        // at least 1
   std::vector<TokenId> stop_ids;                // tokens that end the turn
   size_t min_tokens = 0;                        // minimum number of tokens before a stop token
@@ -74,8 +74,8 @@ struct GenerateRequest {
   bool continues = false;            // the prompt ends in text that the answer continues
   TokenSpan shown_tokens;            // special tokens that the text shows; must outlive the answer
   std::optional<size_t> n_logprobs;  // log-probabilities of each token and the n most likely, at most kMaxTopLogprobs
-  std::vector<TokenId> logprob_token_ids;  // TurnOptions::logprob_token_ids
-  bool logprobs_after_sampling = false;    // TurnOptions::logprobs_after_sampling
+  std::vector<TokenId> logprob_token_ids;  // as TurnOptions::logprob_token_ids
+  bool logprobs_after_sampling = false;    // as TurnOptions::logprobs_after_sampling
   Priority priority = Priority::kNormal;
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
@@ -88,9 +88,9 @@ struct GenerateRequest {
 struct AnswerProgress {
   size_t length = 0;      // computed and final positions; the entry may also have draft tokens after these
   size_t n_sampled = 0;   // number of sampled tokens, including dropped ones
-  size_t n_drafts = 0;    // passes that verified a draft
-  size_t n_drafted = 0;   // draft tokens that were verified
-  size_t n_accepted = 0;  // draft tokens that were then sampled
+  size_t n_drafts = 0;    // number of passes that verified a draft
+  size_t n_drafted = 0;   // number of draft tokens that were verified
+  size_t n_accepted = 0;  // number of draft tokens that were accepted
   size_t n_text = 0;      // bytes of text that may be emitted
   uint64_t n_draws = 0;   // number of random numbers that the sampler has drawn
   WorkCounters work;      // passes, rows, and steps of the history

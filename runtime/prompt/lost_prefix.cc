@@ -125,7 +125,7 @@ std::string LostPrefix::to_string() const {
   }
   const std::string why = std::to_string(n_tokens) + " cached tokens were lost in message " + std::to_string(message) +
                           ": " + std::string(lost_cause_text(cause));
-  if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server omits the texts
+  if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server clears these texts
     return why + " (byte " + std::to_string(byte) + ", token " + std::to_string(token) + ")";
   }
   return why + " (byte " + std::to_string(byte) + " was \"" + was + "\", is \"" + now + "\"; token " +

@@ -16,7 +16,7 @@
 
 namespace ibid {
 
-using MessageStamps = std::vector<uint64_t>;  // ascending
+using MessageStamps = std::vector<uint64_t>;  // one stamp per message, ascending
 
 class MessageList {
  public:

@@ -32,13 +32,13 @@ namespace ibid {
 
 // Positions at which later prompts may diverge from a prompt.
 struct BranchPoints {
-  size_t first_turn_boundary = 0;  // before the first user message; 0: unknown
-  std::vector<size_t> answers;     // before and after each answer, ascending
+  size_t first_turn_boundary = 0;  // position before the first user message; 0: unknown
+  std::vector<size_t> answers;     // positions before and after each answer, ascending
 };
 
 struct PromptDelta {
-  size_t n_keep = 0;    // tokens of the transcript that stay
-  size_t n_prompt = 0;  // tokens of the whole prompt
+  size_t n_keep = 0;    // number of tokens of the transcript that stay
+  size_t n_prompt = 0;  // number of tokens of the whole prompt
   TranscriptPatch patch;
   std::optional<EncoderMark> end;  // encoder state after the prompt's last byte; set by plan()
   size_t differs_at = 0;           // first byte that differs from the transcript, or the end of the shorter one
@@ -49,7 +49,7 @@ struct PromptDelta {
   std::optional<size_t> n_continued = {};
   bool keeps_reply = false;  // the n_continued bytes are sampled tokens of the transcript (continue_reply())
   TurnCost cost;             // cost of planning
-  uint64_t number = 0;       // ordinal among the plans of its planner
+  uint64_t number = 0;       // number of this plan among those of its planner
 };
 
 // The tokens of a planned prompt: those of the transcript that stay, then those of the plan. A view.

@@ -203,7 +203,7 @@ std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messag
   const std::string prompt_tail = tail_.bytes();
   if (!render(messages).ok()) return std::nullopt;
   is_ahead_ = true;
-  // The part of the prompt with which the new render's tail must begin.
+  // The new render's tail must begin with this part of the prompt.
   std::string prompt(transcript.bytes().substr(common_bytes_, n_common - common_bytes_));
   prompt += prompt_tail;
   const std::string_view text = tail_.view();

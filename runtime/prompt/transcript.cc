@@ -129,7 +129,7 @@ void Transcript::append_reply(SampledReply reply, size_t message, EncoderMark ma
 void Transcript::renumber_replies(size_t n_known, const NumberOf& number_of) {
   size_t last = spans_.size();
   while (last > 0 && spans_[last - 1].origin != SpanOrigin::kSampled) --last;
-  if (last > 0) --last;  // the last reply
+  if (last > 0) --last;  // now the index of the last reply
   size_t i = last;
   const auto is_known = [&](const TranscriptSpan& span) {
     return span.origin == SpanOrigin::kSampled && span.first_message < n_known;

@@ -48,14 +48,14 @@ struct TranscriptSpan {
   size_t id_begin = 0;              // a token across two encoded spans belongs to the second
   std::optional<EncoderMark> mark;  // set for encoded spans and for the replies after them
   std::vector<size_t> token_ends;   // kSampled, kEndOfTurn: byte position after each token; one per token
-  size_t first_message = 0;         // messages whose rendering may reach into the span
+  size_t first_message = 0;         // range of messages whose rendering may reach into the span
   size_t last_message = 0;
 };
 
 // Text that replaces everything after a position of a transcript, already encoded.
 struct TranscriptPatch {
   size_t keep_bytes = 0;
-  size_t keep_ids = 0;  // tokens before `ids`; may be fewer than those that stay the same
+  size_t keep_ids = 0;  // number of tokens before `ids`; may be less than that of unchanged tokens
   std::string bytes;
   Tokens ids;
   std::vector<TranscriptSpan> spans;  // positions are relative to the transcript's beginning
@@ -64,7 +64,7 @@ struct TranscriptPatch {
 // A reply to be appended.
 struct SampledReply {
   Tokens ids;
-  std::vector<size_t> text_ends;       // length of the text after each token
+  std::vector<size_t> text_ends;       // bytes of the text up to the end of each token
   std::string text;                    // the bytes of `ids` as the next render will show them
   std::optional<TokenId> end_of_turn;  // the token that ended the reply, with its own text
   std::string end_of_turn_text;
@@ -111,7 +111,7 @@ class Transcript {
   void renumber_replies(size_t n_known, const NumberOf& number_of);
 
  private:
-  // Number of leading spans that stay if the text is cut.
+  // Returns the number of leading spans that stay if text and tokens are cut to these lengths.
   size_t n_spans_kept(size_t n_bytes, size_t n_tokens) const;
   void truncate(size_t n_bytes, size_t n_tokens);
   void append(TranscriptPatch patch);

@@ -28,12 +28,12 @@ inline constexpr size_t kScoreRows = 128;
 struct PassRequest {
   size_t n_rows = 0;  // at least 1
   Priority priority = Priority::kNormal;
-  uint64_t age = 0;  // lower for a prompt that arrived earlier; all different
+  uint64_t age = 0;  // arrival order: lower for earlier requests; all different
   bool gives_way = false;
 };
 
 struct PassLimits {
-  size_t max_rows = 0;      // limit of the model
+  size_t max_rows = 0;      // maximum rows of a pass
   size_t prefill_rows = 0;  // rows that fit the time limit; at least kPrefillRows are given if max_rows allows
   size_t score_rows = 0;    // rows of all requests that give way, while other requests decode
 
@@ -62,8 +62,8 @@ class ScoreShare {
   void record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns);
 
  private:
-  size_t last_rows_ = 0;  // rows of the last piece
-  double row_ns_ = 0;     // additional time of a row; 0: unknown
+  size_t last_rows_ = 0;  // number of scored rows in the last piece
+  double row_ns_ = 0;     // additional time per scored row; 0: unknown
   double owed_ns_ = 0;    // time owed to decoding requests
 };
 
@@ -80,7 +80,7 @@ class PassCost {
 
  private:
   double decode_pass_ns_ = 0;  // time of a pass that only decodes; 0: unknown
-  double row_ns_ = 0;          // additional time of a prefill row; 0: unknown
+  double row_ns_ = 0;          // additional time per prefill row; 0: unknown
 };
 
 }  // namespace ibid

@@ -72,7 +72,7 @@ CutText without_middle(const std::string& text, size_t n_bytes) {
   return {text.substr(0, head) + remark + text.substr(tail), tail - head};
 }
 
-// Maximum bytes of texts.
+// Maximum number of bytes of each message's text.
 struct TextLimits {
   size_t newest = 0;
   size_t older = SIZE_MAX;

@@ -35,7 +35,7 @@ std::vector<size_t> turn_begins(const Json& messages);
 
 // Limits for prompt and answer.
 struct ContextRoom {
-  size_t max_tokens = 0;       // tokens of the context
+  size_t max_tokens = 0;       // size of the context in tokens
   size_t n_answer = SIZE_MAX;  // maximum tokens of the answer
 };
 

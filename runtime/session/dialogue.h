@@ -38,7 +38,7 @@ struct ContinuedAnswer {
 
 // A requested change of the messages.
 struct PendingEdit {
-  size_t n_kept = 0;                            // leading messages that stay
+  size_t n_kept = 0;                            // number of leading messages that stay
   std::vector<Json> added = {};                 // messages that follow the remaining ones
   std::optional<std::set<size_t>> pinned = {};  // unset: the remaining messages keep their pins
   std::optional<std::string> system = {};       // new text of the system message; unset: no change

@@ -21,7 +21,7 @@ namespace ibid {
 
 // A sampled answer; tokenizing its text need not give the same tokens.
 struct SavedReply {
-  size_t message = 0;  // index of the message
+  size_t message = 0;  // index of the reply's message
   Tokens ids;
   std::optional<TokenId> end_of_turn;
 };

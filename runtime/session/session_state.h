@@ -53,7 +53,7 @@ class SessionState {
   // Settings for files of the library, besides SessionOptions. `plain`: no template, the model continues a text
   // (runtime/prompt/plain_prompt.h).
   struct Setup {
-    SessionOptions options = {};  // .variables is not used
+    SessionOptions options = {};  // options.variables is ignored: see `variables`
     Json variables = Json::object();
     bool plain = false;
   };

@@ -51,7 +51,7 @@ class TurnReply {
   size_t n_bytes_ = 0;  // number of bytes that were fed
   ParsedReply ids_;     // the emitted calls, of which only the ids are set
   const bool continues_;
-  ParsedReply added_;  // text that was emitted
+  ParsedReply added_;  // what this turn adds to the continued answer
   std::string content_so_far_;
   // Bytes that the parser held back at the end of the continued answer; the next text begins with them.
   size_t n_held_content_ = 0, n_held_reasoning_ = 0;

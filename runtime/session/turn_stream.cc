@@ -125,7 +125,7 @@ class TurnStream::Pulled {
   std::stop_source stop_;
   TurnOptions options_;
   const std::stop_callback<Stops> callers_stop_;
-  std::optional<TurnCall> call_;  // until the turn is over
+  std::optional<TurnCall> call_;  // unset when the turn is over
   Form form_ = Form::kUnknown;
   std::deque<TurnEvent> events_;  // events of a finished turn, not yet pulled
   std::optional<Result<Turn>> outcome_;
