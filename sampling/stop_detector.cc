@@ -113,8 +113,8 @@ StopDetector::Step StopDetector::push(std::string_view piece) {
     const State& before = automaton_->states[state_];
     state_ = automaton_->step(state_, byte);
     const State& after = automaton_->states[state_];
-    // Before and after this byte, the text held back is a prefix of a stop string. Text that is no longer part of the
-    // prefix is emitted; after a match, the text before the stop string is.
+    // Before and after this byte, the text held back is a prefix of a stop string. Emit the text that is no longer part
+    // of the prefix or, if a stop string matched, the text before the stop string.
     if (after.match != kNone) found_ = automaton_->strings[after.match];
     const size_t keep = found_.empty() ? after.depth : found_.size();
     const size_t release = before.depth + 1 - keep;

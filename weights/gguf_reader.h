@@ -31,8 +31,8 @@ struct GgufSplit {
   std::optional<uint64_t> tensors_of_all;  // number of tensors in all parts
 };
 
-// Reads the keys; if they are absent, returns part 1 of 1. Errors: kBadType, kBadNumber (part number out of
-// range), kLimitExceeded; `what` names the file.
+// Reads the keys of GgufSplit; if they are absent, returns part 1 of 1. Errors: kBadType, kBadNumber (part number out
+// of range), kLimitExceeded; `what` names the file.
 Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view what);
 
 // Returns the file name of part `number`, given that `path` is part split.number. Error: kMissingShard if the name of

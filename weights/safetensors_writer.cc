@@ -20,7 +20,7 @@ Status write_safetensors(const std::string& path, std::span<const NamedTensor> t
     offset += tensor.view.data.size();
   }
   std::string text = json_to_string(header);
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // pads the header so that the data are aligned
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // pads the header, so that the data are aligned to 8 bytes
 
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   const uint64_t length = text.size();

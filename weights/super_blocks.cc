@@ -42,8 +42,8 @@ SuperBlock split_q2_k(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// As Q2_K, with a third bit per value: bit (i / 32) of byte (i mod 32); a *cleared* bit subtracts 4. Scales: low
-// nibbles in bytes 0..7, the high two bits in bytes 8..11.
+// As Q2_K, with a third bit for each value i: bit (i / 32) of byte (i mod 32). If the bit is *cleared*, 4 is
+// subtracted. Scales: low nibbles in bytes 0..7, the high two bits in bytes 8..11.
 SuperBlock split_q3_k(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   const uint8_t* third = in.bytes(32);
@@ -229,7 +229,7 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The scale of the format is (s + 1/2) / 2. It is stored as the whole number 2 (2 s + 1), in eighths.
+// The format's scale is (s + 1/2) / 2. Scales are stored as eighths, so store 2 (2 s + 1).
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3xxs);
   SuperBlock block;
@@ -245,7 +245,8 @@ SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The format's scale is 2 s + 1 and its codes are odd numbers up to 15. Doubled codes make the scale 4 (2 s + 1) / 8.
+// The format's scale is 2 s + 1, and its codes are odd numbers up to 15. Our codes are twice as large, so the scale is
+// half as large: 4 (2 s + 1) eighths.
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3s);
   SuperBlock block;

@@ -172,7 +172,7 @@ KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
   CHECK(node.children.empty() && ids.size() > node.n_tokens && ids.size() <= kPagePositions);
   if (!(page == node.page)) page = replace_page(node, std::move(page));
   // The order of the siblings does not change, because a sibling between the old and the new tokens would begin with
-  // the old tokens.
+  // the old tokens, and no child is a prefix of another.
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.n_tokens = ids.size();
   touch(node, true);

@@ -46,7 +46,7 @@ struct StoreSnapshot {
   };
 
   std::vector<Node> nodes;              // in no particular order, without the root
-  std::vector<uint64_t> root_children;  // serials
+  std::vector<uint64_t> root_children;  // serials of the root's children
   std::vector<uint64_t> queue;          // serials of the leaves, as a heap: the first leaf is evicted first
   std::vector<State> states;            // recurrent states, in index order
   std::vector<Space> spaces;

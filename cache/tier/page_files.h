@@ -177,8 +177,8 @@ class PageFiles : public PageSink {
   Status write(const WaitingState& state, std::span<const std::byte> bytes) override;
   Status settle() override;
 
-  // Deletes all files of a namespace, of any fingerprint, and the quarantined files. Tries all of them, and returns the
-  // first error. REQUIRES: the caller holds the pen.
+  // Deletes all files of a namespace, of any fingerprint, and the quarantined files. Tries to delete all of them, even
+  // after an error; returns the last error. REQUIRES: the caller holds the pen.
   Status clear(const Sha256Digest& name_space);
 
   // Adds the counters of this object to the statistics of a tier.
