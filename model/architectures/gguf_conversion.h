@@ -19,7 +19,7 @@
 namespace ibid {
 
 // --- The tensors of a checkpoint, with the names and layouts that the converters write for the architecture, so that
-// they can be found by the tensor table. Rows of rotated heads are in adjacent pairs if the architecture has them so,
+// the tensor table finds them. Rows of rotated heads are in adjacent pairs if that is the architecture's order in GGUF,
 // norm weights include the added 1, matrices are [out, in], experts are stacked, and tensors that the checkpoint has
 // fused (q|k|v, gate|up) stay fused, in the order of the table. Matrix rows are read from the checkpoint on demand;
 // vectors are read at once.
@@ -33,15 +33,15 @@ struct GgufTensor {
 };
 
 // Returns all tensors of the model, in the order of the table. `config` is the result of read_config(file), `to` the
-// row of the converted model. As llama.cpp requires, vectors, routers and positions are F32, and so are types that GGUF
-// lacks. Errors: those of find_source(); kNonFinite (a norm or bias that is not finite, named).
+// architecture of the converted model. As llama.cpp requires, vectors, routers and positions are F32, and so are types
+// that GGUF lacks. Errors: those of find_source(); kNonFinite (a norm or bias that is not finite, named).
 Result<std::vector<GgufTensor>> gguf_tensors(const ModelFile& file, const ModelConfig& config, const Architecture& to);
 
 // --- The hyperparameters, under the keys (model/architectures/keys.h) where read_config() looks for them.
 
 // Writes general.architecture and all keys below "<architecture>.". `config` is the result of read_config(file), `to`
-// the row of the converted model. Omits values for which GGUF has no key; check_same_model() reports those. Errors:
-// those of reading the keys of `file`.
+// the architecture of the converted model. Omits values for which GGUF has no key; check_same_model() reports those.
+// Errors: those of reading the keys of `file`.
 Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const Architecture& to, GgufWriter& out);
 
 // --- How the converters change models with recurrent layers, in addition to the names in the tensor table: tensor

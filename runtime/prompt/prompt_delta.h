@@ -1,6 +1,6 @@
 // PromptDelta: the plan of a turn: how many tokens stay, and which ones follow. To make it, the next prompt is rendered
-// and compared with the transcript, and the new part is encoded. Planning changes neither, so a plan can simply be
-// dropped; a successful turn commits its plan to the transcript.
+// and compared with the transcript, and the new part is encoded. Planning does not change the transcript, so a plan can
+// simply be dropped; a successful turn commits its plan.
 //
 // Rules for the tokens that stay:
 // - encoded text is encoded again from the last mark before the first differing byte, and every token that comes out
@@ -8,7 +8,7 @@
 // - a reply with unchanged text keeps its sampled tokens, even if encoding the text gives others;
 // - a reply that the template cut off (trimmed) keeps the whole tokens before the cut if a special token follows, or if
 //   only white space was cut off and the template continues; any other changed reply is encoded as text;
-// - a space that the template puts before a reply counts as the one that the reply's first token is written with
+// - a space that the template writes before a reply is taken as the one with which the reply's first token begins
 //   (ReplySpace);
 // - the sampled token that ended a reply stays if the template writes the same token there;
 // - a reply without text, of special tokens only, stays if more of the prompt follows it. A prompt that ends where the

@@ -21,10 +21,10 @@
 
 namespace ibid {
 
-// Some templates write a space before an answer ("[/INST] Sure") that the model has sampled itself. SentencePiece
-// tokenizers show the first token of a text without its space: the token " Sure" gives the answer "Sure", and the
-// template writes " Sure" again. Such a space belongs to the sampled tokens; as text of the template it would change
-// the whole answer.
+// Some templates write a space before an answer ("[/INST] Sure"), although the model has sampled this space itself.
+// SentencePiece tokenizers show the first token of a text without its space: the token " Sure" gives the answer "Sure",
+// and the template writes " Sure" again. Such a space belongs to the sampled tokens; as text of the template it would
+// change the whole answer.
 enum class ReplySpace {
   kNone,     // the template or tokenizer adds no such space
   kInPlace,  // the template replaces white space at the beginning of an answer by the space

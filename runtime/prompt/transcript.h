@@ -5,8 +5,8 @@
 // tokens are the sampled ones, even if encoding their text gives others. Each encoded span has a mark, the encoder's
 // state before it, so that text can be continued or replaced from there at the cost of the new text.
 //
-// It has neither the list of messages (Dialogue has) nor keys and values (KvCacheEntry). A value; a copy (fork) copies
-// text and tokens, everything else is O(new part). Not thread-safe.
+// It contains neither messages (see Dialogue) nor keys and values (see KvCacheEntry). A value; a copy, for a fork,
+// copies text and tokens; everything else is O(new part). Not thread-safe.
 #pragma once
 
 #include <cstddef>

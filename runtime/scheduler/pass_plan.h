@@ -44,15 +44,15 @@ struct PassLimits {
 // Returns the rows for each request; 0: not in this pass. `requests` is in order of arrival. Decoding requests get all
 // their rows, first come first served. The oldest prefill request gets at least half of the prefill rows, so that none
 // starves. The other prefill rows go by priority, then to the shortest request, so that a long prompt does not delay a
-// short one; the remainder goes to the oldest. Low priority gets no rows beside other priorities. Requests that give
-// way get kScoreRows in total at most, the oldest first. At least one request gets rows. REQUIRES: requests is not
-// empty, limits.max_rows > 0.
+// short one; the remainder goes to the oldest. Low priority gets no rows beside other priorities. Requests with
+// gives_way set get kScoreRows in total at most, the oldest first. At least one request gets rows. REQUIRES: requests
+// is not empty, limits.max_rows > 0.
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits);
 
-// Determines the rows of requests that give way beside decoding requests. A piece (their rows in one pass) takes at
-// most as long as a pass that only decodes, so that no gap between tokens doubles. After a piece, decoding requests get
-// four times its duration for themselves, so that pieces take at most a fifth of the time. The first piece has one row;
-// a later piece has at most twice as many as the piece before.
+// Determines the rows of requests that give way (they score given tokens) beside decoding requests. A piece (their rows
+// in one pass) takes at most as long as a pass that only decodes, so that no gap between tokens doubles. After a piece,
+// decoding requests get four times its duration for themselves, so that pieces take at most a fifth of the time. The
+// first piece has one row; a later piece has at most twice as many as the piece before.
 class ScoreShare {
  public:
   // Rows of the next pass; 0: none. decode_pass_ns: duration of a pass that only decodes; 0: unknown.

@@ -50,13 +50,13 @@ struct FittedMessages {
 };
 
 // Makes `messages` fit, that is count_tokens(result, first_changed) <= room.max_tokens:
-// - kDropOldestTurns: drops the fewest turns that leave kFilledAfterwards of the context filled; if that cannot be
-//   reached, the fewest that leave kFreeForAnswer free; else the fewest after which the prompt fits.
+// - kDropOldestTurns: drops the fewest turns after which at most kFilledAfterwards of the context is filled; if that
+//   cannot be reached, the fewest after which kFreeForAnswer is free; else the fewest after which the prompt fits.
 // - kCutNewestMessage: if the other messages fill at most kFilledAfterwards of the context, keeps as much of the newest
 //   message as fits beside the answer, which gets the least of: a quarter of the context, half of what the other
 //   messages leave, room.n_answer. If they fill more, cuts all texts but those of system and pinned messages to the
-//   same number of bytes, the largest that leaves kFilledAfterwards filled. If that cannot be reached, drops old turns
-//   too.
+//   same number of bytes, the largest with which at most kFilledAfterwards is filled. If that cannot be reached, drops
+//   old turns too.
 // Errors: kContextFull if nothing makes it fit, with numbers and remedies; those of count_tokens. REQUIRES: policy is
 // not kError; the last message is a question.
 Result<FittedMessages> fit_messages(

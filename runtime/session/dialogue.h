@@ -1,5 +1,5 @@
 // Dialogue: the messages of one branch of a conversation, and the text and tokens that they were rendered to. It holds
-// no keys and values (SequenceCache does) and computes nothing.
+// no keys and values (SequenceCache does) and never runs the model.
 //
 // It changes in two ways. A call that changes messages proposes the change: the proposed messages are in effect until
 // the DialogueChange is destroyed, and stay if it was committed. An answer is appended with its plan, all or nothing.

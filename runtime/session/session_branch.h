@@ -1,8 +1,8 @@
 // SessionBranch: one branch of a conversation, with all that a fork has of its own: messages (Dialogue), keys and
-// values (SequenceCache), and indexes for drafts and penalties (LookBack). Each keeps its own invariants; only a
-// committed turn changes all three (RunningTurn). Internal.
+// values (SequenceCache), and indexes for drafts and penalties (LookBack). Each of the three keeps its own invariants;
+// only a committed turn changes all of them together (RunningTurn). Internal.
 //
-// Values, for one thread at a time: that of the session's current call. A copy copies text and tokens, but no pages.
+// A value, for one thread at a time, that of the session's current call. A copy copies text and tokens, but no pages.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ namespace ibid {
 // lag behind the transcript and catch up when a turn needs them, at the cost of the new tokens. Needs no engine.
 //
 // Invariant between turns: the drafter's first n_indexed_ tokens and the history's first n_counted_ are the
-// transcript's. Later tokens are of failed turns.
+// transcript's. Tokens after these are from failed turns.
 class LookBack {
  public:
   Drafter& drafter() { return drafter_; }
@@ -31,7 +31,8 @@ class LookBack {
   // Updates the drafter to the tokens of the prompt. Returns the number of new tokens. After std::bad_alloc only
   // forget() may be called.
   size_t index(const PromptIds& prompt);
-  // Moves the history, with the tokens of the prompt, to the sampler until take_back(). Returns the steps this took.
+  // Updates the history to the tokens of the prompt, and moves it to the sampler until take_back(). Returns the number
+  // of steps that the update took.
   size_t checkout(const PromptIds& prompt, Sampler& sampler);
   void take_back(TokenHistory history) { history_ = std::move(history); }
   // Keeps the tokens that a failed answer had sampled, as drafts for the next turn.
@@ -39,7 +40,7 @@ class LookBack {
   Tokens take_expected() noexcept { return std::exchange(expected_, {}); }
 
   // Commits a turn whose prompt kept n_keep tokens; the transcript has n_tokens now. indexed: index() was called and
-  // the answer's tokens were added; counted: the same for checkout() and the history.
+  // the answer's tokens were added; counted: checkout() was called, and they were added to the history.
   void settle(size_t n_keep, size_t n_tokens, bool indexed, bool counted) noexcept;
   // Drops index and history in any state; they are rebuilt when needed. The drafter's statistics stay.
   void forget() noexcept;

@@ -134,8 +134,8 @@ class SessionState {
   Result<std::unique_ptr<PrefillAhead>> begin_prefill_ahead(Priority priority, std::stop_token stop,
                                                             std::shared_ptr<Waker> waker);
 
-  // Starts to prefill in idle time if the template will rewrite earlier text when the conversation continues (it drops
-  // thinking, for example), and there is memory for that.
+  // Starts to prefill in idle time if the template will rewrite earlier text when the conversation continues (for
+  // example, drop reasoning), and there is memory for the prefill.
   void start_idle_work() noexcept;
   // Cancels the idle work within one layer.
   void stop_idle_work() noexcept;
