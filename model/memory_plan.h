@@ -35,7 +35,7 @@ struct MemoryPlan {
 // context exceeds kMaxContext and the options set no context; kInvalidArgument if it exceeds the model's learned
 // positions.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
-// As plan_memory() without a layout, with a layout from kv_layout_of(), for callers that plan several times.
+// As the other plan_memory(), with a layout from kv_layout_of(), for callers that plan several times.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
                                KvLayout layout);
 

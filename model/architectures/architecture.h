@@ -64,7 +64,7 @@ struct Architecture {
   std::string_view written_recurrent = {};  // general.architecture of converted recurrent models; empty: as for others
 
   // --- files
-  std::span<const TensorName> names = {};  // tensor names that differ from those in the tensor table
+  std::span<const TensorName> names = {};  // tensor names that replace those in the tensor table
   const char* hf_prefix = "model.";        // replaces '@' in the names of a complete checkpoint
   In adjacent_pairs = In::kNeither;        // files where RoPE pairs rows 2 i, 2 i + 1 of a head; others: i, i + d / 2
   In norms_minus_one = In::kNeither;       // files that store norm weights minus 1
@@ -96,7 +96,7 @@ struct Architecture {
   bool rotary_share_is_fixed = false;  // config.json cannot override rotary_share
   bool yarn_truncates = true;          // for GGUF, which has no key: YaRN rounds the ends of its range to whole pairs
   bool grows_without_rope = false;     // if the file requests it, queries of layers without rope are scaled by position
-  double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the others' theta
+  double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: that of other layers
 
   float attention_scale = 0;  // factor of attention scores, if the file has none; 0: head_dim^-1/2
   // A GGUF with this number of layers scales scores by (dim / heads)^-1/2; GGUF has no key for this. 0: no such GGUF.
@@ -106,7 +106,7 @@ struct Architecture {
   size_t gguf_cut_layers = 0;  // number of first layers that cut 95 % of their gates, if a GGUF does not list cutoffs
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
-  bool parallel = false;  // default if the file has no key: attention and MLP read the same x
+  bool parallel = false;  // default if the file has no key; true: attention and MLP read the same x
 
   // --- experts, if the file has any
   RouterScores router_scores = RouterScores::kSoftmax;  // default if the file has no key
@@ -122,7 +122,7 @@ struct Architecture {
 
   // --- factors
   bool embed_scale_is_sqrt_dim = false;
-  bool logits_are_divided = false;                 // logits are divided by the scale in the metadata, not multiplied
+  bool logits_are_divided = false;                 // logits are divided by the metadata's scale, instead of multiplied
   float attention_softcap = 0, logit_softcap = 0;  // default soft caps, if the file has no key
 };
 

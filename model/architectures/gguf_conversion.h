@@ -58,13 +58,13 @@ std::optional<TensorRole> gguf_fused_role(const ModelConfig& written, const Tens
 // True for small matrices that GGUF always stores as floats.
 bool is_gguf_floats(TensorRole role);
 
-// The shape in GGUF of a matrix for which is_gguf_floats() is true, or of a vector, with n_rows by n_cols numbers.
+// Returns the shape in GGUF of a vector, or of a matrix with is_gguf_floats(), of n_rows by n_cols numbers.
 Shape gguf_float_shape(const ModelConfig& config, TensorRole role, size_t n_rows, size_t n_cols);
 
 // Some GGUF files have the model's factors multiplied into the weights (RecurrentFamily::gguf_folds_factors).
 // folded_factor() returns the factor for the weights of a role; without_factors() returns `config` without factors.
 float folded_factor(const ModelConfig& config, TensorRole role);
-// True if the role is a bias that is added before the folded factor is applied.
+// True if the role is a bias that the model adds before it applies the folded factor.
 bool is_folded_bias(TensorRole role);
 ModelConfig without_factors(const ModelConfig& config);
 

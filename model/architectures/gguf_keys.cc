@@ -125,8 +125,8 @@ class KeyWriter {
     integer(keys::kOtherValueDim, other);
   }
 
-  // Writes which layers are recurrent: those with 0 KV heads. For gated delta rules it writes the period of the
-  // attention layers instead.
+  // Writes which layers are recurrent, as numbers of KV heads by layer, which are 0 in recurrent layers. For gated
+  // delta rules it writes the period of the attention layers instead.
   Status write_kinds() {
     if (to_.recurrent.beside_attention || to_.recurrent.alone) return {};
     if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {

@@ -170,7 +170,7 @@ Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   return {};
 }
 
-// Reads the rope of models that have rope only if their file enables it or has its theta.
+// Reads whether a model has rope, for families in which the file must enable it or have a theta.
 Status read_optional_rope(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_parameters.rope_theta|rope_theta"};
   constexpr Key kAsked{"use of rope", "", "use_mem_rope"};

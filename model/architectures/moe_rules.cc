@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kMaxExperts = 1 << 14;
 
-// Reads the groups of experts; experts are chosen from some of the groups only.
+// Reads the number of groups of experts, and from how many groups a row may choose its experts.
 Status read_groups(const Hyperparameters& file, RouterRule& router) {
   // 0 and 1 both mean that experts have no groups.
   TRY_ASSIGN(const size_t n_groups, file.integer(keys::kExpertGroups, 0, kMaxExperts, size_t{1}));

@@ -168,7 +168,7 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
   return unsupported(file, kind);
 }
 
-// Returns how many dimensions of a head are rotated: config.json's share of the head, in whole pairs.
+// Returns how many dimensions of a head are rotated, from the share in config.json; must be an even number.
 Result<size_t> hf_rotary_dim(const Hyperparameters& file, const std::string& section, const Architecture& row,
                              const ModelConfig& config, const RopeRule& rule) {
   const size_t head_dim = head_dim_of(config, rule);

@@ -61,7 +61,7 @@ Result<std::vector<float>> read_xielu_numbers(const Hyperparameters& file, const
 // kNonFinite.
 Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelConfig& config);
 
-// The tensors of GGUF that have one factor per rotated pair: one tensor for any rule, and two for longrope.
+// Names of the tensors of GGUF that have one factor per rotated pair: one name for any rule, and two for longrope.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
 inline constexpr float kUnturned = 1e30f;  // a pair with this factor is not rotated
 inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";

@@ -163,7 +163,7 @@ Result<size_t> count_layers(const Hyperparameters& file) {
 
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   TRY_ASSIGN(config.n_layers, count_layers(file));
-  // GGUF's number of layers includes those for multi-token prediction, which follow the layers of the model.
+  // GGUF's number of layers includes layers for multi-token prediction, which come last and are not used here.
   constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
   TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
   config.n_layers -= n_guessing;

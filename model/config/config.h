@@ -60,7 +60,7 @@ struct LayerConfig {
   size_t head_dim = 0;             // d in shapes
   size_t kv_layer = 0;             // KV layer of the cache (KvLayout) whose keys and values the layer reads
   bool writes_kv = true;           // the layer stores the keys and values of kv_layer; false: an earlier layer does
-  bool value_is_key = false;       // values are the unnormed, unrotated keys: v = Wk h
+  bool value_is_key = false;       // values are the keys before norm and rotation: v = Wk h
   size_t ffn_dim = 0;              // F of this layer's MLP; 0: no MLP
   bool has_experts = false;        // the layer has experts instead of an MLP or beside it
   // Each gate becomes max(gate - cutoff, 0). cutoff: mean of the row's gates + gate_cutoff standard deviations.
@@ -86,9 +86,9 @@ struct ModelConfig {
   bool value_norm = false;  // v = v / rms(v), per head
 
   // --- attention
-  float attention_scale = 0;       // factor of the scores; usually d^-1/2
+  float attention_scale = 0;       // factor of attention scores; usually d^-1/2
   bool scale_by_depth = false;     // scores of layer l are divided by l + 1
-  LatentAttention latent;          // if used, each layer has one KV head, whose rows are latent
+  LatentAttention latent;          // if used, each layer has one KV head, whose rows are latents
   bool attention_gate = false;     // attention's output is multiplied by sigmoid(W_attn_gate h)
   bool gate_beside_query = false;  // the file's wq holds for each head its query, then its gate
   float attention_softcap = 0;     // scores s become cap tanh(s / cap); 0: no cap
@@ -161,7 +161,7 @@ struct ModelConfig {
   }
   bool attends() const { return !layers.empty() && layers[first_attending()].attends; }
   bool has_experts() const { return moe.router.n_experts != 0; }
-  // The maximum of `width`, a member function of this class, over all layers.
+  // Returns the maximum of `width` (q_dim, kv_dim, ...) over all layers.
   size_t widest(size_t (ModelConfig::*width)(size_t layer) const) const {
     size_t widest = 0;
     for (size_t l = 0; l < layers.size(); ++l) widest = std::max(widest, (this->*width)(l));

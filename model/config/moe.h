@@ -37,7 +37,7 @@ struct MoeRule {
   size_t ffn_dim = 0;          // F in shapes: width of an expert
   size_t shared_ffn_dim = 0;   // F in shapes: width of the shared expert; 0: no shared expert
   bool weighs_inputs = false;  // expert(weight h) instead of weight * expert(h)
-  Activation activation;       // f in an expert, W_down (f(W_gate h) * W_up h)
+  Activation activation;       // f of an expert W_down (f(W_gate h) * W_up h)
   bool gated = true;           // false: an expert is W_down f(W_up h)
   float swiglu_limit = 0;      // if not 0, f is Kernels::clamped_swiglu with this limit
   float swiglu_alpha = 1.702f;

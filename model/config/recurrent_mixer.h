@@ -90,7 +90,7 @@ struct RecurrentMixer {
   size_t k_at() const { return padded(q_width()); }
   size_t v_at() const { return k_at() + padded(k_width()); }
   size_t row_width() const { return v_at() + padded(v_width()); }
-  // Offset and width of the part that the convolution reads; if n_taps is 1, of the part that the activation reads.
+  // Offset and width of the part of a row that the convolution reads; if n_taps is 1, that the activation reads.
   size_t first_convolved() const { return has_heads() ? 0 : v_at(); }
   size_t convolved() const { return row_width() - first_convolved(); }
 

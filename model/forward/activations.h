@@ -39,19 +39,19 @@ struct RowBuffers {
   LinearInput router_h;                 // [T, D]            the input of the router, if experts are beside an MLP
   Rows mlp_out;                         // [T, D]            the output of the MLP that is beside experts
   LinearInput mixed;                    // [T, v_width]      the input of RecurrentWeights::w_out, and of w_scan
-  LinearInput recurrent_low;            // [T, widest rank]  the input of the second factor of a low-rank matrix
+  LinearInput recurrent_low;            // [T, widest rank]  the input of matrix A of a low-rank product A B
   Rows scan_numbers;                    // [T, 2 N]          B and C of Mamba-1
   LinearInput wide;                     // [T, 2 D]          norm(x | e) in models with CommonBlocks
   Rows embedded;                        // [T, D]            e in models with CommonBlocks
 };
 
-// Outputs of the steps of a recurrent layer, for all rows of a pass; names as in model/config/recurrent_mixer.h.
+// Outputs of the steps of a recurrent layer, for all rows of a pass, named as in model/config/recurrent_mixer.h.
 struct RecurrentBuffers {
   Rows in;                // [T, row_width]  q | k | v before the convolution
   Rows conv;              // [T, row_width]  q | k | v after the convolution
   Rows z;                 // [T, v_width]
   Rows rates, decays;     // [T, same width for both] per head or per key dimension; Mamba-1: dt per channel
-  Rows low;               // [T, widest rank] output of the first factor of a low-rank matrix
+  Rows low;               // [T, widest rank] output of matrix B of a low-rank product A B
   Rows out;               // [T, v_width]    o
   Rows scratch;           // [n_threads, RecurrentBuffers::scratch_floats()]
   float* unit = nullptr;  // [N] ones, used as the weight by norms without a weight

@@ -37,7 +37,7 @@ void mix_experts_beside(PassPart& p, size_t layer);
 // x += W_out norm_and_gate(mix(h)). REQUIRES: all workers have written h. Contains barriers.
 void recurrent_block(PassPart& p, size_t layer);
 
-// Computes low = w from, the input of the second factor of a low-rank matrix. Has barriers before and after the writes.
+// Computes low = w from, the first step of a low-rank product, as input of the second. Contains barriers.
 void project_low(PassPart& p, const PackedMatrix& w, const LinearInput& from, LinearInput& low);
 
 // recurrent_states.cc: convolve() and advance_heads(). The caller runs a barrier before each of them, so that its

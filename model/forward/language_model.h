@@ -27,8 +27,8 @@ struct SequenceChunk {
   KvCacheEntry* entry = nullptr;
   TokenSpan tokens;
   WantLogits want = WantLogits::kLast;
-  // Where to write the hidden states of the wanted rows (x after the final norm, the input of the LM head) instead of
-  // logits: [wanted rows, dim()]. nullptr: the rows get logits.
+  // If set, the wanted rows get hidden states instead of logits, which are written to this address: [wanted rows,
+  // dim()]. A hidden state is x after the final norm, the input of the LM head.
   float* hidden = nullptr;
 };
 

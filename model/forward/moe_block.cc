@@ -243,7 +243,7 @@ class Mixture {
     }
   }
 
-  // Returns the rows of h that the use needs, gathered.
+  // Returns the rows of h that the expert computes, gathered in one buffer.
   LinearInput input_of(const ExpertUse& use, Range rows) {
     if (use.rows == nullptr) return s_.h.rows(rows.begin, rows.size());
     const bool float_up = panel_is_float(use.expert->w_up.type);

@@ -90,7 +90,7 @@ struct MoeBuffers {
   std::vector<OfThread> own;  // [n_threads]
 };
 
-// Rows and panels multiplied at a time: enough rows to amortise unpacking a panel, few enough to stay in the cache.
+// Rows and panels multiplied at a time: enough to amortise unpacking a panel, few enough to stay in the cache.
 inline constexpr size_t kMoeTileRows = 128;
 inline constexpr size_t kMoeTilePanels = 32;
 

@@ -39,8 +39,8 @@ struct PassModel {
 struct Pass {
   static constexpr size_t kNoLayer = static_cast<size_t>(-1);
 
-  // Lays out the rows of a batch and its logits. REQUIRES: TransformerModel::forward() has checked the batch, and
-  // reserved memory in its entries.
+  // Assigns rows of the pass to the sequences of the batch, and allocates the wanted logits. REQUIRES:
+  // TransformerModel::forward() has checked the batch, and reserved memory in its entries.
   Pass(const PassModel& of, std::span<const SequenceChunk> sequences_of, Logits& wanted);
 
   const PassModel& model;

@@ -39,7 +39,7 @@ void quantize(const PassPart& p, LinearInput& input) {
   }
 }
 
-// Norm over all heads of a row together. Workers share the rows.
+// Norms each row over all its heads together. Workers share the rows.
 void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector weight) {
   const PassModel& m = p.model;
   const Range own = p.worker.share(p.pass.n_rows());

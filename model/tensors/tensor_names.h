@@ -34,7 +34,8 @@ inline constexpr TensorName kGptNeox[] = {
     {kBDown, "", "@layers.#.mlp.dense_4h_to_h.bias"},
 };
 
-// If the MLP has a norm of its own, GGUF names attention's norm attn_norm_2; otherwise attn_norm is the norm of both.
+// If the MLP has a norm of its own, GGUF calls it attn_norm, and attention's norm attn_norm_2; otherwise attn_norm is
+// the one norm of attention and MLP.
 inline constexpr TensorName kFalcon[] = {
     {kEmbed, "", "@word_embeddings.weight"},
     {kFinalNorm, "", "@ln_f.weight"},
@@ -70,7 +71,7 @@ inline constexpr TensorName kHunyuan[] = {
     {kKNorm, "", "@layers.#.self_attn.key_layernorm.weight"},
 };
 
-// The norm of each head is a tensor of its own ('%' is the head).
+// Each head has its own norm, which is a separate tensor ('%' is the head).
 inline constexpr TensorName kStablelm[] = {
     {kQNorm, "", "@layers.#.self_attn.q_layernorm.norms.%.weight"},
     {kKNorm, "", "@layers.#.self_attn.k_layernorm.norms.%.weight"},

@@ -32,7 +32,7 @@ struct HeadTiles {
   size_t width = 0;                   // width of a head, in rows or columns
 
   bool used() const { return n_groups != 0; }
-  // Returns the index in the file of row (or column) `at` in memory.
+  // Returns the file's index of the row (or column) that has index `at` in memory.
   size_t source(size_t at) const {
     if (!used()) return at;
     const size_t head = at / width;
@@ -229,7 +229,7 @@ enum class FixUp : uint8_t {
   kDecayByColumn,
 };
 
-// Whether a model has a tensor. kMay: it does if the file has the tensor.
+// Whether a model has a tensor. kMay: only if the file has it.
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
 // The kinds of copies of a tensor: none, or one tensor per expert, stream or adapter.

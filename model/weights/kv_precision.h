@@ -35,10 +35,10 @@ struct KvNoise {
 // Errors: those of find_source(), read_vector() and ThreadTeam::create().
 Result<std::vector<KvNoise>> estimate_kv_noise(const ModelFile& file, const ModelConfig& config, int n_threads);
 
-// The format of a layer's rows: that of dtype, or a finer one if the noise would exceed the limits.
+// Returns the format of a layer's KV rows: that of dtype, or a finer one if the noise would exceed the limits.
 KvRowFormat format_of(KvDType dtype, const KvNoise& noise);
 
-// The layout of the model's keys and values for options.kv_dtype.
+// Returns the layout of the model's keys and values for options.kv_dtype, with the formats that `noise` requires.
 KvLayout kv_layout_of(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
 // As kv_layout_of() with `noise`, but estimates the noise itself if the KV type needs it. Errors: those of

@@ -125,7 +125,7 @@ LatentExpansionSources split_latent_expansion(const ModelConfig& config, const T
 
 PanelType panel_type(const TensorSource& source, Numerics numerics) {
   const DType dtype = source.tensor.dtype;
-  // Blocks that contain columns of two heads cannot be reordered.
+  // Heads cannot be reordered if a block has columns of two of them. Then the matrix is expanded to floats.
   const HeadTiles& columns = source.tiles.columns;
   const bool fits = !columns.used() || columns.width % dtype_block(dtype).values == 0;
   return numerics == Numerics::kReference || !fits ? PanelType::kPF : panel_type_for(dtype);

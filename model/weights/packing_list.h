@@ -48,8 +48,8 @@ class PackingList {
   static size_t bytes_of_row(const Job& job);
   // Returns false if a float or a scale is not finite.
   static bool pack(const Job& job, Range panels);
-  // Returns the rows from which the panels are packed, and all rows between them. REQUIRES: the tensor is stored by
-  // row.
+  // Returns the range of the tensor's rows from which the panels are packed, with all rows in between. REQUIRES: the
+  // tensor is stored by row.
   static TensorView rows_of(const Job& job, Range panels);
 
   uintptr_t origin_ = 0;  // address of the first window, a multiple of kWindowBytes

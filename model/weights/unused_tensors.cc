@@ -29,7 +29,7 @@ constexpr const char* kZeros = "bias of zeros";
 constexpr const char* kTied = "tied LM head";
 constexpr const char* kGuesses = "multi-token prediction layer";
 
-// A harmless tensor, recognised by the end of its name.
+// A kind of tensor that may be ignored, recognised by the end of its name.
 struct Ending {
   std::string_view ending;
   const char* reason;

@@ -121,7 +121,7 @@ void Answer::wait_for_others() {
   begin_reading();
 }
 
-// Searches the store, and takes the found entry if it is longer than the own entry.
+// Searches the store, and takes the found entry if it is longer than entry_.
 void Answer::search() {
   SharedPrompt& shared = *request_.shared;
   shared.n_changes = shared.pending->n_changes();
@@ -260,8 +260,8 @@ void Answer::draft_after(TokenId id) {
   fed_.insert(fed_.end(), draft_.begin(), draft_.end());
 }
 
-// Limits a draft to the tokens that could still be computed one by one before the turn must end, to one pass, and to
-// the page that the token before the draft needs anyway.
+// Returns the maximum length of a draft: draft and last token fit into max_tokens, the context, one pass, and the page
+// that the last token needs anyway.
 size_t Answer::n_drafts_at_most() const {
   const size_t n_rows = std::min({request_.max_tokens - now_.n_sampled, model_.max_seq_len() - now_.length,
                                   kPagePositions - now_.length % kPagePositions, model_.max_chunk()});

@@ -9,7 +9,7 @@
 // take no additional memory.
 //
 // Cancellation is checked before every chunk, in every layer of a pass and before every token; the answer ends at the
-// current token. With Delivery::kUntilStop, the stop token ends the answer after the last event that the owner took,
+// current token. With Delivery::kUntilStop, a stop request ends the answer after the last event that the owner took,
 // even if more was computed: finish() rolls back tokens, text, counters and indexes to that event, and the entry to the
 // event's position or the last position before at which the model can resume. The entry always has KV of a prefix of
 // the committed tokens.
@@ -55,9 +55,9 @@ class Answer final : public Task {
 
   // --- the owner's thread
 
-  // Takes the oldest queued event; nullopt: no event is queued or, with Delivery::kUntilStop, the stop token fired.
-  // first_despite_stop: events up to the first piece of text can be taken after the stop, for an owner of several
-  // answers that has taken text of another answer.
+  // Takes the oldest queued event; nullopt: no event is queued or, with Delivery::kUntilStop, a stop was requested.
+  // first_despite_stop: events up to the first piece of text can be taken even then, for an owner of several answers
+  // that has already taken text of another one.
   std::optional<TurnEvent> take_event(bool first_despite_stop = false);
   // True if the answer is over and take_event() returns no more.
   bool is_drained(bool first_despite_stop = false);

@@ -116,7 +116,7 @@ struct Generation {
   std::optional<TokenId> end_of_turn;   // the stop token that was sampled; unset after a stop string
   std::string stop_string;              // the stop string that was found
   FinishReason finish_reason = FinishReason::kStop;
-  size_t n_text_taken = 0;  // bytes of the text that events had; less than all only after a stop
+  size_t n_text_taken = 0;  // bytes of the text that events contained; less than all only after a stop
 };
 
 }  // namespace ibid

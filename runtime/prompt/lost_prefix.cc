@@ -16,8 +16,8 @@ constexpr size_t kNearBytes = 200;
 
 std::string excerpt(std::string_view text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
 
-// Returns the message whose rendering has the byte: of the messages that the byte's span came from, the first whose
-// content does not end before the byte.
+// Returns the number of the message whose rendering contains the byte: of the messages that the byte's span came from,
+// the first whose content does not end before the byte.
 size_t message_at(const Transcript& transcript, const Json& messages, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   if (spans.empty()) return 0;
@@ -74,8 +74,8 @@ struct Difference {
   std::string_view now;
 };
 
-// True if the new text shows `content` at the difference. Templates render variables as input too, so origins do not
-// decide.
+// True if the new text shows the message's content at the difference. The origin of the text does not tell this,
+// because templates render variables as input too.
 bool is_inside(const Json& message, const Difference& d) {
   const std::string* content = content_of(message);
   if (content == nullptr) return true;

@@ -12,7 +12,7 @@
 
 namespace ibid {
 
-// Explains the loss when only delta.n_keep of n_held positions stay.
+// Explains why only delta.n_keep of the n_held cached positions stay.
 LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& transcript, const Json& messages,
                                const Tokenizer& tokenizer, size_t n_held);
 

@@ -39,10 +39,10 @@ class MessageList {
 
   // Appends a message. std::bad_alloc: nothing has changed.
   void push_back(Json message);
-  // Replaces the messages from n_kept on by `added`, and returns them. std::bad_alloc: nothing has changed. REQUIRES:
-  // n_kept <= size().
+  // Replaces the messages from n_kept on by `added`, and returns the replaced messages. std::bad_alloc: nothing has
+  // changed. REQUIRES: n_kept <= size().
   Tail replace_from(size_t n_kept, std::vector<Json> added);
-  // Undoes replace_from(n_kept), without allocation, because the list was as long before.
+  // Undoes replace_from(n_kept). Does not allocate, because the list has had this length before.
   void put_back(size_t n_kept, Tail tail) noexcept;
 
  private:

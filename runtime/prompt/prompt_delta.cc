@@ -25,8 +25,8 @@ struct Comparison {
   // The first byte that differs from the transcript, or the end of the shorter one. The token that ended a reply
   // matches as a whole or not at all.
   size_t differs_at = 0;
-  // First bytes of runs of equal encoded text with another origin, in order. For example, "assistant" is template text
-  // in the generation prompt, and later the role of the message.
+  // First bytes of the runs of encoded text that equal the transcript's but have another origin, in order. For example,
+  // "assistant" is template text in the generation prompt, and later the role of the message.
   std::vector<size_t> relabelled;
   size_t bytes_compared = 0;
 };

@@ -45,7 +45,7 @@ struct PromptDelta {
   size_t n_bytes = 0;              // bytes of the whole prompt
   size_t tail_begin = 0;           // differs_at, or the beginning of the reply that contains it
   MarkedText tail;                 // the prompt from tail_begin on
-  // Set if the prompt ends in the beginning of the answer: the number of its last bytes that are this beginning.
+  // Set if the prompt ends with the beginning of the answer: the number of bytes of this beginning.
   std::optional<size_t> n_continued = {};
   bool keeps_reply = false;  // the n_continued bytes are sampled tokens of the transcript (continue_reply())
   TurnCost cost;             // cost of planning
@@ -86,7 +86,7 @@ PromptDelta plan_prompt(const Tokenizer& tokenizer, const Transcript& transcript
 // Returns false, changing nothing, if the transcript does not have the answer, or if a token of the prompt before it
 // does not stay.
 bool continue_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t message, PromptDelta& delta);
-// Plans a prompt of given tokens, whose text is a reply of the transcript: nothing is encoded.
+// Plans a prompt of given tokens. Nothing is encoded: in the transcript the tokens and their text are a reply.
 PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, Tokens ids);
 
 }  // namespace ibid

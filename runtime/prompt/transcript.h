@@ -26,7 +26,7 @@ enum class SpanOrigin {
   kTemplate,   // written by the chat template
   kInput,      // contents of given messages
   kSampled,    // a reply
-  kEndOfTurn,  // the sampled token that ended a reply: the template's closing text, if it is equal
+  kEndOfTurn,  // the sampled token that ended a reply, if the template writes the same token
 };
 
 // Encoder state before a span. Later text may have changed its last tokens; the tokens as they were at the mark are the
@@ -66,7 +66,7 @@ struct SampledReply {
   Tokens ids;
   std::vector<size_t> text_ends;       // bytes of the text up to the end of each token
   std::string text;                    // the bytes of `ids` as the next render will show them
-  std::optional<TokenId> end_of_turn;  // the token that ended the reply, with its own text
+  std::optional<TokenId> end_of_turn;  // the token that ended the reply; its text is the next member
   std::string end_of_turn_text;
 
   // Replaces the reply's text by `shown`, if different: templates render tool calls in their own spelling. The sampled

@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// A token and its longest draft (sampling/speculation.h).
+// Maximum rows of a decoding request: a token and its longest draft (sampling/speculation.h).
 inline constexpr size_t kDecodeRows = 8;
 // Prefill gets multiples of this, the row block of the kernels, except for a prompt's last rows.
 inline constexpr size_t kPrefillRows = 16;
@@ -35,7 +35,7 @@ struct PassRequest {
 struct PassLimits {
   size_t max_rows = 0;      // maximum rows of a pass
   size_t prefill_rows = 0;  // rows that fit the time limit; at least kPrefillRows are given if max_rows allows
-  size_t score_rows = 0;    // rows of all requests that give way, while other requests decode
+  size_t score_rows = 0;    // number of rows for all requests that give way, while other requests decode
 
   // True if a request of n_rows decodes, so that all its rows are fed together.
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
@@ -75,7 +75,7 @@ class PassCost {
   // Duration of a pass that only decodes; 0: unknown.
   double decode_pass_ns() const { return decode_pass_ns_; }
 
-  // Prefill rows that take about budget_ns beside n_decode_rows; SIZE_MAX if nothing was recorded.
+  // Number of prefill rows with which a pass with n_decode_rows takes about budget_ns; SIZE_MAX: unknown.
   size_t prefill_rows(size_t n_decode_rows, int64_t budget_ns) const;
 
  private:

@@ -18,7 +18,7 @@ namespace {
 // Without other tasks a prompt is prefilled in passes of up to 25 times the latency target, which is one second by
 // default. Longer passes are not faster, and a task that arrives meanwhile waits that long.
 constexpr int64_t kAloneTargets = 25;
-// Prefill rows beside other tasks until the model's speed is measured.
+// Number of prefill rows of a pass with other tasks, until the model's speed is measured.
 constexpr size_t kFirstRows = 2 * kPrefillRows;
 // Low priority counts as normal after waiting this long.
 constexpr int64_t kPatienceNs = 1'000'000'000;

@@ -29,8 +29,8 @@ size_t filled_afterwards(const ContextRoom& room) {
   return static_cast<size_t>(kFilledAfterwards * static_cast<double>(room.max_tokens));
 }
 
-// Drops the messages of the first n_turns turns, except system messages and turns with a pin. Turns are dropped as a
-// whole: many templates reject questions without answers.
+// Drops the messages of the first n_turns turns, except system messages and turns with a pinned message. Turns are
+// dropped as a whole: many templates reject questions without answers.
 FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinned, const std::vector<size_t>& begins,
                              size_t n_turns) {
   FittedMessages out;
@@ -78,8 +78,8 @@ struct TextLimits {
   size_t older = SIZE_MAX;
 };
 
-// Cuts longer texts, except those of system and pinned messages, and those for which the remark would be longer than
-// the part that it replaces.
+// Cuts texts that exceed `limits`, except those of system and pinned messages, and those for which the remark would be
+// longer than the part that it replaces.
 FittedMessages with_cut_texts(const Json& messages, const std::set<size_t>& pinned, TextLimits limits) {
   FittedMessages out{messages, pinned, messages.size(), {}};
   for (size_t i = messages.size(); i-- > 0;) {

@@ -73,7 +73,7 @@ class Dialogue {
   const std::string& system() const { return system_; }
   size_t n_system_messages() const { return system_.empty() ? 0 : 1; }
   size_t n_numbered() const { return n_numbered_; }
-  // True if the last message is a question: of the user or of a tool.
+  // True if the last message awaits an answer: a message of the user or a result of a tool.
   bool awaits_answer() const;
   // True if a turn may answer the messages: as awaits_answer(), but also if the last message is a system message.
   bool may_answer() const;

@@ -10,7 +10,7 @@ namespace {
 
 using Rows = Json::object_t::Container;  // appends without searching for the key, which emplace_back() of Json does
 
-// Parses an object of the user. It will be an element of the array of messages, hence the reduced depth.
+// Parses a JSON object of the caller. It becomes an element of the array of messages, so its maximum depth is reduced.
 Result<Json> parse_object(std::string_view text, const char* what) {
   Result<Json> parsed = parse_json(text, what, {.max_depth = kMaxJsonDepth - 2});
   if (!parsed.ok()) return {ErrorCode::kInvalidArgument, parsed.status().message()};

@@ -69,7 +69,7 @@ void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& rest, const F
 void PrefixPublisher::publish_prompt(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
                                      size_t first_turn_boundary) const noexcept {
   if (logits != nullptr && n_prompt <= entry.length()) {
-    // Without room for the logits, an exact repeat computes one token.
+    // If the store has no room for the logits, an exact repeat of the prompt computes one token.
     (void)store().remember_logits(name_space_, entry.tokens().first(n_prompt), *logits);
   }
   if (first_turn_boundary < kPagePositions || first_turn_boundary > entry.length()) return;

@@ -23,7 +23,7 @@ KvCacheEntry shared_pages(const KvCacheEntry& entry) {
 }
 
 // Why a search missed the token at `position`; nullopt: it is not stored. n_most: the number of found tokens that the
-// caller can use; n_with_state: how many of these a recurrent state reaches.
+// caller can use; n_with_state: how many of these are before a stored recurrent state.
 std::optional<LostCause> cause_of_miss(const PrefixMisses& misses, size_t n_most, size_t n_with_state,
                                        size_t position) {
   if (position < n_with_state) return LostCause::kWindowGone;
@@ -179,7 +179,7 @@ SequenceCache::Lease::~Lease() {
   if (before_) {
     entry_ = *std::move(before_);
   } else {
-    (void)entry_.slice_to_at_most(length_before_);  // the next turn computes positions again that are lost here
+    (void)entry_.slice_to_at_most(length_before_);  // the next turn prefills again the positions lost here
   }
   cache_->put_back(std::move(entry_));
 }

@@ -60,7 +60,7 @@ Result<std::vector<std::byte>> read_exactly(File& file, uint64_t offset, uint64_
   return bytes;
 }
 
-// Reads the part before the records, which begin at `end`.
+// Reads header and conversation; sets `end` to the offset where the records begin.
 Result<SavedSession> read_conversation(File& file, const std::string& path, uint64_t& end) {
   TRY_ASSIGN(const uint64_t file_bytes, file.size());
   TRY_ASSIGN(const auto raw, read_exactly(file, 0, sizeof(FileHeader), path));

@@ -89,7 +89,8 @@ class SessionState {
   // cost nothing. Errors: kBusy; kInvalidArgument: not an object, or not UTF-8.
   Status set_variables(Json variables);
   // prompt_size() returns the length of the prompt of answer(); prompt_ids() returns the tokens of any turn's prompt.
-  // Both compute nothing; the next turn reuses the first plan. Errors: those of the turn before its first event.
+  // Neither runs the model; the next turn reuses prompt_size()'s plan. Errors: those of the turn before its first
+  // event.
   Result<PromptSize> prompt_size(size_t max_tokens);
   Result<Tokens> prompt_ids(const TurnStart& start);
 
@@ -141,7 +142,7 @@ class SessionState {
   void stop_idle_work() noexcept;
 
   const std::shared_ptr<Engine> engine;
-  SessionOptions options;  // .system and .variables only hold the values of the start: see `branch` and `variables`
+  SessionOptions options;  // .system and .variables are initial values only: see `branch` and `variables`
   Json variables;          // variables of the template
   bool plain = false;
   SessionBranch branch;

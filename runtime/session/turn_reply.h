@@ -21,7 +21,7 @@ class EngineState;
 // Returns a parsed answer as an OpenAI message (templates/reply/protocol_messages.h).
 Json message_of_answer(const Turn& turn);
 
-// The special tokens shown in an answer that is split into parts: the markers; those of calls only if with_calls.
+// Returns the special tokens that a parsed answer's text shows: markers, but those of tool calls only if with_calls.
 Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
