@@ -31,9 +31,9 @@ struct MemoryPlan {
   }
 };
 
-// Errors: those of check_model_options(), of the tensor table and of kv_layout_of(); kBadHyperparameter if the trained
-// context exceeds kMaxContext and the options set no context; kInvalidArgument if it exceeds the model's learned
-// positions.
+// Plans the memory of the model in `file`. Errors: those of check_model_options(), of the tensor table and of
+// kv_layout_of(); kBadHyperparameter if the trained context exceeds kMaxContext and the options set no context;
+// kInvalidArgument if it exceeds the model's learned positions.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 // As the other plan_memory(), with a layout from kv_layout_of(), for callers that plan several times.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,

@@ -36,8 +36,8 @@ struct WeightPlan {
 // Errors: those of find_source().
 Result<WeightPlan> plan_weights(const ModelFile& file, const ModelConfig& config, Numerics numerics);
 
-// Numerics::kReference expands every matrix to float panels. Errors: those of find_source(); kNonFinite (a float or the
-// scale of a block is not finite; names the tensor); kOutOfMemory.
+// Loads all weights. Numerics::kReference expands every matrix to float panels. Errors: those of find_source();
+// kNonFinite (a float or the scale of a block is not finite; names the tensor); kOutOfMemory.
 Result<TransformerWeights> load_weights(const ModelFile& file, const ModelConfig& config, Numerics numerics,
                                         ThreadTeam& team);
 

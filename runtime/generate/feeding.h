@@ -17,7 +17,7 @@ namespace ibid {
 
 class Feeding final : public Task {
  public:
-  // Runs on the compute thread at the end, also after an error, and must not throw.
+  // Called with the entry at the end, also after an error, on the compute thread. Must not throw.
   using Publish = std::function<void(KvCacheEntry&)>;
 
   // Tokens to append after entry.length(). They must outlive the task.

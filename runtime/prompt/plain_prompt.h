@@ -24,8 +24,8 @@ Json plain_message(const Tokens& ids);
 // The tokens of a plain prompt; nullopt: the message has no "ids", or they are not valid token ids.
 std::optional<Tokens> plain_ids(const Json& message);
 
-// Errors: kInvalidArgument for a token outside the vocabulary, naming it, for a prompt without tokens, and for a
-// message with neither text nor tokens.
+// Plans a plain prompt. Errors: kInvalidArgument for a token outside the vocabulary, naming it, for a prompt without
+// tokens, and for a message with neither text nor tokens.
 Result<PromptDelta> plan_plain_prompt(const Tokenizer& tokenizer, const Json& messages, const Transcript& transcript);
 
 }  // namespace ibid
