@@ -42,7 +42,7 @@ Result<std::shared_ptr<const TokenConstraint>> constraint_after(const TokenConst
     if (!next.has(id)) {
       return {
           ErrorCode::kInvalidArgument,
-          "the answer that is to be continued begins no answer that the constraint, or the response format, allows"};
+          "the text to continue is not the beginning of any answer that the constraint or the response format allows"};
     }
     after->push(id);
   }

@@ -85,7 +85,7 @@ class SafetensorsParser {
     }
     std::memcpy(&length, file_.data(), sizeof(length));
     if (length > kSafetensorsMaxHeaderBytes) {
-      return fail(ErrorCode::kBadHeader, "says that its header has " + std::to_string(length) + " bytes, at most " +
+      return fail(ErrorCode::kBadHeader, "declares a header of " + std::to_string(length) + " bytes, at most " +
                                              std::to_string(kSafetensorsMaxHeaderBytes) + " are allowed");
     }
     const std::span<const std::byte> rest = file_.subspan(sizeof(length));

@@ -162,13 +162,15 @@ void add_load(CLI::App& command, BenchArguments& arguments) {
       ->capture_default_str()
       ->group(kLoadGroup);
   add_count("--users", shape.users, 1, 256, "conversations at once");
-  add_count("--system-words", shape.system_words, 0, 1'000'000, "of the system message, the same for all");
-  add_count("--history-words", shape.history_words, 0, 1'000'000, "of each user, before the first question");
+  add_count("--system-words", shape.system_words, 0, 1'000'000, "words of the system message, which all users share");
+  add_count("--history-words", shape.history_words, 0, 1'000'000,
+            "words of each user's history before the first question");
   add_count("--question-words", shape.question_words, 1, 1'000'000, "of a question");
-  add_count("--answer-tokens", shape.answer_tokens, 1, 1'000'000, "of an answer, if the server can enforce it");
+  add_count("--answer-tokens", shape.answer_tokens, 1, 1'000'000,
+            "tokens of an answer, if the server can enforce this number");
   for (auto [name, seconds, help] :
-       {std::tuple("--think", &shape.think_seconds, "between an answer and the next question"),
-        std::tuple("--stagger", &shape.stagger_seconds, "between the starts of two users")}) {
+       {std::tuple("--think", &shape.think_seconds, "seconds between an answer and the next question"),
+        std::tuple("--stagger", &shape.stagger_seconds, "seconds between the starts of two users")}) {
     command.add_option(name, *seconds, help)
         ->type_name("SECONDS")
         ->check(CLI::Range(0.0, 3600.0))

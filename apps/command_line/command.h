@@ -59,7 +59,7 @@ inline constexpr const char* kCommonGroup = "Options";
 inline constexpr const char* kSamplingGroup = "Sampling";
 inline constexpr const char* kRareSamplingGroup = "Sampling, rarely needed";
 inline constexpr const char* kRunningGroup = "How the model runs";
-inline constexpr const char* kServerGroup = "A server instead of a model here";
+inline constexpr const char* kServerGroup = "Use a server instead of a local model";
 inline constexpr const char* kConfigGroup = "Configuration and help";
 
 // CLI11 would parse an argument "[a,b]" as a list, and "-x" after "--" as an option in some cases. protect_texts()

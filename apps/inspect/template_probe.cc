@@ -75,7 +75,7 @@ Fact generation_fact(const Probe& probe) {
   const Json messages = Json::array({question()});
   const std::string without = probe.text(messages);
   const std::string with = probe.text(messages, {{"add_generation_prompt", true}});
-  if (!with.starts_with(without)) return {"generation prompt", "another text altogether", nullptr};
+  if (!with.starts_with(without)) return {"generation prompt", "changes the whole prompt", nullptr};
   const std::string prompt = with.substr(without.size());
   return {"generation prompt", prompt.empty() ? "none" : cut(prompt), prompt};
 }
@@ -116,7 +116,7 @@ Fact tools_fact(const Probe& probe) {
   };
   add(offered, usual ? "offered" : "offered by the variable ");
   if (offered && !usual) text += variable;
-  add(called, several ? "called, several at once" : "called, one at a time");
+  add(called, several ? "several calls at once" : "one call at a time");
   add(answered, "results shown");
   return {"tools",
           text.empty() ? "no" : text,

@@ -15,9 +15,9 @@ namespace {
 // Reads the scaling of queries in layers without rope (arXiv 2501.19399), which is on by default. The key that switches
 // it on or off is a flag or a number.
 Status read_growth_without_rope(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kGrows{"growth of queries", "", "attn_temperature_tuning"};
-  constexpr Key kGrowth{"growth of queries", "", "attn_scale"};
-  constexpr Key kStep{"step of the growth of queries", "", "floor_scale"};
+  constexpr Key kGrows{"temperature of queries", "", "attn_temperature_tuning"};
+  constexpr Key kGrowth{"temperature of queries", "", "attn_scale"};
+  constexpr Key kStep{"step of the temperature of queries", "", "floor_scale"};
   const auto number = file.file().get_int(file.key_of(kGrows));
   const bool is_number = number.ok() && *number;
   const Result<bool> grows = is_number ? Result<bool>(**number != 0) : file.flag(kGrows, true);
@@ -38,8 +38,8 @@ Result<double> read_softcap(const Hyperparameters& file, const Key& key, float u
 
 Status read_attention(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kScaled{"use of the attention scale", "", "scale_attn_weights"};
-  constexpr Key kByDepth{"scores divided by the layer", "", "scale_attn_by_inverse_layer_idx"};
-  constexpr Key kPerDimensions{"inverse square of the attention scale", "", "query_pre_attn_scalar"};
+  constexpr Key kByDepth{"division of scores by the layer's number", "", "scale_attn_by_inverse_layer_idx"};
+  constexpr Key kPerDimensions{"dimension that gives the attention scale", "", "query_pre_attn_scalar"};
   if (!config.attends()) return {};
   const size_t key_dim = row.latent ? config.latent.key_dim() : config.layers[config.first_attending()].head_dim;
   const bool wide = file.gguf() && config.n_layers == row.gguf_wide_scale_layers;
@@ -76,7 +76,7 @@ constexpr int64_t kMaxRank = 1 << 16;
 }  // namespace
 
 Status read_latent(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kPairs{"rope of neighbours", "", "rope_interleave"};
+  constexpr Key kPairs{"rotation of neighbouring dimensions", "", "rope_interleave"};
   constexpr Key kNope{"key dimensions without RoPE", "", "qk_nope_head_dim"};
   LatentAttention& latent = config.latent;
   TRY_ASSIGN(latent.q_rank, file.integer(keys::kQRank, 0, kMaxRank, size_t{0}));

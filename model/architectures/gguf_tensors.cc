@@ -112,10 +112,11 @@ class Lister {
   }
 
   Status refuse_folded(const TensorSource& source) const {
-    return {ErrorCode::kUnsupported, file_.path() + ": bias " + source.name +
-                                         " cannot be converted: GGUF multiplies this model's factors into its weights, "
-                                         "and has no place for those of a bias; "
-                                         "use the original checkpoint"};
+    return {ErrorCode::kUnsupported,
+            file_.path() + ": bias " + source.name +
+                " cannot be converted: a GGUF file of this model has its multipliers inside its weights, "
+                "but none for a bias; "
+                "use the original checkpoint"};
   }
 
   Status add(const TensorRow& row, size_t layer, TensorSource source) {

@@ -44,7 +44,7 @@ inline constexpr Key kLayerInputs{"width of layer inputs", "embedding_length_per
                                   "hidden_size_per_layer_input"};
 inline constexpr Key kStreams{"streams", "altup.num_inputs", "altup_num_inputs"};
 inline constexpr Key kActiveStream{"active stream", "altup.active_idx", "altup_active_idx"};
-inline constexpr Key kGateCutoffs{"cutoffs of gates", "activation_sparsity_scale", ""};
+inline constexpr Key kGateCutoffs{"activation cutoffs of gates", "activation_sparsity_scale", ""};
 
 // --- latent attention
 inline constexpr Key kQRank{"rank of the queries' latent", "attention.q_lora_rank", "q_lora_rank"};
@@ -58,26 +58,28 @@ inline constexpr Key kMscaleOfAll{"mscale_all_dim", "", "rope_scaling.mscale_all
 
 // --- windows
 inline constexpr Key kWindow{"window", "attention.sliding_window", "sliding_window"};
-inline constexpr Key kWindowPattern{"period of windows", "attention.sliding_window_pattern", "sliding_window_pattern"};
+inline constexpr Key kWindowPattern{"period of layers with a window", "attention.sliding_window_pattern",
+                                    "sliding_window_pattern"};
 
 // --- experts
 inline constexpr Key kExperts{"n_experts", "expert_count",
                               "num_local_experts|num_experts|n_routed_experts|moe_num_experts"};
 inline constexpr Key kExpertsActive{"n_experts_active", "expert_used_count",
                                     "num_experts_per_tok|moe_k|num_experts_per_token|top_k_experts"};
-inline constexpr Key kExpertGroups{"groups of experts", "expert_group_count", "n_group|num_expert_group"};
-inline constexpr Key kExpertGroupsActive{"active expert groups", "expert_group_used_count", "topk_group"};
+inline constexpr Key kExpertGroups{"number of expert groups", "expert_group_count", "n_group|num_expert_group"};
+inline constexpr Key kExpertGroupsActive{"number of active expert groups", "expert_group_used_count", "topk_group"};
 inline constexpr Key kRouterScores{"gating function", "expert_gating_func", ""};
-inline constexpr Key kRouterNormalized{"normalised weights of experts", "expert_weights_norm",
+inline constexpr Key kRouterNormalized{"normalisation of the experts' weights", "expert_weights_norm",
                                        "norm_topk_prob|route_norm|moe_renormalize"};
-inline constexpr Key kRouterScale{"scale of experts", "expert_weights_scale", "routed_scaling_factor|route_scale"};
+inline constexpr Key kRouterScale{"scale of the experts' weights", "expert_weights_scale",
+                                  "routed_scaling_factor|route_scale"};
 inline constexpr Key kExpertFfnDim{"ffn_dim of experts", "expert_feed_forward_length", "moe_intermediate_size"};
 inline constexpr Key kSharedFfnDim{"ffn_dim of the shared expert", "expert_shared_feed_forward_length",
                                    "shared_expert_intermediate_size|shared_intermediate_size|"
                                    "moe_shared_expert_intermediate_size"};
 inline constexpr Key kSharedCount{"shared experts", "expert_shared_count",
                                   "n_shared_experts|num_shared_experts|moe_num_shared_experts"};
-inline constexpr Key kSwigluLimit{"limit of swiglu", "swiglu_clamp_exp", "swiglu_limit"};
+inline constexpr Key kSwigluLimit{"clamp of SwiGLU", "swiglu_clamp_exp", "swiglu_limit"};
 inline constexpr Key kLeadingDense{"leading layers without experts", "leading_dense_block_count",
                                    "first_k_dense_replace|num_dense_layers|moe_layer_start_index"};
 inline constexpr Key kExpertStep{"period of layers with experts", "interleave_moe_layer_step",
@@ -85,14 +87,14 @@ inline constexpr Key kExpertStep{"period of layers with experts", "interleave_mo
                                  "moe_layer_freq"};
 
 // --- recurrent layers
-inline constexpr Key kConvTaps{"taps of the convolution", "ssm.conv_kernel|shortconv.l_cache",
+inline constexpr Key kConvTaps{"kernel size of the convolution", "ssm.conv_kernel|shortconv.l_cache",
                                "mamba_d_conv|conv_kernel|conv_L_cache|linear_conv_kernel_dim|"
                                "linear_attn_config.short_conv_kernel_size"};
-inline constexpr Key kStateSize{"size of a state", "ssm.state_size",
+inline constexpr Key kStateSize{"size of the recurrent state", "ssm.state_size",
                                 "mamba_d_state|ssm_state_size|state_size|linear_key_head_dim"};
-inline constexpr Key kStateGroups{"groups of states", "ssm.group_count",
+inline constexpr Key kStateGroups{"number of groups of the recurrent state", "ssm.group_count",
                                   "mamba_n_groups|mamba_ngroups|n_groups|linear_num_key_heads"};
-inline constexpr Key kStateHeads{"heads of states", "ssm.time_step_rank",
+inline constexpr Key kStateHeads{"number of heads of the recurrent state", "ssm.time_step_rank",
                                  "mamba_n_heads|mamba_num_heads|n_mamba_heads|num_heads|linear_num_value_heads"};
 inline constexpr Key kStateWidth{"width of recurrent layers", "ssm.inner_size", "mamba_d_ssm|mamba_intermediate"};
 inline constexpr Key kStepRank{"rank of steps", "ssm.time_step_rank", "mamba_dt_rank|time_step_rank"};

@@ -85,11 +85,11 @@ Result<std::vector<LayerKind>> kinds_of_letters(const Hyperparameters& file, con
 }
 
 Result<std::vector<LayerKind>> hf_kinds(const Hyperparameters& file, const RecurrentFamily& family, size_t n) {
-  constexpr Key kTypes{"kinds of layers", "", "layer_types|layers_block_type"};
-  constexpr Key kLetters{"letters of layers", "", "hybrid_override_pattern"};
+  constexpr Key kTypes{"types of layers", "", "layer_types|layers_block_type"};
+  constexpr Key kLetters{"pattern of layer types, a letter for each layer", "", "hybrid_override_pattern"};
   constexpr Key kIndices{"layers with attention", "", "attn_layer_indices|full_attn_idxs"};
   constexpr Key kIndicesFromOne{"layers with attention", "", "linear_attn_config.full_attn_layers"};
-  constexpr Key kFlags{"kinds of layers", "", "attn_type_list"};
+  constexpr Key kFlags{"types of layers", "", "attn_type_list"};
   constexpr Key kPeriod{"period of layers with attention", "", "attn_layer_period"};
   constexpr Key kOffset{"first layer with attention", "", "attn_layer_offset"};
   if (file.has(kLetters)) return kinds_of_letters(file, kLetters, family, n);
@@ -140,7 +140,7 @@ Result<std::vector<LayerKind>> gguf_kinds(const Hyperparameters& file, const Rec
 
 // Assigns a shared block to each layer that has one before its mixer.
 Status read_common_blocks(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kBlocks{"blocks in common", "", "num_mem_blocks"};
+  constexpr Key kBlocks{"number of shared blocks", "", "num_mem_blocks"};
   constexpr Key kRank{"rank of adapters", "", "adapter_rank"};
   constexpr Key kOfAttention{"adapters of attention", "", "use_shared_attention_adapter"};
   CommonBlocks& common = config.common;

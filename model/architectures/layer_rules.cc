@@ -14,7 +14,7 @@ namespace ibid {
 
 namespace {
 
-constexpr Key kLayerTypes{"kinds of layers", "", "layer_types"};
+constexpr Key kLayerTypes{"types of layers", "", "layer_types"};
 constexpr Key kUseWindow{"use of windows", "", "use_sliding_window"};
 
 bool period_says_window(size_t layer, size_t period) { return period == 0 || (layer + 1) % period != 0; }
@@ -162,7 +162,7 @@ Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
 
 // Reads whether a model has rope at all: models that mix attention with recurrent layers often have none.
 Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kName{"kind of positions", "", "position_embedding_type"};
+  constexpr Key kName{"type of position embedding", "", "position_embedding_type"};
   TRY_ASSIGN(const std::optional<std::string> name, file.text(kName));
   TRY_ASSIGN(const bool turns, file.flag(keys::kRopeUsed, file.gguf() || (name && *name == "rope")));
   if (turns) return {};
@@ -247,7 +247,7 @@ double normal_quantile(double p) {
 // Reads the cutoffs of gates (LayerConfig::gate_cutoff). config.json has the share of gates to cut, GGUF the cutoff in
 // standard deviations (infinite: no cutoff).
 Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr Key kShares{"shares of cut gates", "", "activation_sparsity_pattern"};
+  constexpr Key kShares{"activation sparsity of gates", "", "activation_sparsity_pattern"};
   constexpr double kUsualShare = 0.95;
   const Key& key = file.gguf() ? keys::kGateCutoffs : kShares;
   TRY_ASSIGN(const auto listed, file.numbers_or_infinity(key, config.n_layers));

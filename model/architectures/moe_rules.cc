@@ -60,7 +60,7 @@ Status read_scores(const Hyperparameters& file, RouterRule& router) {
 }
 
 Status read_router(const Hyperparameters& file, const Architecture& row, RouterRule& router) {
-  constexpr Key kSmallestSum{"smallest sum of weights", "", "moe_norm_min"};
+  constexpr Key kSmallestSum{"smallest sum of the experts' weights", "", "moe_norm_min"};
   TRY_ASSIGN(router.n_experts_active, file.integer(keys::kExpertsActive, 1, static_cast<int64_t>(router.n_experts)));
   router.scores = row.router_scores;
   TRY(read_scores(file, router));
@@ -75,7 +75,7 @@ Status read_router(const Hyperparameters& file, const Architecture& row, RouterR
 }
 
 Status read_widths(const Hyperparameters& file, const Architecture& row, const ModelConfig& config, MoeRule& moe) {
-  constexpr Key kAlpha{"alpha of swiglu", "", "swiglu_alpha"};
+  constexpr Key kAlpha{"alpha of SwiGLU", "", "swiglu_alpha"};
   TRY_ASSIGN(moe.ffn_dim, file.integer(keys::kExpertFfnDim, 1, kMaxWidth, config.layers.front().ffn_dim));
   TRY_ASSIGN(const size_t n_shared, file.integer(keys::kSharedCount, 0, kMaxExperts, row.shared_experts));
   const size_t together = n_shared * moe.ffn_dim;

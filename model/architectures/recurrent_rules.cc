@@ -42,7 +42,7 @@ Status read_mamba2(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kOwnHeadDim{"head_dim of recurrent layers", "", "head_dim"};
   constexpr Key kNormed{"norm of recurrent layers", "", "mamba_rms_norm"};
   constexpr Key kNormFirst{"norm before the gate", "", "mamba_norm_before_gate"};
-  constexpr Key kLimits{"limits of steps", "", "time_step_limit"};
+  constexpr Key kLimits{"limits of the time step", "", "time_step_limit"};
   RecurrentMixer& mixer = config.recurrent;
   TRY_ASSIGN(mixer.n_heads, file.integer(keys::kStateHeads, 1, kMaxWidth));
   TRY_ASSIGN(mixer.n_key_heads, file.integer(keys::kStateGroups, 1, kMaxWidth, size_t{1}));
@@ -183,8 +183,8 @@ Status read_factor(const Hyperparameters& file, const char* name, float& factor)
 // Reads the factors of each block's inputs and outputs (arXiv 2507.22448). Those of queries, keys and values are
 // multiplied into the scale of scores and the factor of attention's output.
 Status read_multipliers(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kSsm{"factors of recurrent inputs", "", "ssm_multipliers"};
-  constexpr Key kMlp{"factors of the MLP", "", "mlp_multipliers"};
+  constexpr Key kSsm{"multipliers of recurrent inputs", "", "ssm_multipliers"};
+  constexpr Key kMlp{"multipliers of the MLP", "", "mlp_multipliers"};
   float ssm_in = 1, attention_in = 1, key = 1;
   TRY(read_factor(file, "ssm_in_multiplier", ssm_in));
   TRY(read_factor(file, "attention_in_multiplier", attention_in));

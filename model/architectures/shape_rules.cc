@@ -61,7 +61,7 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
 
 // Reads the KV heads of each layer. Layers without a window that use keys as values may have fewer of them.
 Status read_kv_heads(const Hyperparameters& file, ModelConfig& config) {
-  constexpr Key kValueIsKey{"values that are keys", "", "attention_k_eq_v"};
+  constexpr Key kValueIsKey{"use of keys as values", "", "attention_k_eq_v"};
   constexpr Key kGlobal{"n_kv_heads of layers without a window", "", "num_global_key_value_heads"};
   TRY_ASSIGN(const size_t usual, fallback_kv_heads(file, config));
   const int64_t fewest = config.recurs() ? 0 : 1;  // layers without attention have no KV heads
@@ -125,9 +125,9 @@ void number_kv_layers(ModelConfig& config) {
 
 // In LFM2 files the width of the MLP must be multiplied by 2/3 (and a factor in the file) and rounded up to a multiple.
 Status adjust_width(const Hyperparameters& file, size_t& width) {
-  constexpr Key kAdjusts{"adjustment of the MLP", "", "block_auto_adjust_ff_dim"};
-  constexpr Key kFactor{"factor of the MLP", "", "block_ffn_dim_multiplier"};
-  constexpr Key kMultiple{"multiple of the MLP", "", "block_multiple_of"};
+  constexpr Key kAdjusts{"adjustment of the MLP's width", "", "block_auto_adjust_ff_dim"};
+  constexpr Key kFactor{"factor of the MLP's width", "", "block_ffn_dim_multiplier"};
+  constexpr Key kMultiple{"divisor of the MLP's width", "", "block_multiple_of"};
   TRY_ASSIGN(const bool adjusts, file.flag(kAdjusts, false));
   if (!adjusts) return {};
   TRY_ASSIGN(const double factor, file.positive(kFactor, 1e3, 1.0));
@@ -151,7 +151,7 @@ Result<size_t> rows_of(const ModelFile& file, const std::string& name) {
 
 // Returns the number of layers: the key, or else the length of the list of layer types.
 Result<size_t> count_layers(const Hyperparameters& file) {
-  constexpr Key kTypes{"kinds of layers", "", "layers_block_type"};
+  constexpr Key kTypes{"types of layers", "", "layers_block_type"};
   if (file.has(keys::kNLayers) || !file.has(kTypes)) return file.integer(keys::kNLayers, 1, kMaxLayers);
   TRY_ASSIGN(const auto types, file.file().get_strings(file.key_of(kTypes)));
   const size_t n = types ? types->size() : 0;
@@ -164,7 +164,7 @@ Result<size_t> count_layers(const Hyperparameters& file) {
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   TRY_ASSIGN(config.n_layers, count_layers(file));
   // GGUF's number of layers includes layers for multi-token prediction, which come last and are not used here.
-  constexpr Key kGuessing{"layers that guess", "nextn_predict_layers", ""};
+  constexpr Key kGuessing{"number of multi-token prediction layers", "nextn_predict_layers", ""};
   TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
   config.n_layers -= n_guessing;
   TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));

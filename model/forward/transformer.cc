@@ -57,7 +57,7 @@ void TransformerModel::for_each(size_t n, const std::function<void(size_t)>& wor
 Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
   size_t n_rows = 0;
   for (const SequenceChunk& chunk : batch) {
-    if (chunk.tokens.empty()) return {ErrorCode::kInvalidArgument, "a chunk without tokens"};
+    if (chunk.tokens.empty()) return {ErrorCode::kInvalidArgument, "the chunk has no tokens"};
     n_rows += chunk.tokens.size();
     for (const TokenId token : chunk.tokens) {
       if (token < 0 || static_cast<size_t>(token) >= config_.vocab_size) {

@@ -281,7 +281,7 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     ignored_field<AnswerRequest>("cache_prompt", "prompts are always cached; the answer is the same", "[true]"),
     ignored_field<AnswerRequest>("timings_per_token", "timings come with the last chunk"),
     ignored_field<AnswerRequest>("verbose", "see /apply-template"),
-    ignored_field<AnswerRequest>("guided_decoding_backend", "the server has one"),
+    ignored_field<AnswerRequest>("guided_decoding_backend", "the server has only one backend"),
 };
 
 bool has_left_out_tool(const AnswerRequest& request, const std::string& name) {

@@ -85,7 +85,7 @@ std::string read_role(const Json& message, const ReadPlace& place) {
   constexpr Role kCommon[] = {Role::kSystem, Role::kUser, Role::kAssistant, Role::kTool};
   if (std::ranges::none_of(kCommon, [&](Role role) { return is_from(message, role); })) {
     ignore(place.ignored, {.field = place.path + ".role",
-                           .reason = "is no common role: the message has the effect that the chat template gives it"});
+                           .reason = "is not a standard role: its effect depends on the chat template"});
   }
   return std::string(name);
 }

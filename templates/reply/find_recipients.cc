@@ -114,7 +114,7 @@ std::optional<ReplyFormat> find_recipients(const TemplateProbe& probe) {
     if (!format.calls) continue;
     format.channels = std::move(channels);
     format.arguments_as_text = as_text;
-    format.origin = "recipients, read off the template";
+    format.origin = "derived from the template (recipients)";
     if (!has_probe_words(format)) return format;
   }
   return std::nullopt;

@@ -162,7 +162,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
   if (found) {
     format.calls = std::move(found->syntax);
     format.arguments_as_text = found->as_text;
-    format.origin = "read off the template";
+    format.origin = "derived from the template";
     format.shows_tools = true;  // true because the client may list the tools in its messages itself
   } else if (const auto known = known_calls(probe.source() + prompt)) {
     format.calls = known->syntax;

@@ -122,7 +122,7 @@ struct ReplyFormat {
   bool arguments_as_text = false;
   std::string reasoning_key = "reasoning_content";
   bool shows_tools = true;  // the template lists the tools in the prompt, or renders calls
-  // How the format was found, for users: "read off the template", or the name of a known form.
+  // How the format was found, for users: "derived from the template", or the name of a known form.
   std::string origin = {};
   bool operator==(const ReplyFormat&) const = default;
 };

@@ -58,10 +58,11 @@ const std::set<std::string> kFolded = {"falcon_h1", "falcon_h1_norm"};
 const std::set<std::string> kOtherNumbers = {"llama4_text"};
 // Models that GGUF cannot represent, with a part of the error.
 const std::map<std::string, std::string> kRefused = {
-    {"afmoe_unscaled", "this model's factors"},
+    {"afmoe_unscaled", "this model has its multipliers"},
     {"deepseek_v3_halves", "this model's latent attention"},
     {"gpt2_unscaled", "this model's attention scale"},
-    {"falcon_h1_biases", "q_proj.bias cannot be converted: GGUF multiplies this model's factors into its weights"}};
+    {"falcon_h1_biases",
+     "q_proj.bias cannot be converted: a GGUF file of this model has its multipliers inside its weights"}};
 
 // Compares all models, and returns the number of those that were converted: they load and have a GGUF name.
 size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {

@@ -25,7 +25,7 @@ TEST(HostileSafetensors, Case001FileTruncatedInTheLengthIsRefused) {
 TEST(HostileSafetensors, Case043HeaderOf2To63BytesIsRefused) {
   for (const uint64_t length : {uint64_t{1} << 63, ~uint64_t{0}, ~uint64_t{7}}) {
     expect_refused(with_length(length, "{}"), ErrorCode::kBadHeader,
-                   "says that its header has " + std::to_string(length) + " bytes", "x.safetensors");
+                   "declares a header of " + std::to_string(length) + " bytes", "x.safetensors");
   }
 }
 

@@ -302,7 +302,7 @@ TEST(EveryModel, ErrorBoundsDetectSmallMistakesInTheOracle) {
   expect_seen("scale of scores", wrong);
   wrong = config;
   wrong.query_growth *= 1.01;
-  expect_seen("growth of queries", wrong);
+  expect_seen("temperature of queries", wrong);
   wrong = config;
   wrong.moe.router.n_experts_active += 1;
   expect_seen("one expert more", wrong);

@@ -205,7 +205,7 @@ TEST(ContinuedAnswerTest, FailedTurnsChangeNothing) {
   ASSERT_TRUE(session.set_history({{"user", "Q"}, {"assistant", "a"}}).ok());
   TurnOptions formed = greedy();
   formed.constraint = *f.engine->choice_constraint({"yes", "no"});
-  EXPECT_THAT(refused(formed).message(), HasSubstr("begins no answer that the constraint"));
+  EXPECT_THAT(refused(formed).message(), HasSubstr("is not the beginning of any answer that the constraint"));
   std::stop_source stop;
   stop.request_stop();
   TurnOptions stopped = greedy();

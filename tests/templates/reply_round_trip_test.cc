@@ -108,7 +108,7 @@ class EveryTemplate : public testing::Test {
 
 TEST_F(EveryTemplate, EachTemplateShowsCallsUnlessListedAsAnException) {
   for_each([](const NamedTemplate& one, const ChatTemplate&, const ReplyFormat& format) {
-    const bool shows_calls = format.origin == "read off the template" || format.channels;
+    const bool shows_calls = format.origin == "derived from the template" || format.channels;
     EXPECT_EQ(shows_calls, !kWithoutCalls.contains(one.name)) << format.origin;
   });
 }

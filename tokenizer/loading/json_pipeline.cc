@@ -244,7 +244,7 @@ Result<JsonPipeline> read_pipeline(const JsonSource& source, const Json& root) {
   TRY(check_growth(source, out));
   const std::vector<const Json*> decoders = json_steps(member(root, "decoder"), "decoders");
   if (decoders.size() == 1 && json_type(*decoders[0]) == "ByteLevel") return out;
-  if (decoders.empty()) return source.unsupported("a missing decoder");
+  if (decoders.empty()) return source.unsupported("a tokenizer without a decoder");
   return source.unsupported("the decoder " + in_quotes(json_type(*decoders[0])));
 }
 
@@ -419,7 +419,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
 
 Status read_piece_decoder(const JsonSource& source, const Json& root, JsonPipeline& out) {
   const Json* decoder = member(root, "decoder");
-  if (decoder == nullptr) return source.unsupported("a missing decoder");
+  if (decoder == nullptr) return source.unsupported("a tokenizer without a decoder");
   bool fused = false;
   for (const Json* step : json_steps(decoder, "decoders")) {
     const std::string type = json_type(*step);

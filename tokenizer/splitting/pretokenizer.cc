@@ -274,7 +274,7 @@ constexpr PretokenizerFamily kFamilies[] = {
      "gpt-2 phi-2 jais trillion granite-docling exaone4 gigachat mellum a.x-4.0 jina-es jina-de jina-v2-es jina-v2-de "
      "jina-v1-en jina-v2-code roberta-bpe",
      false, false, false},
-    {"gpt2 behind NFC", scan_gpt2, "", "mpt olmo modern-bert", true, false, false},
+    {"gpt2 after NFC", scan_gpt2, "", "mpt olmo modern-bert", true, false, false},
     {"smollm", scan_digits_gpt2, "Digits:individual\nByteLevel",
      "smollm starcoder refact command-r codeshell exaone minerva-7b mellum2", false, false, false},
     {"llama3", scan_llama3, CONTRACTIONS "|" PREFIX "\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|" SPACES,
