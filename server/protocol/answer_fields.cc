@@ -209,7 +209,7 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
     {{"parallel_tool_calls", Shape::kBoolean, "allow several tool calls in one answer"},
      set<&AnswerRequest::tool_choice, &ToolChoice::parallel>},
     {{"response_format", Shape::kObject,
-      "format of the answer: text, json_object or json_schema; an answer that has to be a tool call has none", 0, 0,
+      "format of the answer: text, json_object or json_schema; has no effect if a tool call is required", 0, 0,
       Standing::kRead, kFormatSchema, false, "[{}]"},
      read_response_format},
     {{"reasoning_effort", Shape::kText, "passed to the template; none: no thinking", 1, 16, Standing::kRead,

@@ -94,7 +94,7 @@ constexpr Field<EmbeddingCall> kEmbedFields[] = {
      set<&EmbeddingCall::request, &EmbeddingRequest::n_dims>},
     kKeepAlive,
     user_field<EmbeddingCall>(),
-    ignored_field<EmbeddingCall>("options", "apply to answers only"),
+    ignored_field<EmbeddingCall>("options", "sampling options have no effect on embeddings"),
 };
 
 constexpr Field<EmbeddingCall> kEmbeddingsFields[] = {
@@ -104,7 +104,7 @@ constexpr Field<EmbeddingCall> kEmbeddingsFields[] = {
      read_texts},
     kKeepAlive,
     user_field<EmbeddingCall>(),
-    ignored_field<EmbeddingCall>("options", "apply to answers only"),
+    ignored_field<EmbeddingCall>("options", "sampling options have no effect on embeddings"),
 };
 
 std::string openai_body(const EmbeddingReply& reply, bool as_base64) {

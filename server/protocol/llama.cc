@@ -108,7 +108,7 @@ constexpr Field<LlamaCall> kLlamaFields[] = {
     refused_field<LlamaCall>("prompt_logprobs", "see /v1/completions"),
     refused_field<LlamaCall>("lora", "adapters are not supported"),
     ignored_field<LlamaCall>("n_discard", "see truncate"),
-    ignored_field<LlamaCall>("n_cache_reuse", "prefixes are reused"),
+    ignored_field<LlamaCall>("n_cache_reuse", "cached prefixes are always reused"),
     ignored_field<LlamaCall>("n_indent", "see grammar"),
     refused_field<LlamaCall>("return_tokens_as_token_ids", "see return_tokens"),
     refused_field<LlamaCall>("image_data", "only text is supported"),

@@ -34,7 +34,7 @@ MANNERS = """## Common to all endpoints
   a list of `{"field", "reason"}`, with the `name` of a tool. In a stream the object `ibid` is in the last chunk of an
   answer. The log lists ignored fields, too, except names that the client chose.
 - An answer to a request that names no maximum length ends when it repeats itself, and after a quarter of the context.
-  The field `answer_guard` and the server's option `--no-answer-guard` switch that off. Answers in JSON end at a
+  The field `answer_guard` and the server's option `--no-answer-guard` switch both limits off. Answers in JSON end at a
   repetition even if a maximum length is named, unless `answer_guard` is false.
 - `finish_reason` is `length` for an answer that was cut; `ibid.ended_by` names the limit: `max_tokens`, `context`,
   `quarter_of_context` or `repetition`.
@@ -42,24 +42,24 @@ MANNERS = """## Common to all endpoints
   `/v1/responses`, `/v1/messages` and `/api/chat`. The answer has only the added text. Nothing is prefilled again if the
   message is an answer of this server. White space at the end of the message stays as it is. `POST /v1/chat/completions`
   and `POST /apply-template` have vLLM's `continue_final_message` and `add_generation_prompt`. A response format or a
-  required call applies to the whole message; a message that begins no allowed text is an error 400. In `/v1/responses`
-  the output has `"continues_previous": true`, by which it is joined to the message before it when a later request has
-  both.
+  required call applies to the whole message; if no allowed text begins with the message, the status is 400. In `/v1/responses`
+  the output item has `"continues_previous": true`. If a later request has both items, the server joins the output to
+  the message before it.
 - `echo` with `logprobs`, and `prompt_logprobs`, return log-probabilities of the prompt. All rows of the prompt are
-  computed, even cached ones; while answers run, they take at most a fifth of the time.
+  computed, even cached ones. While answers are generated, this computation takes at most a fifth of the time.
 - The server leaves out parts of a request without which it can answer: tools that are not functions (the provider's
   search, shells, MCP), items and blocks of such tools in a history, unknown parts of a message. Calls of the client's
   custom tools in a history are rendered like calls of functions. An image, audio, a video or a file is refused.
-- System and developer messages may be at any place. If the model's template refuses or omits one, its text is joined to
-  the user's text beside it, or else to the first system message.
+- System and developer messages may be at any place. If the model's template refuses or omits such a message, the
+  server joins its text to the user's message next to it, or else to the first system message.
 - If the server has one model, requests for unknown model names get that model, and `ibid.ignored` says so, unless the
   server was started with `--check-model-names`.
 - `max_tokens` -1 means no limit, and 0 only prefills the prompt. Ollama's `num_predict` 0 means no limit.
 - In a stream each chunk has the log-probabilities of its tokens.
 - Images, audio, video and files are refused: only text is supported.
-- A prompt that exceeds the context is an error 400 with both numbers, before anything is computed, unless `truncate` is
-  set: `This model's maximum context length is N tokens ...` with the code `context_length_exceeded`, `n_prompt_tokens`
-  and `n_ctx`; for Anthropic `prompt is too long: N tokens > M maximum`. On paths without `/v1` its type is that of
+- A prompt that exceeds the context is refused with status 400 before anything is computed, unless `truncate` is set.
+  The error names both numbers: `This model's maximum context length is N tokens ...` with the code `context_length_exceeded`, `n_prompt_tokens`
+  and `n_ctx`; for Anthropic `prompt is too long: N tokens > M maximum`. On paths without `/v1` the error's type is that of
   llama.cpp, `exceed_context_size_error`.
 - `reasoning_tokens` is the number of tokens in the reasoning.
 

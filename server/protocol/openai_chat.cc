@@ -77,7 +77,7 @@ constexpr Field<ChatCall> kChatFields[] = {
     {{"verbose", Shape::kBoolean, "return the rendered prompt as __verbose.prompt; in streams in the last chunk"},
      set<&ChatCall::output, &ChatOutput::verbose>},
     {{"return_token_ids", Shape::kBoolean,
-      "return prompt_token_ids, and token_ids of each choice; in streams those of the prompt come in the first chunk"},
+      "return prompt_token_ids, in streams with the first chunk, and token_ids of each choice"},
      set<&ChatCall::output, &ChatOutput::token_ids>},
     {{"modalities", Shape::kList, "text", 1, 8, Standing::kRead,
       R"({"type":"array","items":{"const":"text"},"minItems":1,"maxItems":8})"},
