@@ -1,23 +1,23 @@
 #!/usr/bin/env python3
-"""Compares two builds, or a build with another engine, in runs that alternate A B B A: the speed of a machine changes
+"""Compares two builds, or a build with other engines, in runs that alternate A B B A: the speed of a machine changes
 from minute to minute, ratios of consecutive runs hardly do.
 
   compare.py IBID OTHER_IBID MODEL [--rounds 7] [-- ARGS]
-  compare.py IBID --rival 'COMMAND' MODEL [--rounds 7] [-- ARGS]
+  compare.py IBID --rival 'COMMAND' [--rival 'COMMAND' ...] MODEL [--rounds 7] [-- ARGS]
 
   compare.py IBID --rival 'COMMAND' MODEL --csv FILE --commit NAME [--model-name NAME] ...
 
 Runs `IBID bench MODEL --json ARGS` (without ARGS: --rounds 1 --what prefill,decode) and the same with OTHER_IBID, or
-COMMAND, in which {model} is replaced by MODEL and which prints lines of the same format. Each round runs both once. For
-every figure that both print: the median of each, and median and quartiles of the rounds' ratios; above 1 the first is
-better. With --cold the model's files are removed from the page cache before each run. With --touch a process uses and frees so
+each COMMAND, in which {model} is replaced by MODEL and which prints lines of the same format. Each round runs all of
+them once. For every figure that the first and another print: the median of each, and median and quartiles of the
+rounds' ratios; above 1 the first is better. With --cold the model's files are removed from the page cache before each run. With --touch a process uses and frees so
 much memory before each run: a virtual machine may have returned its free memory to the host, and the first program that
 uses such memory waits for the host, whatever it does.
 
 A round in which other processes used more than --max-other percent of the CPUs is repeated, up to three times
 the given rounds in total; if too few were quiet, all count, and a message reports it.
 
-With --csv the medians and quartiles of both engines are appended to a results file (results/README.md): a row for each
+With --csv the medians and quartiles of all engines are appended to a results file (results/README.md): a row for each
 engine and figure. write_tables.py makes tables from them.
 
 Standard library only.
@@ -135,10 +135,10 @@ def run(command):
 
 
 def run_round(commands, number, before):
-    """The figures of both programs in turn, and the CPU share of other processes. `before` is called before each."""
+    """The figures of all programs in turn, and the CPU share of other processes. `before` is called before each."""
     start, busy, own = time.monotonic(), busy_seconds(), own_seconds()
-    order = (0, 1) if number % 2 == 0 else (1, 0)
-    rows = [None, None]
+    order = range(len(commands)) if number % 2 == 0 else reversed(range(len(commands)))
+    rows = [None] * len(commands)
     for which in order:
         before()
         rows[which] = run(commands[which])
@@ -153,9 +153,10 @@ def quartiles(values):
     return statistics.quantiles(values, n=4, method="inclusive")
 
 
-def summary(rounds):
+def summary(rounds, other):
+    """A row for each figure that the first program and program number `other` have."""
     for key in rounds[0][0]:
-        both = [(first[key], second[key]) for first, second in rounds if key in first and key in second]
+        both = [(rows[0][key], rows[other][key]) for rows in rounds if key in rows[0] and key in rows[other]]
         if not both:
             continue
         name, less = key
@@ -178,12 +179,13 @@ def machine_name():
 
 
 def results(rounds, shared, cold):
-    """Rows of a results file: each figure that both engines have, of the first and of the second."""
+    """Rows of a results file: each figure that the first engine and another have, of all that have it."""
     for key in rounds[0][0]:
         what = key[0].split()[0]
         keys, field, _ = KINDS[what]
-        pairs = [(first[key], second[key]) for first, second in rounds if key in first and key in second]
-        for figures in zip(*pairs):
+        by_engine = [[rows[i][key] for rows in rounds if key in rows[i]] for i in range(len(rounds[0]))]
+        having = [figures for figures in by_engine if figures]
+        for figures in having if len(having) > 1 else []:
             line = figures[0].line
             low, middle, high = quartiles([figure.value for figure in figures])
             peaks = [figure.line["peak_percent"] for figure in figures if "peak_percent" in figure.line]
@@ -237,7 +239,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
                                      usage="compare.py IBID [OTHER_IBID] MODEL [options] [-- ARGS of ibid bench]")
     parser.add_argument("programs", nargs="+", help="IBID OTHER_IBID MODEL, or IBID MODEL with --rival")
-    parser.add_argument("--rival", metavar="COMMAND")
+    parser.add_argument("--rival", metavar="COMMAND", action="append", default=[], help="may be repeated")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--max-other", type=float, default=5, metavar="PERCENT")
     parser.add_argument("--cold", action="store_true", help="read the model from disk in each run")
@@ -259,11 +261,12 @@ def main():
 
     bench = extra or ["--rounds", "1", "--what", "prefill,decode"]
     commands = [[program, "bench", model, "--json", *bench] for program in programs]
-    if options.rival:
-        commands.append([part.replace("{model}", model) for part in shlex.split(options.rival)])
+    for rival in options.rival:
+        commands.append([part.replace("{model}", model) for part in shlex.split(rival)])
     rounds = measure(commands, model, options)
     if options.csv:
-        said = f"--rival '{without_folders(shlex.split(options.rival))}' --rounds {options.rounds}"
+        said = "".join(f"--rival '{without_folders(shlex.split(rival))}' " for rival in options.rival)
+        said += f"--rounds {options.rounds}"
         said += (" --cold" if options.cold else "") + (f" --touch {options.touch}" if options.touch else "")
         name = options.model_name or os.path.basename(os.path.normpath(model))
         today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
@@ -271,17 +274,26 @@ def main():
             "date": today, "commit": options.commit, "machine": machine_name(), "model": name,
             "command": f"compare.py ibid {without_folders([model])} {said} -- {without_folders(bench)}"},
             options.cold))
-    table = list(summary(rounds))
-    if options.json:
+    status = 0
+    for other in range(1, len(commands)):
+        table = list(summary(rounds, other))
+        if len(commands) > 2 and not options.json:
+            print(f"second: {without_folders(commands[other])}")
+        print_table(table, options.json)
+        status = max(status, failed(table, options.fail_below))
+    return status
+
+
+def print_table(table, as_json):
+    if as_json:
         for row in table:
             print(json.dumps(row))
-        return failed(table, options.fail_below)
+        return
     print(f"{'':32}{'first':>12}{'second':>12} {'':8}{'ratio':>8}{'quartiles':>14}{'rounds':>8}")
     for row in table:
         span = f"{row['q1']:.2f}-{row['q3']:.2f}"
         print(f"{row['row']:32}{row['first']:12.1f}{row['second']:12.1f} {row['unit']:8}{row['ratio']:8.2f}{span:>14}"
               f"{row['rounds']:8}")
-    return failed(table, options.fail_below)
 
 
 def failed(table, least):
