@@ -172,8 +172,9 @@ Result<ExprId> SchemaCompiler::outside(SchemaPart part, size_t depth) {
   const bool may_have_others = !ObjectCompiler::is_closed(document_, part);
   if (may_have_others) {
     if (!wanted.patterns.empty() || !part.pattern_properties.empty() || part.property_count.any()) {
-      return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "additionalProperties",
-                          "not supported in a schema that is negated, beside other names");
+      return schema_error(
+          ErrorCode::kUnsupported, document_.pointer_of(part.schema), "additionalProperties",
+          "not supported in a negated schema together with patternProperties or limits on the number of properties");
     }
     // Declare the names of the set, so that every undeclared property has a name outside of the set.
     for (const auto& [name, schema] : part.properties) names.erase(name);

@@ -313,7 +313,7 @@ TEST_F(ChatCommands, SaveNamesAConversationLater) {
   EXPECT_TRUE(files().exists("copy"));
 }
 
-TEST_F(ChatCommands, WhenFullCommandChangesThePolicyAndContextFullErrorGivesAdvice) {
+TEST_F(ChatCommands, SlashWhenFullSetsThePolicy) {
   PseudoTerminal terminal(chat({"--context", "128", "--when-full", "error", "--max-tokens", "8"}), {.rows = 60});
   ASSERT_TRUE(terminal.prompts());
   const std::string filler(100, 'x');

@@ -79,7 +79,7 @@ TEST(StoreRest, ResumingComparesAndCopiesNoTokens) {
   EXPECT_EQ(world.there(rest), 270u);
 }
 
-TEST(StoreRest, IdleSequenceResumesAfterARollbackToItsMark) {
+TEST(StoreRest, SequenceThatIsCutToItsIdleLengthBecomesIdleAgain) {
   World world;
   IdleSequence rest = world.rest(random_tokens(1, 200));
   KvCacheEntry entry(world.pool);
@@ -198,7 +198,7 @@ TEST(StoreRest, CopyOfAnIdleSequenceMarksTheSamePages) {
   world.expect_sound();
 }
 
-TEST(StoreRest, ClearedNamespacesAreNotResumed) {
+TEST(StoreRest, ClearedNamespaceLeavesIdleSequenceWithoutPages) {
   World world;
   IdleSequence rest = world.rest(random_tokens(1, 150));
   const IdleSequence of_bob = world.rest(random_tokens(1, 150), "bob");

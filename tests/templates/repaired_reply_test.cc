@@ -178,7 +178,7 @@ TEST(RepairedReply, ArgumentsAreConvertedToTheTypesOfTheSchema) {
   });
 }
 
-TEST(RepairedReply, FormsOfSpecialTokensAreRepaired) {
+TEST(RepairedReply, CallsBetweenSpecialTokensAreRepaired) {
   EXPECT_EQ(describe_calls(token_form()), "<|call|>functions.NAME<|with|>{...}<|/call|>");
   EXPECT_EQ(describe_reasoning(token_form()), "<|think|>deeply ... <|/think|>");
   const std::string now = "<|call|>functions.now<|with|>{}<|/call|>";

@@ -492,7 +492,7 @@ TEST(ServiceTest, FirstOfSeveralAnswersHasThePrefillTime) {
 }
 
 // The prefix may be evicted between the prefill and the answers.
-TEST(ServiceTest, PrefixEvictedAfterPrefillIsCountedOnce) {
+TEST(ServiceTest, UsageCountsAPrefixOnceIfItIsPrefilledAgain) {
   ServiceFixture f;
   AnswerRequest request = ask({user(std::string(300, 'x'))});
   request.n = 2;
