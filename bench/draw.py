@@ -68,14 +68,16 @@ def read_lines(paths):
     return sorted(turns, key=lambda turn: turn["history"]), requests
 
 
-def new_axes():
+def new_axes(n_rows=1, n_columns=1, size=(7.2, 3.2)):
+    """(figure, axes); an array of axes if there are several."""
     import matplotlib
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
     plt.rcParams.update({"svg.hashsalt": "ibid", "font.size": 10, "svg.fonttype": "path"})
-    figure, axes = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.margins(x=0.12)
+    figure, axes = plt.subplots(n_rows, n_columns, figsize=size, layout="constrained")
+    for each in figure.axes:
+        each.spines[["top", "right"]].set_visible(False)
+        each.margins(x=0.12)
     return figure, axes
 
 
@@ -111,9 +113,12 @@ def draw_requests(requests):
     return figure
 
 
-def picture(turns, requests, out, kind):
-    figure = draw_turns(turns) if turns else draw_requests(requests)
+def save(figure, out, kind):
     figure.savefig(out, format=kind, metadata={"Date": None, "Creator": None} if kind == "svg" else None)
+
+
+def picture(turns, requests, out, kind):
+    save(draw_turns(turns) if turns else draw_requests(requests), out, kind)
 
 
 def table_of(headings, rows):
