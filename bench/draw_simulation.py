@@ -60,6 +60,9 @@ def draw_shares(axes, lines: list[dict], sweep: str, where: typing.Callable, tit
         axes.axhline(sum(known) / len(known), color="#cccccc", linewidth=1, zorder=0)
     axes.set(xlabel=title, ylabel="tokens from caches, %", xscale="log")
     axes.set_ylim(bottom=0)
+    places = sorted({where(line) for line in lines if line["sweep"] == sweep})
+    axes.set_xticks(places, [f"{round(place):,}" for place in places])
+    axes.minorticks_off()
 
 
 def draw_loss(axes, lines: list[dict]) -> None:

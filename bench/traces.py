@@ -284,7 +284,9 @@ class Generator:
             turns.append(self.next(turns[-1], of_class))
         lasts_s = sum(turn.time_s for turn in turns)
         shorter = min(1.0, end_s / max(1.0, lasts_s))
-        time_s = min(self.pick(of_class["begins"]) * end_s, end_s - lasts_s * shorter)
+        begins = of_class["begins"]
+        begin = self.pick(begins) + (self.rng.random() - 0.5) / len(begins)  # anywhere in the part
+        time_s = max(0.0, min(begin * end_s, end_s - lasts_s * shorter))
         for turn in turns:
             time_s += turn.time_s * shorter
             turn.time_s = time_s // step_s * step_s if step_s else round(time_s, 3)

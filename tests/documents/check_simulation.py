@@ -255,7 +255,10 @@ def check_generated():
             want(abs(len(workload) / (factor * numbers["requests"]) - 1) < 0.02, f"{name}: {len(workload)} requests")
             want(abs(n_tokens / (factor * numbers["tokens"]) - 1) < 2 * most_off, f"{name}: {n_tokens} tokens")
             want(abs(sum(workload.n_known) / n_tokens - numbers["known"]) < most_off, f"{name}: known tokens")
-            want(workload.requests[-1].time_s <= numbers["seconds"], f"{name}: time")
+            times = [request.time_s for request in workload.requests]
+            n_moments = numbers["seconds"] / numbers["step_s"] if numbers["step_s"] else len(workload)
+            want(0 <= times[0] and times[-1] <= numbers["seconds"], f"{name}: times")
+            want(len(set(times)) > 0.7 * n_moments, f"{name}: {len(set(times))} times, of about {n_moments}")
 
 
 def check_picture(folder, interpreter):
