@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Draws the lines of `simulate.py --json`: the share of the tokens that come from caches, by the number of nodes, by the
-memory of a node, in the minutes around the loss of a node, and by the rate of the store.
+"""Draws the lines of `simulate.py --json`: the share of the tokens that come from caches, by the number of nodes, by
+the memory of a node, in the minutes around the loss of a node, and by the rate of the store.
 
   draw_simulation.py FILE.jsonl OUT.svg|OUT.png
 
@@ -48,8 +48,8 @@ def series_of(lines: list[dict], sweep: str) -> typing.Iterator[tuple[str, bool,
 
 
 def plot(axes, policy: str, has_store: bool, points: typing.Iterable[tuple[float, float]]) -> None:
-    axes.plot(*zip(*sorted(points)), marker="o", markersize=3, color=COLORS[policy], linestyle="--" if has_store else "-",
-              label=policy + (", store" if has_store else ""))
+    axes.plot(*zip(*sorted(points)), marker="o", markersize=3, color=COLORS[policy],
+              linestyle="--" if has_store else "-", label=policy + (", store" if has_store else ""))
 
 
 def draw_shares(axes, lines: list[dict], sweep: str, where: typing.Callable, title: str) -> None:

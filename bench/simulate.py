@@ -135,7 +135,8 @@ class Runner:
             described = dataclasses.asdict(settings)
             if math.isinf(settings.store_bytes_per_s):
                 described["store_bytes_per_s"] = None
-            line = {"what": "simulation", "sweep": sweep, "workload": self.source.name, **described, **self.run(settings)}
+            line = {"what": "simulation", "sweep": sweep, "workload": self.source.name, **described}
+            line |= self.run(settings)
             if settings.lost_node >= 0:
                 line |= self.beside_no_loss(settings, line)
             yield line
@@ -143,7 +144,8 @@ class Runner:
     def beside_no_loss(self, settings: Settings, line: dict) -> dict:
         other = self.run(dataclasses.replace(settings, lost_node=-1, lost_at_s=0.0))
         minute = int(settings.lost_at_s // 60)
-        return {"minute_after": line["cached_by_minute"][minute], "minute_without_loss": other["cached_by_minute"][minute],
+        return {"minute_after": line["cached_by_minute"][minute],
+                "minute_without_loss": other["cached_by_minute"][minute],
                 "n_read_more": line["n_read_again"] - other["n_read_again"]}
 
 
@@ -245,7 +247,8 @@ def cells_of(line: dict) -> tuple[str, ...]:
     has_loss = line["lost_node"] >= 0
     return (line["sweep"], line["policy"] + (", store" if line["store_tokens"] else ""), what_varies(line),
             f"{line['cached']:.3f}", f"{line['read_again_per_request']:,.0f}",
-            f"{line['first_token_s']['median']:.2f} s", f"{line['first_token_s']['p95']:.1f} s", f"{line['busiest']:.2f}",
+            f"{line['first_token_s']['median']:.2f} s", f"{line['first_token_s']['p95']:.1f} s",
+            f"{line['busiest']:.2f}",
             *(f"{value / 1e6:,.1f}" for value in (fetched["mean"], fetched["busiest"], stored["mean"])),
             f"{line['n_falsely_claimed'] / line['n_asked']:.4f}",
             f"{line['minute_after']:.3f}" if has_loss else "", f"{line['minute_without_loss']:.3f}" if has_loss else "",

@@ -1,4 +1,4 @@
-"""Definitions of the tables of README.md and docs/benchmarks.md: data for write_tables.py.
+"""Definitions of the tables of README.md, docs/benchmarks.md and docs/simulation.md: data for write_tables.py.
 
 A table has `columns`, heading -> cell, the first of which is the line's label (text after ` #` is dropped; it only
 makes equal headings distinct), and `lines`, (label, conditions), optionally followed by a dict of heading -> cell that
@@ -102,6 +102,32 @@ def architecture(label, model, prefill):
         "llama.cpp": f"{{engine=llama.cpp; what=prefill; at={prefill}; digits=3}}",
         "ratio": IBID_TO_LLAMA % ("prefill", prefill, "prefill", prefill),
     }
+
+
+POLICIES = ("round robin", "power of two", "hash", "bounded hash", "exact")
+
+
+def policy_lines():
+    """A line for each policy, without and with a store."""
+    return [(policy + with_store, f"setting={policy}{with_store}") for with_store in ("", ", store") for policy in POLICIES]
+
+
+def by_memory(store_tokens):
+    """Cells that replace those of a line with a store."""
+    return {f"{name} tokens": f"{{what=memory: cached; at={n}/{store_tokens}}} % "
+                              f"({{what=memory: read again; at={n}/{store_tokens}; digits=3}})"
+            for name, n in (("32,768", 1 << 15), ("131,072", 1 << 17), ("524,288", 1 << 19))}
+
+
+def loss_lines():
+    return [(f"{n} nodes: {policy}{with_store}", f"at={n}; setting={policy}{with_store}")
+            for n in (3, 10) for with_store in ("", ", store") for policy in ("round robin", "hash", "exact")]
+
+
+KNOWN = ("tokens that an earlier request had", "setting=round robin; what=nodes: known")
+EVENTS = tuple(f"{late} s late, {lost} % lost"
+               for late, lost in ((0, 0), (1, 0), (10, 0), (60, 0), (600, 0), (0, 10), (0, 50), (0, 100)))
+STORE_RATES = (1, 2, 5, 10, 20, 50)
 
 
 TABLES = {
@@ -496,5 +522,88 @@ TABLES = {
                     "conversations, LRU": "{setting=conversations, LRU} %",
                     "conversations, default": "{setting=conversations, default} %"},
         "lines": [(f"{n:,}", f"at={n}") for n in (500000, 1000000, 2000000, 4000000, 8000000, 16000000)],
+    },
+    "simulation-nodes": {
+        "where": "file=simulation; model=conversation; what=nodes: cached",
+        "columns": {"policy": "", **{f"{n:,} node{'s' * (n > 1)}": f"{{at={n}; digits=3}} %" for n in (1, 10, 100, 1000)}},
+        "lines": [KNOWN, *policy_lines()],
+    },
+    "simulation-nodes-synthetic": {
+        "where": "file=simulation; model=synthetic; what=nodes: cached",
+        "columns": {"policy": "", **{f"{n:,} node{'s' * (n > 1)}": f"{{at={n}; digits=3}} %" for n in (1, 10, 100, 1000)}},
+        "lines": [KNOWN, *policy_lines()],
+    },
+    "simulation-times": {
+        "where": "file=simulation; model=conversation; at=100",
+        "columns": {"policy": "",
+                    "cached": "{what=nodes: cached; digits=3} %",
+                    "read again, tokens per request": "{what=nodes: read again}",
+                    "first token, median, s": "{what=nodes: first token, median; digits=3}",
+                    "p95, s": "{what=nodes: first token, p95; digits=3}",
+                    "busiest node, of the mean": "{what=nodes: busiest node; digits=3}"},
+        "lines": policy_lines(),
+    },
+    "simulation-memory": {
+        "where": "file=simulation; model=conversation",
+        "columns": {"policy": "", **by_memory(0)},
+        "lines": [(label, conditions, by_memory(1 << 18) if "store" in label else {})
+                  for label, conditions in policy_lines()],
+    },
+    "simulation-store-size": {
+        "where": "file=simulation; setting=round robin, store; what=memory: cached",
+        "columns": {"store, tokens for each node": "",
+                    "conversation": "{model=conversation} %", "synthetic": "{model=synthetic} %"},
+        "lines": [(f"{n:,}", f"at={1 << 17}/{n}") for n in (1 << 15, 1 << 16, 1 << 17, 1 << 18, 1 << 20)],
+    },
+    "simulation-loss": {
+        "where": "file=simulation; model=conversation",
+        "columns": {"": "",
+                    "cached in the minute after": "{what=loss: cached in the minute after; digits=3} %",
+                    "without the loss": "{what=loss: cached in that minute without loss; digits=3} %",
+                    "read again because of it, thousand tokens": "{what=loss: read again for the loss; digits=3}",
+                    "requests sent again": "{what=loss: requests sent again; digits=2}"},
+        "lines": loss_lines(),
+    },
+    "simulation-events": {
+        "where": "file=simulation; setting=exact",
+        "columns": {"events": "",
+                    **{f"{model}: {heading}": f"{{model={model}; what=events: {what}; digits={digits}}}{unit}"
+                       for model in ("conversation", "synthetic")
+                       for heading, what, digits, unit in (("cached", "cached", 3, " %"),
+                                                           ("falsely claimed", "falsely claimed", 2, " %"),
+                                                           ("answered", "answered", 3, " %"))}},
+        "lines": [(at, f"at={at}") for at in EVENTS],
+    },
+    "simulation-store": {
+        "where": "file=simulation; model=conversation; at=100",
+        "columns": {"policy": "",
+                    **{f"{way}, {heading}": f"{{what=nodes: {way}, {which}; digits=3}}"
+                       for way in ("fetched", "stored") for heading, which in (("mean", "mean"),
+                                                                               ("busiest 10 s", "busiest"))}},
+        "lines": policy_lines()[len(POLICIES):],
+    },
+    "simulation-store-rate": {
+        "where": "file=simulation; model=conversation",
+        "columns": {"MB/s for each node": "",
+                    **{f"{policy}: {heading}": f"{{setting={policy}, store; what=store: {what}; digits=3}}{unit}"
+                       for policy in ("round robin", "exact")
+                       for heading, what, unit in (("cached", "cached", " %"), ("first token, p95", "first token, p95", " s"))}},
+        "lines": [(str(rate), f"at={rate}") for rate in STORE_RATES],
+    },
+    "simulation-trace": {
+        "where": "file=simulation; what=nodes: cached",
+        "columns": {"policy": "",
+                    **{f"{workload}, {n} nodes: {name}": f"{{model={workload}{suffix}; at={n}; digits=3}} %"
+                       for workload in ("conversation", "synthetic") for n in (10, 100)
+                       for name, suffix in (("generated", ""), ("trace", "_trace"))}},
+        "lines": [KNOWN, *policy_lines()],
+    },
+    "simulation-trace-times": {
+        "where": "file=simulation; at=100",
+        "columns": {"policy": "",
+                    **{f"{heading}: {name}": f"{{model={model}; what=nodes: first token, {what}; digits=3}} s"
+                       for heading, what in (("median", "median"), ("p95", "p95"))
+                       for name, model in (("generated", "conversation"), ("trace", "conversation_trace"))}},
+        "lines": policy_lines(),
     },
 }

@@ -5,9 +5,9 @@ milliseconds, `input_length` and `output_length` in tokens, and `hash_ids`, one 
 prompt. The id of a block stands for the block and all blocks before it.
 
 The statistics (bench/simulation/*.json) have no request of the trace. They describe conversations: the number of turns;
-and in classes of it, when a conversation begins, the length of its first prompt and the pauses between its turns. A turn
-either continues the prompt before or branches off it. A list of numbers has the means of equal parts of the sorted
-values, so a random element of the list has the mean of the values.
+and in classes of it, when a conversation begins, the length of its first prompt and the pauses between its turns. A
+turn either continues the prompt before or branches off it. A list of numbers has the means of equal parts of the
+sorted values, so a random element of the list has the mean of the values.
 """
 import collections
 import dataclasses
@@ -176,7 +176,7 @@ def parts(values: typing.Iterable[float]) -> list[float]:
 
 
 def steps_of(conversation: list[Request]) -> typing.Iterator[tuple[Request, Request, int]]:
-    """(earlier request, request, blocks shared) for each but the first; the earlier one is the last that shares most."""
+    """(earlier request, request, shared blocks) for each but the first; the earlier one is the last that shares most."""
     last_with: dict[int, Request] = {}
     for number, request in enumerate(conversation):
         shared = next((n for n, block in enumerate(request.blocks) if block not in last_with), len(request.blocks))

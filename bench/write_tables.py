@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the tables of README.md and docs/benchmarks.md from the rows in bench/results.
+"""Writes the tables of README.md, docs/benchmarks.md and docs/simulation.md from the rows in bench/results.
 
   write_tables.py [TREE]           writes them
   write_tables.py [TREE] --check   writes nothing; prints what differs and fails
@@ -30,12 +30,12 @@ NOT_MEASURED = ("aim", "bound")
 NUMBERS = ("value", "q1", "q3", "peak_percent", "rounds")
 WAYS = ("show", "digits", "decimals", "pick")  # how a reference shows its row; other names select the row
 LESS_IS_BETTER = {"ms", "s", "us", "MB", "kB"}
-PAGES = ("README.md", "docs/benchmarks.md")
+PAGES = ("README.md", "docs/benchmarks.md", "docs/simulation.md")
 
 MARKED = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.S)
 REFERENCE = re.compile(r"\{([^{}]*)\}")
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
-UNIT = r"(?:%|per cent|tokens/s|GB/s|GFLOP/s|GOP/s|GFLOP|times|nat|MiB|MB|kB|minutes|ms|us|s)(?![\w/])"
+UNIT = r"(?:%|per cent|tokens/s|GB/s|MB/s|GFLOP/s|GOP/s|GFLOP|times|nat|MiB|MB|kB|minutes|ms|us|s)(?![\w/])"
 WITH_UNIT = re.compile(rf"(?<![\w.,])((?:{NUMBER}(?: to | and | or | / |, ))*{NUMBER}) ?{UNIT}")
 WITH_POINT = re.compile(r"(?<![\w.,])\d[\d,]*\.\d+(?![\w.])")
 

@@ -1,10 +1,12 @@
 """check_simulation.py TREE: tests bench/simulate.py and its parts.
 
 The memory of a node evicts the same blocks as a plain list of blocks. Every request is answered and every token is
-counted once, whatever is lost, late or slow. Damaged traces are refused with their place. Pictures are checked with an interpreter that has matplotlib,
+counted once, whatever is lost, late or slow. The same seed gives the same lines, and the rows in bench/results are those
+of the program. Damaged traces are refused with their place. Pictures are checked with an interpreter that has matplotlib,
 if there is one.
 """
 import contextlib
+import csv
 import io
 import json
 import math
@@ -261,6 +263,24 @@ def check_generated():
             want(len(set(times)) > 0.7 * n_moments, f"{name}: {len(set(times))} times, of about {n_moments}")
 
 
+def check_rows(folder):
+    """The rows of the results are those of the program; and the same seed gives the same lines."""
+    words = ("--workload", "synthetic", "--sweeps", "nodes", "--nodes", "10")
+    done = run_program("simulate.py", *words, "--csv", folder / "rows.csv", "--commit", "abc", "--json")
+    want(done.returncode == 0, done.stderr)
+    want(run_program("simulate.py", *words, "--json").stdout == done.stdout, "the same seed, other lines")
+    want(run_program("simulate.py", *words, "--json", "--seed", "9").stdout != done.stdout, "another seed, the same lines")
+    with open(folder / "rows.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with open(TREE / "bench/results/simulation.csv", encoding="utf-8", newline="") as file:
+        recorded = {tuple(row[name] for name in ("model", "setting", "what", "at")): row["value"]
+                    for row in csv.DictReader(file)}
+    for row in rows:
+        key = tuple(row[name] for name in ("model", "setting", "what", "at"))
+        want(recorded.get(key) == row["value"], f"bench/results/simulation.csv, {key}: {recorded.get(key)}, not {row['value']}")
+    want(len(rows) > 50 and "1,000 of" not in done.stderr, "a row for each figure")
+
+
 def check_picture(folder, interpreter):
     done = run_program("simulate.py", "--workload", "synthetic", "--nodes", "1,5", "--json")
     source_path, out = folder / "lines.jsonl", folder / "out.svg"
@@ -292,6 +312,7 @@ def main():
         check_loss(workload)
         check_events(workload)
         check_store(folder)
+        check_rows(folder)
         check_refused_pictures(folder)
         for interpreter in (sys.executable, "/usr/bin/python3"):
             if subprocess.run([interpreter, "-c", "import matplotlib"], capture_output=True, check=False).returncode == 0:
