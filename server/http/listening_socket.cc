@@ -17,21 +17,14 @@
 #include <memory>
 #include <utility>
 
+#include "net/socket_address.h"
+
 namespace ibid::http {
 
 namespace {
 
 // Maximum number of clients that wait to be accepted. The kernel reduces it to net.core.somaxconn.
 constexpr int kBacklog = 4096;
-
-bool is_loopback(const sockaddr& address) {
-  if (address.sa_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
-    return (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
-  }
-  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
-  return IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
-}
 
 uint16_t port_of(const sockaddr_storage& address) {
   return ntohs(address.ss_family == AF_INET ? reinterpret_cast<const sockaddr_in&>(address).sin_port
@@ -58,17 +51,6 @@ Status cannot_listen(const std::string& address, uint16_t port, int error) {
   if (error == EADDRNOTAVAIL)
     return {ErrorCode::kIo, address + " is not an address of this machine; choose another with --host"};
   return {ErrorCode::kIo, "cannot listen on " + where + ": " + std::strerror(error)};
-}
-
-Result<sockaddr_un> unix_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return {ErrorCode::kInvalidArgument, "the path of a Unix socket has at most " +
-                                             std::to_string(sizeof(address.sun_path) - 1) + " bytes: " + path};
-  }
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
 }
 
 // Removes a socket file if the process that made it has ended.
@@ -146,7 +128,7 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
     length = sizeof(bound);
     getsockname(opened.descriptor_, reinterpret_cast<sockaddr*>(&bound), &length);
     opened.port_ = port = port_of(bound);
-    opened.is_public_ = !is_loopback(*info->ai_addr);
+    opened.is_public_ = !net::is_loopback(*info->ai_addr);
     sockets.push_back(std::move(opened));
   }
   if (sockets.empty()) return cannot_listen(address, port, last_error);
@@ -154,7 +136,7 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
 }
 
 Result<ListeningSocket> ListeningSocket::open_unix(const std::string& path) {
-  TRY_ASSIGN(const sockaddr_un address, unix_address(path));
+  TRY_ASSIGN(const sockaddr_un address, net::unix_address(path));
   TRY(remove_stale(path, address));
   ListeningSocket opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const auto failed = [&] {

@@ -13,8 +13,8 @@ import re
 import subprocess
 import sys
 
-FOLDERS = ("include|base|weights|kernels|tokenizer|templates|grammar|sampling|cache|model|runtime|server|apps|tests|bench|"
-           "docs|cmake")
+FOLDERS = ("include|base|net|weights|kernels|tokenizer|templates|grammar|sampling|cache|model|runtime|server|apps|tests|"
+           "bench|docs|cmake")
 PATH = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")

@@ -222,6 +222,27 @@ def write_requests():
             put("http_request", f"{name}_{cut}", bytes([cut % 256]) + request)
 
 
+# The first byte selects the size of the pieces, the second is the size of the room (tests/fuzz/resp.cc).
+RESP_ANSWERS = {
+    "simple": b"+OK\r\n-ERR no\r\n:7\r\n$3\r\nabc\r\n$-1\r\n*-1\r\n*2\r\n$1\r\na\r\n:1\r\n",
+    "version_3": b"_\r\n#t\r\n#f\r\n,1.5\r\n(123\r\n=7\r\ntxt:abc\r\n!5\r\nERR x\r\n~1\r\n+a\r\n%1\r\n+k\r\n:1\r\n",
+    "pushes": b">2\r\n+message\r\n+x\r\n|1\r\n+ttl\r\n:9\r\n$2\r\nab\r\n",
+    "nested": b"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+    "lengths": b"$9223372036854775807\r\n",
+    "elements": b"%4611686018427387904\r\n",
+    "negative": b"$-2\r\n",
+    "long_line": b"+" + b"a" * 100,
+    "long_value": b"$200\r\n" + bytes(range(200)) + b"\r\n+OK\r\n",
+    "http": b"HTTP/1.1 400 Bad Request\r\n\r\n",
+}
+
+
+def write_resp():
+    for number, (name, answer) in enumerate(RESP_ANSWERS.items()):
+        put("resp", name, bytes([3 * number % 16, 0]) + answer)
+        put("resp", name + "_room", bytes([5 * number % 16, 250]) + answer)
+
+
 def write_templates():
     for number, template in enumerate(TEMPLATES):
         put("chat_template", f"template_{number}", template)
@@ -379,5 +400,6 @@ if __name__ == "__main__":
     write_gguf_configs()
     write_sessions()
     write_requests()
+    write_resp()
     if len(sys.argv) > 1:
         write_configs(pathlib.Path(sys.argv[1]))
