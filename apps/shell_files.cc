@@ -109,9 +109,10 @@ std::string bash_completion(const CLI::App& root) {
       if (files) value = "COMPREPLY=($(compgen -f -W '" + words + "' -- \"$cur\")); return";
       text += "        " + joined(names_of(*option), "|") + ") " + value + " ;;\n";
     }
-    const std::string behind = joined(words_after(*command), " ");
-    text += "      esac\n      words='" + behind + (behind.empty() ? "" : " ") + joined(all_names(*command), " ") + "'";
-    text += (behind.empty() ? "" : "\n      ((COMP_CWORD == 2)) && command=") + std::string(" ;;\n");
+    const std::string following_words = joined(words_after(*command), " ");
+    text += "      esac\n      words='" + following_words + (following_words.empty() ? "" : " ") +
+            joined(all_names(*command), " ") + "'";
+    text += (following_words.empty() ? "" : "\n      ((COMP_CWORD == 2)) && command=") + std::string(" ;;\n");
   }
   text +=
       "  esac\n"
@@ -156,8 +157,8 @@ std::string zsh_completion(const CLI::App& root) {
         text += " \\\n        '*'" + name + "'['" + help + "']" + value + "'";
       }
     }
-    const std::string behind = joined(words_after(*command), " ");
-    if (!behind.empty()) text += " \\\n        '1:command:(" + behind + ")'";
+    const std::string following_words = joined(words_after(*command), " ");
+    if (!following_words.empty()) text += " \\\n        '1:command:(" + following_words + ")'";
     text += " \\\n        '*:file:_files' ;;\n";
   }
   return text + "  esac\n}\n_ibid \"$@\"\n";
@@ -182,10 +183,10 @@ std::string fish_completion(const CLI::App& root) {
             shell_quoted(command->get_description(), "\\") + "\n";
   }
   for (const CLI::App* command : shown_commands(root)) {
-    const std::string behind = joined(words_after(*command), " ");
-    if (behind.empty()) continue;
+    const std::string following_words = joined(words_after(*command), " ");
+    if (following_words.empty()) continue;
     text += "complete -c ibid -f -n " + shell_quoted("__fish_seen_subcommand_from " + command->get_name()) + " -a " +
-            shell_quoted(behind) + "\n";
+            shell_quoted(following_words) + "\n";
   }
   for (const CLI::App* command : shown_commands(root)) {
     for (const CLI::Option* option : named_options(*command)) {

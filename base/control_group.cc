@@ -101,8 +101,8 @@ std::optional<uint64_t> number_in(const std::vector<std::string>& words, size_t 
   if (i >= words.size()) return std::nullopt;
   uint64_t value = 0;
   const char* end = words[i].data() + words[i].size();
-  const auto [behind, error] = std::from_chars(words[i].data(), end, value);
-  return error == std::errc() && behind == end ? std::optional(value) : std::nullopt;
+  const auto [after, error] = std::from_chars(words[i].data(), end, value);
+  return error == std::errc() && after == end ? std::optional(value) : std::nullopt;
 }
 
 // Returns the number NAME of memory.stat, whose lines are "NAME NUMBER".

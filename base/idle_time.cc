@@ -14,45 +14,45 @@ namespace {
 
 // State shared with the SCHED_IDLE thread. There is no mutex, because that thread may lose its core for a long time
 // while it holds a mutex.
-struct Questions {
+struct ProbeState {
   std::counting_semaphore<> asked{0}, answered{0};
   std::atomic<bool> over{false};
 };
 
-void answer(const std::shared_ptr<Questions>& questions) {
+void answer_probes(const std::shared_ptr<ProbeState>& probe) {
 #ifdef SCHED_IDLE
   const sched_param none{};
   static_cast<void>(::pthread_setschedparam(::pthread_self(), SCHED_IDLE, &none));
 #endif
   for (;;) {
-    questions->asked.acquire();
-    if (questions->over) return;
-    questions->answered.release();
+    probe->asked.acquire();
+    if (probe->over) return;
+    probe->answered.release();
   }
 }
 
 class ThreadIdleTime : public IdleTime {
  public:
-  ThreadIdleTime() : questions_(std::make_shared<Questions>()) {
+  ThreadIdleTime() : probe_(std::make_shared<ProbeState>()) {
     // Detached: on a busy machine the thread may wait seconds for a core before it can exit.
-    std::thread([questions = questions_] { answer(questions); }).detach();
+    std::thread([probe = probe_] { answer_probes(probe); }).detach();
   }
   ~ThreadIdleTime() override {
-    questions_->over = true;
-    questions_->asked.release();
+    probe_->over = true;
+    probe_->asked.release();
   }
 
   void wait() override {
-    questions_->asked.release();
-    questions_->answered.acquire();
+    probe_->asked.release();
+    probe_->answered.acquire();
     // Drop late answers to earlier wait() calls, which interrupt() ended.
-    while (questions_->answered.try_acquire()) {
+    while (probe_->answered.try_acquire()) {
     }
   }
-  void interrupt() noexcept override { questions_->answered.release(); }
+  void interrupt() noexcept override { probe_->answered.release(); }
 
  private:
-  const std::shared_ptr<Questions> questions_;
+  const std::shared_ptr<ProbeState> probe_;
 };
 
 }  // namespace

@@ -80,7 +80,7 @@ constexpr Values kCodeValues[] = {
 }  // namespace
 
 std::span<const int8_t, kCodeTableSize> code_values(CodeTable table) {
-  CHECK(table != CodeTable::kNumbers && static_cast<size_t>(table) < std::size(kCodeValues));
+  CHECK(table != CodeTable::kNoTable && static_cast<size_t>(table) < std::size(kCodeValues));
   return kCodeValues[static_cast<size_t>(table)];
 }
 

@@ -24,7 +24,7 @@ enum class ScaleKind : uint8_t {
 // Tables of the values of 4-bit codes, for codes that are not consecutive integers. Values in a table are integers:
 // factors 1/2 and 1/8 of the file formats are moved to the scale.
 enum class CodeTable : uint8_t {
-  kNumbers,  // no table: a code is its value
+  kNoTable,  // no table: a code is its value
   kFp4,      // E2M1 values times 2: 0 1 2 3 4 6 8 12 and their negatives
   kIq4,      // the non-uniform steps of IQ4_NL
   kIq3s,     // odd numbers up to 15, times 2
@@ -34,7 +34,7 @@ enum class CodeTable : uint8_t {
 };
 inline constexpr size_t kCodeTableSize = 16;
 
-// Returns the value of each stored code; unused codes repeat the last value. REQUIRES: table != kNumbers.
+// Returns the value of each stored code; unused codes repeat the last value. REQUIRES: table != kNoTable.
 std::span<const int8_t, kCodeTableSize> code_values(CodeTable table);
 
 // How the values of a quantised type are stored along a row. min_code and max_code are: for a symmetric type the signed
@@ -44,7 +44,7 @@ struct QuantLayout {
   bool has_mins = false;
   int min_code = 0, max_code = 0;
   ScaleKind scales = ScaleKind::kNone;
-  CodeTable table = CodeTable::kNumbers;
+  CodeTable table = CodeTable::kNoTable;
 };
 
 struct NumberFormat {

@@ -120,7 +120,7 @@ Range Worker::share(size_t n, size_t grain) const {
 }
 
 void ThreadTeam::run_region(Region region, void* context) {
-  if (!gives_way_) return run_on(size_, region, context);
+  if (!skips_late_threads_) return run_on(size_, region, context);
   struct Timed {
     Region region;
     void* context;
@@ -153,9 +153,9 @@ ThreadTeam::ThreadTeam(int size, OversubscriptionPolicy when_crowded)
     : size_(size),
       process_(getpid()),
       barrier_(size),
-      gives_way_(when_crowded == OversubscriptionPolicy::kGiveWay && barrier_.spins()),
+      skips_late_threads_(when_crowded == OversubscriptionPolicy::kSkipLateThreads && barrier_.spins()),
       crowding_(size),
-      seats_(static_cast<size_t>(size) - 1),
+      slots_(static_cast<size_t>(size) - 1),
       threads_(std::make_unique<std::vector<std::thread>>()) {}
 
 Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(int n_threads, OversubscriptionPolicy when_crowded) try {
@@ -167,7 +167,7 @@ Result<std::unique_ptr<ThreadTeam>> ThreadTeam::create(int n_threads, Oversubscr
 }
 
 Status ThreadTeam::start() {
-  threads_->reserve(seats_.size());
+  threads_->reserve(slots_.size());
   try {
     for (int i = 1; i < size_; ++i) threads_->emplace_back([this, i] { serve(i); });
   } catch (const std::system_error& error) {
@@ -182,7 +182,7 @@ ThreadTeam::~ThreadTeam() {
     return;
   }
   region_ = nullptr;
-  for (size_t i = 0; i < threads_->size(); ++i) call(seats_[i]);
+  for (size_t i = 0; i < threads_->size(); ++i) call(slots_[i]);
   for (std::thread& thread : *threads_) thread.join();
 }
 
@@ -199,7 +199,7 @@ void ThreadTeam::run_on(int n_threads, Region region, void* context) {
   context_ = context;
   const auto n_others = static_cast<size_t>(n_threads) - 1;
   n_inside_.store(static_cast<uint32_t>(n_others), std::memory_order_relaxed);
-  for (size_t i = 0; i < n_others; ++i) call(seats_[i]);
+  for (size_t i = 0; i < n_others; ++i) call(slots_[i]);
   Worker worker(0, n_threads, barrier_);
   region(context, worker);
   wait_for_leavers();
@@ -207,19 +207,19 @@ void ThreadTeam::run_on(int n_threads, Region region, void* context) {
 
 // The accesses to n_calls and `asleep` are sequentially consistent: either the caller sees that the thread sleeps, or
 // the thread sees the call and does not sleep. The same holds for n_inside_ and caller_asleep_.
-void ThreadTeam::call(Seat& seat) {
-  seat.n_calls.fetch_add(1);
-  if (seat.asleep.load()) seat.n_calls.notify_one();
+void ThreadTeam::call(WorkerSlot& slot) {
+  slot.n_calls.fetch_add(1);
+  if (slot.asleep.load()) slot.n_calls.notify_one();
 }
 
 void ThreadTeam::serve(int index) {
-  Seat& seat = seats_[static_cast<size_t>(index) - 1];
+  WorkerSlot& slot = slots_[static_cast<size_t>(index) - 1];
   const int64_t spin_ns = barrier_.spins() ? kSpinBetweenRegionsNs : 0;
   for (uint32_t n_served = 0;; ++n_served) {
-    if (!spin_until([&] { return seat.n_calls.load(std::memory_order_acquire) != n_served; }, spin_ns)) {
-      seat.asleep.store(true);
-      while (seat.n_calls.load() == n_served) seat.n_calls.wait(n_served);
-      seat.asleep.store(false, std::memory_order_relaxed);
+    if (!spin_until([&] { return slot.n_calls.load(std::memory_order_acquire) != n_served; }, spin_ns)) {
+      slot.asleep.store(true);
+      while (slot.n_calls.load() == n_served) slot.n_calls.wait(n_served);
+      slot.asleep.store(false, std::memory_order_relaxed);
     }
     if (region_ == nullptr) return;
     Worker worker(index, n_threads_, barrier_);

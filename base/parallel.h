@@ -130,8 +130,8 @@ class Worker {
 
 // Policy of a team for threads that lose their cores to other programs.
 enum class OversubscriptionPolicy {
-  kInsist,   // waits for the late threads: every region has all threads
-  kGiveWay,  // runs regions without the late threads for a while
+  kAllThreads,       // waits for the late threads: every region has all threads
+  kSkipLateThreads,  // runs regions without the late threads for a while
 };
 
 // A fixed number of threads: the caller of run(), and the team's own threads. Runs one region at a time. Calling run()
@@ -145,7 +145,7 @@ class ThreadTeam {
   // Starts the threads; 0 means available_cpus(). REQUIRES: 0 <= n_threads <= kMaxThreads. Error: kOutOfMemory if a
   // thread cannot be started (memory or a system limit); threads that were already started are joined.
   static Result<std::unique_ptr<ThreadTeam>> create(
-      int n_threads, OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist);
+      int n_threads, OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kAllThreads);
   // Number of threads that create(n_threads) starts.
   static int size_of(int n_threads);
   ~ThreadTeam();
@@ -155,7 +155,7 @@ class ThreadTeam {
   int size() const { return size_; }
 
   // Calls body(worker) once on each thread and returns when all calls have returned. The body must not throw and must
-  // reach the same barriers on every thread. With kGiveWay the region may get fewer threads than size(): see
+  // reach the same barriers on every thread. With kSkipLateThreads the region may get fewer threads than size(): see
   // worker.count().
   template <typename Body>
   void run(Body&& body) {
@@ -167,7 +167,7 @@ class ThreadTeam {
   using Region = void (*)(void* context, Worker& worker);
 
   // One of the team's own threads waits here, on its own cache line, so that a region wakes only the threads it uses.
-  struct alignas(64) Seat {
+  struct alignas(64) WorkerSlot {
     std::atomic<uint32_t> n_calls{0};
     std::atomic<bool> asleep{false};
   };
@@ -176,7 +176,7 @@ class ThreadTeam {
   Status start();
   void run_region(Region region, void* context);
   void run_on(int n_threads, Region region, void* context);
-  void call(Seat& seat);
+  void call(WorkerSlot& slot);
   void serve(int index);
   void wait_for_leavers();
   bool is_in_its_process() const;
@@ -184,7 +184,7 @@ class ThreadTeam {
   const int size_;
   const pid_t process_;
   Barrier barrier_;
-  const bool gives_way_;
+  const bool skips_late_threads_;
   Oversubscription crowding_;
 
   // The current region: written before the threads are woken, and read after that. A null region ends the threads.
@@ -192,7 +192,7 @@ class ThreadTeam {
   Region region_ = nullptr;
   void* context_ = nullptr;
 
-  std::vector<Seat> seats_;                        // [size_ - 1]: the seats of threads 1, 2, ...
+  std::vector<WorkerSlot> slots_;                  // [size_ - 1]: the slots of threads 1, 2, ...
   alignas(64) std::atomic<uint32_t> n_inside_{0};  // number of own threads that are still in the region
   std::atomic<bool> caller_asleep_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;

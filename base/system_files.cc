@@ -33,7 +33,7 @@ class SystemFile : public File {
   }
 
   // Takes ownership of `fd`. REQUIRES: called once.
-  void hold(int fd) { fd_ = fd; }
+  void own(int fd) { fd_ = fd; }
 
   Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) override {
     size_t done = 0;
@@ -90,7 +90,7 @@ class SystemFileLock : public FileLock {
     if (fd_ >= 0) ::close(fd_);
   }
   // Takes ownership of `fd`. REQUIRES: called once.
-  void hold(int fd) { fd_ = fd; }
+  void own(int fd) { fd_ = fd; }
 
  private:
   int fd_ = -1;
@@ -113,7 +113,7 @@ Result<std::unique_ptr<File>> open_regular(const NameAt& at, Links links) {
     return Status(ErrorCode::kUnsafePath, at.path + ": is a symlink, and symlinks are not followed");
   }
   if (fd < 0) return errno_status(errno, at.path, "open");
-  file->hold(fd);
+  file->own(fd);
   struct stat info {};
   if (::fstat(fd, &info) != 0) return errno_status(errno, at.path, "stat");
   if (!S_ISREG(info.st_mode)) return Status(ErrorCode::kNotRegularFile, at.path + ": not a regular file");
@@ -125,7 +125,7 @@ Result<std::unique_ptr<File>> create_file(const NameAt& at, int how) {
   const int fd = open_to_write(at, how);
   if (fd < 0 && errno == EEXIST) return Status(ErrorCode::kDuplicate, at.path + ": already exists");
   if (fd < 0) return errno_status(errno, at.path, "create");
-  file->hold(fd);
+  file->own(fd);
   return std::unique_ptr<File>(std::move(file));
 }
 
@@ -146,7 +146,7 @@ Result<std::unique_ptr<FileLock>> lock_file(const NameAt& at) {
   auto held = std::make_unique<SystemFileLock>();
   const int fd = open_to_write(at, 0);
   if (fd < 0) return errno_status(errno, at.path, "open the lock");
-  held->hold(fd);
+  held->own(fd);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return Status(ErrorCode::kBusy, at.path + ": another process has the lock");
     return errno_status(errno, at.path, "lock");
@@ -183,7 +183,7 @@ class SystemDirectory : public Directory {
   }
 
   // Takes ownership of `fd`. REQUIRES: called once.
-  void hold(int fd) { fd_ = fd; }
+  void own(int fd) { fd_ = fd; }
 
   Result<std::unique_ptr<File>> open_to_read(const std::string& name) override {
     return open_regular(at(name), Links::kRefuse);
@@ -267,7 +267,7 @@ Result<std::unique_ptr<Directory>> open_private_directory(const NameAt& at) {
     }
     return errno_status(error, at.path, "open the directory");
   }
-  directory->hold(fd);
+  directory->own(fd);
   TRY(check_private(fd, at.path));
   return std::unique_ptr<Directory>(std::move(directory));
 }

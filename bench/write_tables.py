@@ -28,7 +28,7 @@ REQUIRED = ("date", "machine", "engine", "what", "value", "unit")
 MEASURED = ("commit", "command")  # required, unless the engine is one of NOT_MEASURED
 NOT_MEASURED = ("aim", "bound")
 NUMBERS = ("value", "q1", "q3", "peak_percent", "rounds")
-WAYS = ("show", "digits", "decimals", "pick")  # how a reference shows its row; other names select the row
+DISPLAY_KEYS = ("show", "digits", "decimals", "pick")  # how a reference shows its row; other names select the row
 LESS_IS_BETTER = {"ms", "s", "us", "MB", "kB"}
 PAGES = ("README.md", "docs/benchmarks.md", "docs/simulation.md")
 
@@ -96,10 +96,10 @@ def fits(text, pattern):
 
 def matching(files, conditions):
     """The rows that fulfil the conditions; `files` has those of each results file."""
-    unknown = set(conditions) - {*COLUMNS, "file", *WAYS}
+    unknown = set(conditions) - {*COLUMNS, "file", *DISPLAY_KEYS}
     if unknown:
         raise Untrue(f"tables.py: unknown in {conditions}: {unknown}")
-    tests = {"place": ""} | {name: value for name, value in conditions.items() if name not in WAYS}
+    tests = {"place": ""} | {name: value for name, value in conditions.items() if name not in DISPLAY_KEYS}
     named = [rows for name, rows in files.items() if fits(name, tests.get("file", "*"))]
     return [row for rows in named for row in rows if all(fits(row[name], value) for name, value in tests.items())]
 

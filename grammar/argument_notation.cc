@@ -29,10 +29,10 @@ std::string_view without_end_spaces(std::string_view text) {
 
 void append(Call& call, Call more) { std::move(more.begin(), more.end(), std::back_inserter(call)); }
 
-Call either(std::vector<Call> ways) {
-  if (ways.size() == 1) return std::move(ways.front());
+Call either(std::vector<Call> alternatives) {
+  if (alternatives.size() == 1) return std::move(alternatives.front());
   Call call(1);
-  call.front().one_of = std::move(ways);
+  call.front().one_of = std::move(alternatives);
   return call;
 }
 
@@ -178,7 +178,7 @@ class ArgumentWriter {
 
   Status check_positive(const SchemaPart& part) const {
     const bool is_positive = part.excluded.empty() && part.other_patterns.empty() && part.other_formats.empty() &&
-                             part.outside.empty() && part.unevaluated_properties == kAnySchema &&
+                             part.names_outside.empty() && part.unevaluated_properties == kAnySchema &&
                              part.unevaluated_items == kAnySchema;
     if (is_positive) return {};
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "",
@@ -202,53 +202,54 @@ class ArgumentWriter {
   // end: the text after the value.
   Result<Call> marked_value(SchemaId schema, const std::string& end) {
     TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
-    std::vector<Call> ways;
+    std::vector<Call> alternatives;
     bool others = false;
     for (const SchemaPart& branch : branches) {
       others |= has_type(branch, kAllTypes & ~kStringType);
-      add_python_words(branch, end, ways);
+      add_python_words(branch, end, alternatives);
       if (!has_type(branch, kStringType)) continue;
-      TRY(add_strings(branch, notation_.before_value, end, ways));
+      TRY(add_strings(branch, notation_.before_value, end, alternatives));
     }
     if (others) {
       TRY_ASSIGN(Grammar grammar, json(schema, kAllTypes & ~kStringType));
-      ways.push_back({{.words = notation_.before_other_value, .grammar = std::move(grammar)}, {.words = end}});
+      alternatives.push_back({{.words = notation_.before_other_value, .grammar = std::move(grammar)}, {.words = end}});
     }
-    if (ways.empty()) return no_value(schema);
-    return either(std::move(ways));
+    if (alternatives.empty()) return no_value(schema);
+    return either(std::move(alternatives));
   }
 
   // Adds True, False and None as far as allowed: templates print values in Python's spelling, and models repeat it.
-  void add_python_words(const SchemaPart& part, const std::string& end, std::vector<Call>& ways) {
+  void add_python_words(const SchemaPart& part, const std::string& end, std::vector<Call>& alternatives) {
     const auto add = [&](const Json& value, const char* word) {
       const uint32_t number = document_.value_number(value);
       const bool listed = !part.values || std::ranges::any_of(*part.values, [&](const ListedValue& other) {
         return other.number == number;
       });
       const bool allowed = (part.types & type_of(value)) != 0 && listed;
-      if (allowed) ways.push_back({{.words = notation_.before_other_value + word + end}});
+      if (allowed) alternatives.push_back({{.words = notation_.before_other_value + word + end}});
     };
     add(Json(true), "True");
     add(Json(false), "False");
     add(Json(), "None");
   }
 
-  // Adds to `ways` the strings that `part` allows, without quotes, between the markers `begin` and `end`.
+  // Adds to `alternatives` the strings that `part` allows, without quotes, between the markers `begin` and `end`.
   Status add_strings(const SchemaPart& part, const std::string& begin, const std::string& end,
-                     std::vector<Call>& ways) {
+                     std::vector<Call>& alternatives) {
     if (part.values) {
       for (const ListedValue& value : *part.values) {
         if (!value.json->is_string()) continue;
         const std::string& text = value.json->get_ref<const std::string&>();
         TRY_ASSIGN(const bool allowed, string_allowed(document_, part, text));
-        if (allowed) ways.push_back({{.words = begin + text + end}});
+        if (allowed) alternatives.push_back({{.words = begin + text + end}});
       }
     } else if (part.asks_of_strings()) {
       TRY_ASSIGN(Grammar grammar, raw_grammar(part));
-      ways.push_back({{.words = begin, .grammar = std::move(grammar)}, {.words = end}});
+      alternatives.push_back({{.words = begin, .grammar = std::move(grammar)}, {.words = end}});
     } else {
       const std::string_view solid_end = without_end_spaces(end);
-      ways.push_back({{.words = begin, .text_up_to = std::string(solid_end)}, {.words = end.substr(solid_end.size())}});
+      alternatives.push_back(
+          {{.words = begin, .text_up_to = std::string(solid_end)}, {.words = end.substr(solid_end.size())}});
     }
     return {};
   }
@@ -284,11 +285,11 @@ class ArgumentWriter {
 
   Result<Call> bare_value(SchemaId schema, size_t depth) {
     TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
-    std::vector<Call> ways;
+    std::vector<Call> alternatives;
     bool scalars = false;
     for (const SchemaPart& branch : branches) {
       scalars |= has_type(branch, kNullType | kBooleanType | kIntegerType | kFractionType);
-      if (has_type(branch, kStringType)) TRY(add_strings(branch, notation_.quote, notation_.quote, ways));
+      if (has_type(branch, kStringType)) TRY(add_strings(branch, notation_.quote, notation_.quote, alternatives));
       if (branch.values) {
         if (!has_type(branch, kArrayType | kObjectType)) continue;
         return schema_error(ErrorCode::kUnsupported, document_.pointer_of(branch.schema), "enum",
@@ -302,19 +303,19 @@ class ArgumentWriter {
       }
       if (has_type(branch, kArrayType)) {
         TRY_ASSIGN(Call array, bare_array(branch, below));
-        ways.push_back(std::move(array));
+        alternatives.push_back(std::move(array));
       }
       if (has_type(branch, kObjectType)) {
         TRY_ASSIGN(Call object, this->object(branch, below));
-        ways.push_back(std::move(object));
+        alternatives.push_back(std::move(object));
       }
     }
     if (scalars) {
       TRY_ASSIGN(Grammar grammar, json(schema, kNullType | kBooleanType | kIntegerType | kFractionType));
-      ways.push_back({{.grammar = std::move(grammar)}});
+      alternatives.push_back({{.grammar = std::move(grammar)}});
     }
-    if (ways.empty()) return no_value(schema);
-    return either(std::move(ways));
+    if (alternatives.empty()) return no_value(schema);
+    return either(std::move(alternatives));
   }
 
   Result<Call> bare_array(const SchemaPart& part, size_t depth) {

@@ -30,7 +30,7 @@ Result<ExprId> ArrayCompiler::compile() {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part_.schema), "uniqueItems",
                         "not supported together with contains");
   }
-  if (part_.unique && count.max > 1) return of_different();
+  if (part_.unique && count.max > 1) return compile_unique();
   if (!part_.contained.empty()) return that_contains();
   const size_t n_first = std::min<size_t>(part_.first_items.size(), count.max);
   ExprGraph graph;  // state i is reached after i items
@@ -64,7 +64,7 @@ Result<ExprId> ArrayCompiler::compile() {
 }
 
 // Compiles `uniqueItems` for items with few possible values: each set of values written so far is a state.
-Result<ExprId> ArrayCompiler::of_different() {
+Result<ExprId> ArrayCompiler::compile_unique() {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part_.schema), "uniqueItems", what);
   };

@@ -178,13 +178,14 @@ void AutomatonBuilder::add_token(const Expr& expr, StateId from, StateId to) {
 
 // Adds paths for the UTF-8 sequences of the characters. Sequences that end with equal byte ranges share states.
 void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
-  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> behind;  // last byte ranges -> the state before them
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId>
+      suffix_states;  // last byte ranges -> the state before them
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;
     std::vector<std::pair<uint8_t, uint8_t>> rest;
     for (size_t i = sequence.size(); i-- > 1 && status_.ok();) {
       rest.insert(rest.begin(), {sequence[i].first, sequence[i].last});
-      const auto [found, is_new] = behind.emplace(rest, 0);
+      const auto [found, is_new] = suffix_states.emplace(rest, 0);
       if (is_new) {
         found->second = add_state();
         add_edge(found->second, {Edge::Kind::kBytes, sequence[i].first, sequence[i].last, next, 0});

@@ -38,9 +38,9 @@ class ByteAutomaton {
     StateId target;       // the next state; kCall: the state after the called rule
     RuleId rule;          // kCall: the called rule; kToken, kOtherToken (any token but this one): an index in tokens()
   };
-  // A counted repetition {min,max} of a text. State base + k: the text was read k times. A state far(v) represents all
-  // counts that are too far from `max` to matter: v more texts are needed before the repetition may end, and if v is
-  // min + 1 it does not end at all.
+  // A counted repetition {min,max} of a text. State base + k: the text was read k times. A state beyond_horizon(v)
+  // represents all counts that are too far from `max` to matter: v more texts are needed before the repetition may end,
+  // and if v is min + 1 it does not end at all.
   struct Block {
     StateId base;
     uint32_t min, max;  // max == kUnbounded: state base + min has an edge to itself
@@ -53,7 +53,7 @@ class ByteAutomaton {
 
     uint32_t n_counts() const { return (max == kUnbounded ? min : max) + 1; }
     uint64_t n_states() const { return uint64_t{n_counts()} + min + 2; }
-    StateId far(uint32_t v) const { return base + n_counts() + std::min(v, min + 1); }
+    StateId beyond_horizon(uint32_t v) const { return base + n_counts() + std::min(v, min + 1); }
     // Returns the state after the text was read once more.
     StateId next(StateId state) const {
       const uint32_t k = state - base;
@@ -115,13 +115,14 @@ class ByteAutomaton {
 struct Grammar::Parts {
   GrammarRules rules;
   ByteAutomaton automaton;
-  bool free_text = false;  // special tokens are allowed in the first rule and its repetitions, but not in called rules
+  // Special tokens are allowed in the first rule and its repetitions, but not in called rules.
+  bool special_tokens_in_first_rule = false;
   std::vector<std::string> ignored = {};  // Grammar::ignored()
 };
 
 // Compiles the rules that the compiler of a notation produced. `what` names the source in messages. Errors:
 // kLimitExceeded, kUnsupported (left recursion), kInvalidArgument if the grammar matches no text.
-Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text = false,
+Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool special_tokens_in_first_rule = false,
                              std::vector<std::string> ignored = {});
 
 }  // namespace ibid

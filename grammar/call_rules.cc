@@ -222,9 +222,9 @@ ExprId CallRules::call(const RequiredCalls::Call& call) {
       parts.push_back(text_up_to(piece.text_up_to, rules_));
     }
     if (piece.one_of.empty()) continue;
-    std::vector<ExprId> ways;
-    for (const RequiredCalls::Call& one : piece.one_of) ways.push_back(this->call(one));
-    const ExprId one = rules_.choice(ways);
+    std::vector<ExprId> alternatives;
+    for (const RequiredCalls::Call& one : piece.one_of) alternatives.push_back(this->call(one));
+    const ExprId one = rules_.choice(alternatives);
     parts.push_back(piece.repeats ? rules_.repeat(one, 0, kUnbounded) : one);
   }
   return rules_.sequence(parts);
@@ -254,10 +254,10 @@ Result<Grammar> compile_section(const RequiredCalls& demanded, std::vector<std::
   GrammarRules rules;
   CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");
-  std::vector<ExprId> ways = {rules.sequence({rules.bytes(demanded.lead.opening), section(demanded, calls)})};
-  if (demanded.otherwise) ways.push_back(calls.call({*demanded.otherwise}));
+  std::vector<ExprId> alternatives = {rules.sequence({rules.bytes(demanded.lead.opening), section(demanded, calls)})};
+  if (demanded.otherwise) alternatives.push_back(calls.call({*demanded.otherwise}));
   TRY(calls.status());
-  rules.define(root, rules.sequence({reasoning(demanded.lead, rules), rules.choice(ways)}));
+  rules.define(root, rules.sequence({reasoning(demanded.lead, rules), rules.choice(alternatives)}));
   return make_grammar(std::move(rules), "calls", true, std::move(ignored));
 }
 
@@ -283,21 +283,21 @@ struct FrontTree {
   struct Node {
     ByteTargets child;
     bool takes_spaces = false;
-    uint32_t behind = 0;      // state of the automaton `anywhere` after the same bytes
-    size_t begin = SIZE_MAX;  // index in `begins` of the word that ends here; SIZE_MAX: no word ends here
+    uint32_t anywhere_state = 0;  // state of the automaton `anywhere` after the same bytes
+    size_t begin = SIZE_MAX;      // index in `begins` of the word that ends here; SIZE_MAX: no word ends here
   };
   std::vector<Node> nodes;
 
   FrontTree(const CallsInText& text, const WordAutomaton& anywhere) {
     add_node(0, true);
     for (size_t i = 0; i < text.begins.size(); ++i) {
-      if (!text.begins[i].in_front) continue;
+      if (!text.begins[i].only_at_beginning) continue;
       uint32_t at = 0;
       for (const char c : text.begins[i].word) {
         const auto byte = static_cast<uint8_t>(c);
         if (nodes[at].child[byte] == kNowhere) {
           nodes[at].child[byte] = static_cast<uint32_t>(nodes.size());
-          add_node(anywhere.next(nodes[at].behind, byte), c == '{' || c == '[');
+          add_node(anywhere.next(nodes[at].anywhere_state, byte), c == '{' || c == '[');
         }
         at = nodes[at].child[byte];
       }
@@ -306,8 +306,8 @@ struct FrontTree {
   }
 
  private:
-  void add_node(uint32_t behind, bool takes_spaces) {
-    nodes.push_back({.child = {}, .takes_spaces = takes_spaces, .behind = behind});
+  void add_node(uint32_t anywhere_state, bool takes_spaces) {
+    nodes.push_back({.child = {}, .takes_spaces = takes_spaces, .anywhere_state = anywhere_state});
     nodes.back().child.fill(kNowhere);
   }
 };
@@ -317,7 +317,7 @@ class TextGraph {
   explicit TextGraph(const CallsInText& text, GrammarRules& rules)
       : text_(text), rules_(rules), calls_(rules), anywhere_(words_of(text)) {
     for (size_t i = 0; i < text.begins.size(); ++i) {
-      if (text.begins[i].in_front) continue;
+      if (text.begins[i].only_at_beginning) continue;
       begin_of_word_.push_back(i);
       is_open_.push_back(text.begins[i].rest.has_value());
     }
@@ -325,7 +325,7 @@ class TextGraph {
 
   Result<ExprId> graph() {
     free_ = add_free_text(is_open_);
-    behind_ = text_.several ? free_ : add_free_text(std::vector<bool>(is_open_.size(), false));
+    after_ = text_.several ? free_ : add_free_text(std::vector<bool>(is_open_.size(), false));
     for (uint32_t i = 0; i < anywhere_.n_nodes(); ++i) {
       const uint32_t word = anywhere_.word_at(i);
       if (word != WordAutomaton::kNoWord) add_rest(free_ + i, begin_of_word_[word]);
@@ -338,7 +338,7 @@ class TextGraph {
   static std::vector<std::string> words_of(const CallsInText& text) {
     std::vector<std::string> words;
     for (const CallsInText::Begin& begin : text.begins) {
-      if (!begin.in_front) words.push_back(begin.word);
+      if (!begin.only_at_beginning) words.push_back(begin.word);
     }
     return words;
   }
@@ -355,7 +355,7 @@ class TextGraph {
   void add_rest(uint32_t from, size_t i) {
     const CallsInText::Begin& begin = text_.begins[i];
     if (!begin.rest) return;
-    uint32_t to = behind_;
+    uint32_t to = after_;
     if (begin.ends) {
       graph_.finals.push_back(to = graph_.add_state());
       graph_.add_edge(to, blank(), to);
@@ -385,7 +385,7 @@ class TextGraph {
       ByteTargets targets{};
       for (size_t byte = 0; byte < targets.size(); ++byte) {
         const uint32_t child = node.child[byte];
-        const uint32_t next = anywhere_.next(node.behind, static_cast<uint8_t>(byte));
+        const uint32_t next = anywhere_.next(node.anywhere_state, static_cast<uint8_t>(byte));
         const uint32_t word = anywhere_.word_at(next);
         targets[byte] = child != kNowhere                                           ? base + child
                         : node.takes_spaces && is_space(static_cast<uint8_t>(byte)) ? base + i
@@ -423,7 +423,7 @@ class TextGraph {
   std::vector<size_t> begin_of_word_;
   std::vector<bool> is_open_;
   ExprGraph graph_;
-  uint32_t free_ = 0, behind_ = 0;
+  uint32_t free_ = 0, after_ = 0;
 };
 
 }  // namespace

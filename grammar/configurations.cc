@@ -44,7 +44,7 @@ void Configurations::clear() {
   stack_index_.clear();
   start_ = kUnknown;
   n_bytes_ = 0;
-  trouble_ = Trouble::kNone;
+  limit_reached_ = LimitReached::kNone;
   seen_.assign(64, 0);
   n_seen_ = 0;
 }
@@ -74,9 +74,9 @@ ConfigId Configurations::clear_except(ConfigId config) {
 bool Configurations::spend(size_t n) {
   work_ += n;
   n_work_ += n;
-  if (work_ > limits_.max_work) fail(Trouble::kWork);
-  if (n_bytes_ > limits_.max_bytes) fail(Trouble::kMemory);
-  return trouble_ == Trouble::kNone;
+  if (work_ > limits_.max_work) fail(LimitReached::kWork);
+  if (n_bytes_ > limits_.max_bytes) fail(LimitReached::kMemory);
+  return limit_reached_ == LimitReached::kNone;
 }
 
 ConfigId Configurations::start() {
@@ -136,7 +136,7 @@ ConfigId Configurations::compute_step(ConfigId config, uint8_t byte) {
     }
   }
   const ConfigId next = close();
-  if (trouble_ != Trouble::kNone) return kDead;
+  if (limit_reached_ != LimitReached::kNone) return kDead;
   Row& row = configs_[config].row;
   return row.next[byte - row.first] = next;
 }
@@ -154,7 +154,7 @@ ConfigId Configurations::step_token(ConfigId config, TokenId id, std::span<const
     }
   }
   const ConfigId next = close();
-  return trouble_ == Trouble::kNone ? next : kDead;
+  return limit_reached_ == LimitReached::kNone ? next : kDead;
 }
 
 ConfigId Configurations::unite(ConfigId a, ConfigId b) {
@@ -189,14 +189,14 @@ ConfigId Configurations::close() {
     if (!spend(returns.size())) return kDead;
     add_item({automaton_.rule(rule).start, stack_of(std::move(returns))});
   }
-  if (trouble_ != Trouble::kNone) return kDead;
+  if (limit_reached_ != LimitReached::kNone) return kDead;
   std::ranges::sort(kept_);
   return intern(std::move(kept_), may_end_, reaches_open_);
 }
 
 void Configurations::add_item(StackItem item) {
   if (2 * n_seen_ >= seen_.size()) {
-    if (n_seen_ > limits_.max_items) return fail(Trouble::kItems);
+    if (n_seen_ > limits_.max_items) return fail(LimitReached::kItems);
     std::vector<uint64_t> larger(seen_.size() * 4);
     for (const uint64_t key : seen_) {
       if (key == 0) continue;
@@ -354,7 +354,7 @@ class ProductWalk {
               out_.graph.edges.size() * sizeof(ExprGraph::Edge));
     for (const RegularPart& part : parts_) {
       part.language->account(budget_);
-      if (part.language->configs().trouble() == Configurations::Trouble::kNone) continue;
+      if (part.language->configs().limit_reached() == Configurations::LimitReached::kNone) continue;
       return {ErrorCode::kLimitExceeded, "the constraints of a string take too much memory"};
     }
     return budget_.status("the constraints of a string");

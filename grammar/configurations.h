@@ -10,7 +10,8 @@
 // A stack has one of two bottoms: kTextStack, at which the text is complete, or kOpenStack, which represents any stack,
 // for results that hold for a rule with every caller.
 //
-// Not thread-safe. A configuration beyond the limits is kDead, and trouble() returns the reason; clear() frees memory.
+// Not thread-safe. A configuration beyond the limits is kDead, and limit_reached() returns the reason; clear() frees
+// memory.
 #pragma once
 
 #include <array>
@@ -52,7 +53,7 @@ class Configurations {
     size_t max_items = 10'000;     // maximum items of one configuration, intermediate items included
     size_t max_work = 10'000'000;  // maximum items visited between two calls of begin_work()
   };
-  enum class Trouble { kNone, kMemory, kItems, kWork };
+  enum class LimitReached { kNone, kMemory, kItems, kWork };
 
   // `automaton` must outlive this object.
   Configurations(const ByteAutomaton& automaton, const Limits& limits);
@@ -88,9 +89,9 @@ class Configurations {
   // Sets bytes[b] to true for each byte b that may come next.
   void next_bytes(ConfigId config, std::array<bool, 256>& bytes) const;
 
-  Trouble trouble() const { return trouble_; }
+  LimitReached limit_reached() const { return limit_reached_; }
   void begin_work() { work_ = 0; }
-  // Drops all configurations and resets trouble(). All ids except kDead become invalid.
+  // Drops all configurations and resets limit_reached(). All ids except kDead become invalid.
   void clear();
   // As clear(), but keeps `config`. Returns its new id. O(its items and the stacks below them).
   ConfigId clear_except(ConfigId config);
@@ -127,8 +128,8 @@ class Configurations {
   StackId stack_of(std::vector<StackItem> returns);
   ConfigId intern(std::vector<StackItem> items, bool may_end, bool reaches_open);
   bool spend(size_t n);
-  void fail(Trouble trouble) {
-    if (trouble_ == Trouble::kNone) trouble_ = trouble;
+  void fail(LimitReached limit) {
+    if (limit_reached_ == LimitReached::kNone) limit_reached_ = limit;
   }
 
   const ByteAutomaton& automaton_;
@@ -141,7 +142,7 @@ class Configurations {
   size_t work_ = 0;  // items visited since begin_work()
   uint64_t n_work_ = 0;
   size_t n_steps_computed_ = 0;
-  Trouble trouble_ = Trouble::kNone;
+  LimitReached limit_reached_ = LimitReached::kNone;
 
   // Scratch memory of the configuration under construction.
   std::vector<StackItem> seeds_, todo_, kept_;

@@ -16,7 +16,7 @@ namespace ibid {
 
 const std::vector<std::string>& Grammar::ignored() const { return parts_->ignored; }
 
-Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool free_text,
+Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool special_tokens_in_first_rule,
                              std::vector<std::string> ignored) {
   Result<ByteAutomaton> automaton = ByteAutomaton::compile(rules);
   if (!automaton.ok()) {
@@ -26,7 +26,7 @@ Result<Grammar> make_grammar(GrammarRules rules, std::string_view what, bool fre
     return {ErrorCode::kInvalidArgument, std::string(what) + ": no text satisfies it"};
   }
   auto parts = std::make_shared<Grammar::Parts>(
-      Grammar::Parts{std::move(rules), std::move(automaton).value(), free_text, std::move(ignored)});
+      Grammar::Parts{std::move(rules), std::move(automaton).value(), special_tokens_in_first_rule, std::move(ignored)});
   return Grammar(std::move(parts));
 }
 
@@ -49,7 +49,7 @@ Result<TextMatch> match_text(const Grammar& grammar, std::string_view text) {
   ConfigId config = configs.start();
   for (size_t i = 0; i < text.size(); ++i) {
     config = configs.step(config, static_cast<uint8_t>(text[i]));
-    if (configs.trouble() != Configurations::Trouble::kNone) {
+    if (configs.limit_reached() != Configurations::LimitReached::kNone) {
       return {ErrorCode::kLimitExceeded, "the text takes too much time or memory to compare with the grammar"};
     }
     if (config == Configurations::kDead) return TextMatch{.accepted = false, .n_matched = i};

@@ -109,9 +109,9 @@ Result<Grammar> compile_calls(const RequiredCalls& demanded);
 // except inside a call, or inside a word that begins a call.
 struct CallsInText {
   struct Begin {
-    std::string word = {};  // if this word occurs, `rest` must follow
-    bool in_front = false;  // the word counts only at the beginning of the text, after optional spaces
-    bool ends = false;      // only spaces may follow `rest`
+    std::string word = {};           // if this word occurs, `rest` must follow
+    bool only_at_beginning = false;  // the word counts only at the beginning of the text, after optional spaces
+    bool ends = false;               // only spaces may follow `rest`
     std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
   };
   Preamble lead = {};  // the text before the content; its `opening` is ignored

@@ -15,29 +15,29 @@ constexpr size_t kMapBytes = 100;  // approximate overhead of a map entry
 }  // namespace
 
 TokenMasks::TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs,
-                       bool free_text, std::vector<TokenId> referred)
+                       bool special_tokens_in_first_rule, std::vector<TokenId> named_tokens)
     : automaton_(automaton),
       vocabulary_(vocabulary),
       configs_(configs),
-      free_text_(free_text),
-      referred_(std::move(referred)) {}
+      special_tokens_in_first_rule_(special_tokens_in_first_rule),
+      named_tokens_(std::move(named_tokens)) {}
 
 void TokenMasks::clear() {
-  locals_.clear();
+  rule_tokens_.clear();
   wholes_.clear();
   loops_.clear();
   n_bytes_ = 0;
 }
 
-void TokenMasks::allowed(ConfigId config, bool in_front, TokenMask& mask) {
+void TokenMasks::allowed(ConfigId config, bool at_beginning, TokenMask& mask) {
   const std::vector<StackItem> items(configs_.items(config).begin(), configs_.items(config).end());
   if (items.empty()) return;
   for (const StackItem& item : items) {
-    if (!referred_.empty()) add_referred(item, mask);
-    if (!free_text_ || !automaton_.is_outermost(item.state)) continue;
+    if (!named_tokens_.empty()) add_named_tokens(item, mask);
+    if (!special_tokens_in_first_rule_ || !automaton_.is_outermost(item.state)) continue;
     add_config(vocabulary_.special_tokens(), kSpecialTrie, configs_.at(item), mask);
   }
-  if (in_front && vocabulary_.first_tokens() != nullptr) {
+  if (at_beginning && vocabulary_.first_tokens() != nullptr) {
     return add_config(*vocabulary_.first_tokens(), kFirstTrie, config, mask);
   }
   for (const uint32_t number : {kShortTrie, kLongTrie}) {
@@ -48,23 +48,23 @@ void TokenMasks::allowed(ConfigId config, bool in_front, TokenMask& mask) {
   }
 }
 
-void TokenMasks::add_referred(StackItem item, TokenMask& mask) {
+void TokenMasks::add_named_tokens(StackItem item, TokenMask& mask) {
   using Kind = ByteAutomaton::Edge::Kind;
   if (ByteAutomaton::is_block_state(item.state)) return;
   for (const ByteAutomaton::Edge& edge : automaton_.edges(item.state)) {
-    if (edge.kind == Kind::kToken) mask.add(referred_[edge.rule]);
+    if (edge.kind == Kind::kToken) mask.add(named_tokens_[edge.rule]);
     if (edge.kind != Kind::kOtherToken) continue;
     for (TokenId id = 0; id < static_cast<TokenId>(vocabulary_.size()); ++id) {
-      if (id != referred_[edge.rule] && !vocabulary_.bytes(id).empty()) mask.add(id);
+      if (id != named_tokens_[edge.rule] && !vocabulary_.bytes(id).empty()) mask.add(id);
     }
   }
 }
 
 bool TokenMasks::add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask) {
-  LocalKey key = {trie_number, 0, shortened(item.state, trie.max_length)};
+  RuleTokensKey key = {trie_number, 0, shortened(item.state, trie.max_length)};
   for (StackId stack = item.stack;;) {
     key[1] = stack == kTextStack;
-    Local* known = local(trie, key);
+    RuleTokens* known = rule_tokens(trie, key);
     if (known == nullptr) return true;
     const std::span<const StackItem> returns = configs_.returns(stack);
     const bool goes_deeper = returns.size() == 1 && key.size() < 2 + kMostFrames;
@@ -96,28 +96,28 @@ void TokenMasks::add_config(const TokenTrie& trie, uint32_t trie_number, ConfigI
   if (found != wholes_.end()) return add(found->second, mask);
   Walk out;
   walk(trie, 0, config, out);
-  if (configs_.trouble() != Configurations::Trouble::kNone) return;
+  if (configs_.limit_reached() != Configurations::LimitReached::kNone) return;
   const TokenList& list = wholes_[{trie_number, config}] = as_list(trie, out);
   n_bytes_ += kMapBytes + bytes_of(list);
   add(list, mask);
 }
 
-TokenMasks::Local* TokenMasks::local(const TokenTrie& trie, const LocalKey& key) {
-  const auto found = locals_.find(key);
-  if (found != locals_.end()) return &found->second;
+TokenMasks::RuleTokens* TokenMasks::rule_tokens(const TokenTrie& trie, const RuleTokensKey& key) {
+  const auto found = rule_tokens_.find(key);
+  if (found != rule_tokens_.end()) return &found->second;
   StackId stack = key[1] != 0 ? kTextStack : kOpenStack;
   for (size_t i = key.size(); i-- > 3;) stack = configs_.push({key[i], stack});
   Walk out;
-  Local known;
+  RuleTokens known;
   known.too_many_exits = !walk(trie, 0, configs_.at({key[2], stack}), out);
-  if (configs_.trouble() != Configurations::Trouble::kNone) return nullptr;
+  if (configs_.limit_reached() != Configurations::LimitReached::kNone) return nullptr;
   if (!known.too_many_exits) {
     known.tokens = as_list(trie, out);
     known.exits = std::move(out.exits);
     known.exits.shrink_to_fit();
   }
   n_bytes_ += kMapBytes + bytes_of(known.tokens) + known.exits.size() * sizeof(uint32_t);
-  return &(locals_[key] = std::move(known));
+  return &(rule_tokens_[key] = std::move(known));
 }
 
 bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out) {
@@ -139,7 +139,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
     ++n_nodes_walked_;
     const ConfigId next = configs_.step(path_[here.depth - 1], here.byte);
     if (next == Configurations::kDead) {
-      if (configs_.trouble() != Configurations::Trouble::kNone) return true;
+      if (configs_.limit_reached() != Configurations::LimitReached::kNone) return true;
       at = here.end;
       continue;
     }
@@ -203,9 +203,9 @@ StateId TokenMasks::shortened(StateId state, size_t horizon) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   const auto& block = automaton_.block_of(state);
   const uint32_t k = state - block.base;
-  if (k < block.min && block.min - k > horizon) return block.far(block.min + 1);
+  if (k < block.min && block.min - k > horizon) return block.beyond_horizon(block.min + 1);
   if (block.max == kUnbounded || block.max - std::max(k, block.min) <= horizon) return state;
-  return block.far(k < block.min ? block.min - k : 0);
+  return block.beyond_horizon(k < block.min ? block.min - k : 0);
 }
 
 TokenMasks::TokenList TokenMasks::as_list(const TokenTrie& trie, const Walk& walk) const {
@@ -235,7 +235,7 @@ size_t TokenMasks::bytes_of(const TokenList& list) {
 
 namespace {
 
-using Trouble = Configurations::Trouble;
+using LimitReached = Configurations::LimitReached;
 
 // Maximum number of bytes for which propose() looks ahead. A draft has only a few tokens.
 constexpr size_t kMostForcedBytes = 256;
@@ -247,7 +247,7 @@ Configurations::Limits config_limits(size_t max_bytes) {
 }
 
 // The ids of the tokens that the grammar refers to; -1 for those that the model lacks.
-std::vector<TokenId> find_referred(const ByteAutomaton& automaton, const TokenTexts& vocabulary) {
+std::vector<TokenId> ids_of_named_tokens(const ByteAutomaton& automaton, const TokenTexts& vocabulary) {
   std::vector<TokenId> ids;
   for (const std::string& reference : automaton.tokens()) {
     const Result<TokenId> id = vocabulary.find(reference);
@@ -272,13 +272,13 @@ GrammarMatcher::GrammarMatcher(const Grammar& grammar, std::shared_ptr<const Tok
       max_mask_bytes_(max_bytes / 2),
       references_(check_references(grammar, *vocabulary_)),
       configs_(grammar_->automaton, config_limits(max_bytes)),
-      masks_(grammar_->automaton, *vocabulary_, configs_, grammar_->free_text,
-             find_referred(grammar_->automaton, *vocabulary_)) {}
+      masks_(grammar_->automaton, *vocabulary_, configs_, grammar_->special_tokens_in_first_rule,
+             ids_of_named_tokens(grammar_->automaton, *vocabulary_)) {}
 
-ConfigId GrammarMatcher::read(ConfigId config, const GrammarPlace& place, size_t i) {
+ConfigId GrammarMatcher::config_after_token(ConfigId config, const GrammarPlace& place, size_t i) {
   const TokenId id = place.ids[i];
-  const ConfigId after_token = configs_.step_token(config, id, masks_.referred());
-  if (!masks_.referred().empty() && vocabulary_->is_special(id)) config = free_text_of(config);
+  const ConfigId after_token = configs_.step_token(config, id, masks_.named_tokens());
+  if (!masks_.named_tokens().empty() && vocabulary_->is_special(id)) config = items_in_first_rule(config);
   for (const char c : i == 0 ? vocabulary_->first_bytes(id) : vocabulary_->bytes(id)) {
     if (config == Configurations::kDead) break;
     config = configs_.step(config, static_cast<uint8_t>(c));
@@ -286,8 +286,8 @@ ConfigId GrammarMatcher::read(ConfigId config, const GrammarPlace& place, size_t
   return configs_.unite(config, after_token);
 }
 
-ConfigId GrammarMatcher::free_text_of(ConfigId config) {
-  if (!grammar_->free_text) return Configurations::kDead;
+ConfigId GrammarMatcher::items_in_first_rule(ConfigId config) {
+  if (!grammar_->special_tokens_in_first_rule) return Configurations::kDead;
   const std::vector<StackItem> items(configs_.items(config).begin(), configs_.items(config).end());
   ConfigId out = Configurations::kDead;
   for (const StackItem& item : items) {
@@ -299,8 +299,8 @@ ConfigId GrammarMatcher::free_text_of(ConfigId config) {
 bool GrammarMatcher::find(GrammarPlace& place) {
   if (place.generation != generation_) {
     ConfigId config = configs_.start();
-    for (size_t i = 0; i < place.ids.size(); ++i) config = read(config, place, i);
-    if (configs_.trouble() != Trouble::kNone) return false;
+    for (size_t i = 0; i < place.ids.size(); ++i) config = config_after_token(config, place, i);
+    if (configs_.limit_reached() != LimitReached::kNone) return false;
     place.config = config;
     place.generation = generation_;
   }
@@ -314,7 +314,7 @@ void GrammarMatcher::forget() {
 }
 
 bool GrammarMatcher::try_again(size_t n_tried, GrammarPlace& place) {
-  const bool again = configs_.trouble() == Trouble::kMemory && n_tried == 0;
+  const bool again = configs_.limit_reached() == LimitReached::kMemory && n_tried == 0;
   if (!again || place.generation != generation_) return forget(), again;
   place.config = configs_.clear_except(place.config);
   masks_.clear();
@@ -330,7 +330,7 @@ Status GrammarMatcher::allowed(GrammarPlace& place, TokenMask& mask) {
   for (size_t n_tried = 0;; ++n_tried) {
     configs_.begin_work();
     if (find(place)) masks_.allowed(place.config, place.ids.empty(), mask);
-    if (configs_.trouble() == Trouble::kNone) return {};
+    if (configs_.limit_reached() == LimitReached::kNone) return {};
     mask = before;
     if (!try_again(n_tried, place)) break;
   }
@@ -353,8 +353,8 @@ void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
   place.ids.push_back(id);
   for (size_t n_tried = 0; place.generation == generation_; ++n_tried) {
     configs_.begin_work();
-    const ConfigId next = read(place.config, place, place.ids.size() - 1);
-    if (configs_.trouble() == Trouble::kNone) {
+    const ConfigId next = config_after_token(place.config, place, place.ids.size() - 1);
+    if (configs_.limit_reached() == LimitReached::kNone) {
       place.config = next;
       return;
     }
@@ -375,14 +375,15 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
       const auto first = std::ranges::find(next, true);
       if (first == next.end() || std::find(first + 1, next.end(), true) != next.end()) break;
       const auto byte = static_cast<uint8_t>(first - next.begin());
-      outermost.push_back(grammar_->free_text && std::ranges::any_of(configs_.items(at), [&](const StackItem& item) {
+      outermost.push_back(grammar_->special_tokens_in_first_rule &&
+                          std::ranges::any_of(configs_.items(at), [&](const StackItem& item) {
                             return grammar_->automaton.is_outermost(item.state);
                           }));
       at = configs_.step(at, byte);
       forced += static_cast<char>(byte);
     }
   }
-  if (configs_.trouble() != Trouble::kNone) return forget();
+  if (configs_.limit_reached() != LimitReached::kNone) return forget();
   for (std::string_view rest = forced; !rest.empty() && n_most > 0; --n_most) {
     // Prefer special tokens, because models write markers as single special tokens.
     const TokenId special =

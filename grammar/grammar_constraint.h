@@ -34,19 +34,19 @@ namespace ibid {
 
 class TokenMasks {
  public:
-  // The arguments must outlive this object. free_text: special tokens are allowed in the first rule (Preamble,
-  // RequiredCalls). referred: the token ids of ByteAutomaton::tokens().
-  TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs, bool free_text,
-             std::vector<TokenId> referred);
+  // The arguments must outlive this object. special_tokens_in_first_rule: special tokens are allowed in the first rule
+  // (Preamble, RequiredCalls). named_tokens: the token ids of ByteAutomaton::tokens().
+  TokenMasks(const ByteAutomaton& automaton, const TokenTexts& vocabulary, Configurations& configs,
+             bool special_tokens_in_first_rule, std::vector<TokenId> named_tokens);
 
-  // Adds the tokens that may follow `config`. in_front: `config` is at the beginning of an answer. If configs.trouble()
-  // is set afterwards, some tokens may be missing.
-  void allowed(ConfigId config, bool in_front, TokenMask& mask);
+  // Adds the tokens that may follow `config`. at_beginning: `config` is at the beginning of an answer. If
+  // configs.limit_reached() is set afterwards, some tokens may be missing.
+  void allowed(ConfigId config, bool at_beginning, TokenMask& mask);
 
   void clear();
   size_t n_bytes() const { return n_bytes_; }
   size_t n_nodes_walked() const { return n_nodes_walked_; }
-  std::span<const TokenId> referred() const { return referred_; }
+  std::span<const TokenId> named_tokens() const { return named_tokens_; }
 
  private:
   static constexpr size_t kMostFrames = 4;
@@ -60,30 +60,30 @@ class TokenMasks {
     std::vector<uint64_t> words;
   };
   // Cached part of a result for a state and the states to which its rule returns (see (1) above).
-  struct Local {
+  struct RuleTokens {
     TokenList tokens;             // tokens that end inside the rules of these states
     std::vector<uint32_t> exits;  // nodes of the trie at which all of these rules may have ended
     bool too_many_exits = false;
     bool has_costly_exits = false;  // the last walk from `exits` visited more than kMostExitNodes nodes
   };
-  // Key of a Local: the trie's number; 1 if the states are the whole stack, 0 if any callers may be below them; the
-  // item's state; the states to which its rule, the rule that called it and so on return.
-  using LocalKey = std::vector<uint32_t>;
+  // Key of a RuleTokens: the trie's number; 1 if the states are the whole stack, 0 if any callers may be below them;
+  // the item's state; the states to which its rule, the rule that called it and so on return.
+  using RuleTokensKey = std::vector<uint32_t>;
   struct Walk {
     std::vector<std::pair<uint32_t, uint32_t>> ranges;  // ranges of indices in the trie's `tokens`
     std::vector<uint32_t> exits;
   };
 
   // Adds the tokens that the item's state names (edges kToken and kOtherToken).
-  void add_referred(StackItem item, TokenMask& mask);
+  void add_named_tokens(StackItem item, TokenMask& mask);
   // Adds the tokens of one item. Returns false if caching the part of its rules does not pay, because too many tokens
   // extend beyond these rules.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
   // Adds the tokens that reach the end of a rule at the nodes `exits` and continue after it, in the states of `stack`.
   void add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
-  // Returns the cached result for a key, computing it if it is new; nullptr if configs_.trouble() is set.
-  Local* local(const TokenTrie& trie, const LocalKey& key);
+  // Returns the cached result for a key, computing it if it is new; nullptr if configs_.limit_reached() is set.
+  RuleTokens* rule_tokens(const TokenTrie& trie, const RuleTokensKey& key);
   // Walks the nodes below `node`, whose configuration is `config`. Returns false after more than kMostExits exits.
   bool walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out);
   bool loops_over(const TokenTrie& trie, uint32_t node, ConfigId config);
@@ -97,9 +97,9 @@ class TokenMasks {
   const ByteAutomaton& automaton_;
   const TokenTexts& vocabulary_;
   Configurations& configs_;
-  const bool free_text_;
-  const std::vector<TokenId> referred_;
-  std::map<LocalKey, Local> locals_;
+  const bool special_tokens_in_first_rule_;
+  const std::vector<TokenId> named_tokens_;
+  std::map<RuleTokensKey, RuleTokens> rule_tokens_;
   std::map<std::pair<uint32_t, ConfigId>, TokenList> wholes_;
   std::unordered_map<ConfigId, ByteClasses> loops_;
   std::vector<ConfigId> path_;  // configuration at each depth of the current walk
@@ -144,9 +144,9 @@ class GrammarMatcher {
   // Computes place.config. Returns false if a limit of the configurations was reached.
   bool find(GrammarPlace& place);
   // Returns the configuration that follows `config` after token i of the place.
-  ConfigId read(ConfigId config, const GrammarPlace& place, size_t i);
+  ConfigId config_after_token(ConfigId config, const GrammarPlace& place, size_t i);
   // Returns the part of a configuration in which the bytes of special tokens may be read: its items in the first rule.
-  ConfigId free_text_of(ConfigId config);
+  ConfigId items_in_first_rule(ConfigId config);
   void forget();
   // Frees memory after a limit was reached, but keeps the configuration of `place`. Returns true if another try is
   // worthwhile.

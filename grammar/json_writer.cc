@@ -81,7 +81,7 @@ class MagnitudeWalk {
  public:
   struct Bound {
     Decimal value;
-    bool outside;
+    bool exclusive;
   };
   MagnitudeWalk(const Bound* least, const Bound* most, const std::vector<Multiple>& multiples,
                 const NumberBounds& bounds, bool strict)
@@ -149,12 +149,12 @@ class MagnitudeWalk {
     for (const auto& [at, digits] : loops_) {
       const size_t n_read = states_[at].phase == Phase::kWhole ? n_whole : n_fraction;
       const auto most = static_cast<uint32_t>(limit - std::min(n_read, limit));
-      const uint32_t behind = graph_.add_state();
+      const uint32_t after = graph_.add_state();
       for (ExprGraph::Edge& edge : graph_.edges) {
-        if (edge.from == at) edge.from = behind;
+        if (edge.from == at) edge.from = after;
       }
-      std::ranges::replace(graph_.finals, at, behind);
-      graph_.add_edge(at, rules.repeat(digits, 0, most), behind);
+      std::ranges::replace(graph_.finals, at, after);
+      graph_.add_edge(at, rules.repeat(digits, 0, most), after);
     }
   }
 
@@ -196,7 +196,7 @@ class MagnitudeWalk {
     for (size_t i = 0; i < 2; ++i) {
       if (limits_[i] == nullptr) continue;
       const int order = state.bounds[i].end(limits_[i]->value.fraction);
-      if (order == 0 ? limits_[i]->outside : (order < 0) == (i == 0)) return false;
+      if (order == 0 ? limits_[i]->exclusive : (order < 0) == (i == 0)) return false;
     }
     for (size_t i = 0; i < multiples_.size(); ++i) {
       uint64_t rest = state.remainders[i].value;

@@ -15,7 +15,7 @@ constexpr size_t kMostUnordered = 11;            // maximum number of properties
 constexpr size_t kMostUnorderedStates = 50'000;  // maximum states for properties in any order, in the whole schema
 
 // Returns a grammar of its own. make(rules) returns the expression of its first rule: a string without its quotes.
-GrammarRules canonical_rules(const auto& make) {
+GrammarRules single_rule_grammar(const auto& make) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("name");
   rules.define(root, make(rules));
@@ -78,18 +78,18 @@ Status ObjectCompiler::at_place(const Status& status) const {
 
 Status ObjectCompiler::read_property_names() {
   for (const SchemaId names : part_.property_names) {
-    TRY_ASSIGN(SchemaPart asked, read_schema(document_, names));
-    if (!asked.choices.empty()) {
+    TRY_ASSIGN(SchemaPart constraints, read_schema(document_, names));
+    if (!constraints.choices.empty()) {
       return schema_error(ErrorCode::kUnsupported, document_.pointer_of(names), "",
                           "anyOf and oneOf are not supported for property names");
     }
     std::unordered_set<std::string_view> listed;
-    if (asked.values) {
-      for (const ListedValue& value : *asked.values) {
+    if (constraints.values) {
+      for (const ListedValue& value : *constraints.values) {
         if (value.json->is_string()) listed.insert(value.json->get_ref<const std::string&>());
       }
     }
-    asked_of_names_.push_back({std::move(asked), std::move(listed)});
+    name_constraints_.push_back({std::move(constraints), std::move(listed)});
   }
   return {};
 }
@@ -115,23 +115,24 @@ Result<SchemaId> ObjectCompiler::schema_of(std::string_view name, const SchemaId
   if (own != nullptr) {
     out = *own;
   } else {
-    TRY_ASSIGN(out, asked_of_undeclared(document_, part_, name));
+    TRY_ASSIGN(out, schema_for_undeclared(document_, part_, name));
   }
-  for (const NameConstraints& asked : asked_of_names_) {
-    TRY_ASSIGN(const bool allowed, is_name(asked, std::string(name)));
+  for (const NameConstraints& constraints : name_constraints_) {
+    TRY_ASSIGN(const bool allowed, is_name(constraints, std::string(name)));
     if (!allowed) return kNoSchema;
   }
   return out;
 }
 
-Result<bool> ObjectCompiler::is_name(const NameConstraints& asked, const std::string& name) {
-  if ((asked.part.types & kStringType) == 0 || (asked.part.values && !asked.listed.contains(name))) return false;
-  return string_allowed(document_, asked.part, name);
+Result<bool> ObjectCompiler::is_name(const NameConstraints& constraints, const std::string& name) {
+  if ((constraints.part.types & kStringType) == 0 || (constraints.part.values && !constraints.listed.contains(name)))
+    return false;
+  return string_allowed(document_, constraints.part, name);
 }
 
 // Makes a trie of the names: names with a common prefix share states.
 GrammarRules ObjectCompiler::declared_names() const {
-  return canonical_rules([&](GrammarRules& rules) {
+  return single_rule_grammar([&](GrammarRules& rules) {
     std::vector<std::string> names;
     for (const std::string_view name : names_) names.push_back(without_quotes(name));
     std::ranges::sort(names);
@@ -158,7 +159,7 @@ Status ObjectCompiler::compile_patterns() {
   for (const auto& [pattern, schema] : part_.pattern_properties) {
     TRY(document_.spend(pattern.size(), part_.schema));
     Status status;
-    const GrammarRules names = canonical_rules([&, &regex = pattern](GrammarRules& rules) {
+    const GrammarRules names = single_rule_grammar([&, &regex = pattern](GrammarRules& rules) {
       const CharWriter write = [&](const CodePointSet& set) { return JsonWriter::canonical_char(set, rules); };
       Result<ExprId> expr = compile_pattern(regex, RegexMatch::kSearch, write, rules);
       if (!expr.ok()) status = expr.status();
@@ -198,17 +199,17 @@ Result<std::vector<uint32_t>> ObjectCompiler::pattern_sets() {
 }
 
 Result<ExprId> ObjectCompiler::other_names(uint32_t patterns) {
-  if (names_.empty() && patterns_.empty() && asked_of_names_.empty()) return writer_.plain_string();
+  if (names_.empty() && patterns_.empty() && name_constraints_.empty()) return writer_.plain_string();
   std::vector<RegularLanguage> more;
-  more.reserve(asked_of_names_.size());
+  more.reserve(name_constraints_.size());
   std::vector<RegularPart> parts = {{&*any_name_}, {&*declared_, true}};
   for (size_t i = 0; i < patterns_.size(); ++i) {
     const bool is_matched = (patterns >> i & 1) != 0;
     if (is_matched || patterns == 0 || patterns_overlap_) parts.push_back({&patterns_[i], !is_matched});
   }
-  for (const NameConstraints& asked : asked_of_names_) {
-    if ((asked.part.types & kStringType) == 0) return rules_.nothing();
-    TRY_ASSIGN(const GrammarRules allowed, string_rules(document_, asked.part));
+  for (const NameConstraints& constraints : name_constraints_) {
+    if ((constraints.part.types & kStringType) == 0) return rules_.nothing();
+    TRY_ASSIGN(const GrammarRules allowed, string_rules(document_, constraints.part));
     Result<RegularLanguage> language = RegularLanguage::compile(allowed, document_.budget());
     if (!language.ok()) return at_place(language.status());
     more.push_back(std::move(language).value());
@@ -224,7 +225,7 @@ Result<ExprId> ObjectCompiler::other_pairs() {
   TRY(compile_patterns());
   TRY_ASSIGN(const std::vector<uint32_t> sets, pattern_sets());
   if (is_closed(document_, part_)) return rules_.nothing();
-  const GrammarRules any = canonical_rules([](GrammarRules& rules) {
+  const GrammarRules any = single_rule_grammar([](GrammarRules& rules) {
     return rules.repeat(JsonWriter::canonical_char(CodePointSet::all(), rules), 0, kUnbounded);
   });
   TRY_ASSIGN(any_name_, RegularLanguage::compile(any, document_.budget()));

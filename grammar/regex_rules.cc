@@ -25,8 +25,8 @@ class RegexRules {
 
   Result<ExprId> compile(const RegexNode& root, RegexMatch match) {
     std::vector<ExprId> exprs;
-    const size_t n_ways = root.kind == Kind::kChoice ? root.parts.size() : 1;
-    for (size_t i = 0; i < n_ways; ++i) {
+    const size_t n_alternatives = root.kind == Kind::kChoice ? root.parts.size() : 1;
+    for (size_t i = 0; i < n_alternatives; ++i) {
       const Anchored way = add(root.kind == Kind::kChoice ? root.parts[i] : root);
       if (match == RegexMatch::kSearch) {
         // Allow any text before and after the alternative, except where it is anchored.

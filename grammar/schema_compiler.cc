@@ -9,7 +9,7 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kWayCost = 5000;  // units of work for compiling one combination of the branches of choices
+constexpr size_t kCombinationCost = 5000;  // units of work for compiling one combination of the branches of choices
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
 constexpr size_t kBytesOfProperty = 120;  // bytes for each property of a schema that is kept for comparisons
@@ -77,7 +77,7 @@ Result<ExprId> SchemaCompiler::values_of(SchemaId schema) {
 }
 
 Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
-  TRY(spend(kWayCost, part.schema));
+  TRY(spend(kCombinationCost, part.schema));
   if (part.types == 0) return rules_.nothing();
   if (!part.choices.empty()) return chosen(part, depth);
   if (part.unevaluated_properties != kAnySchema || part.unevaluated_items != kAnySchema) {
@@ -86,7 +86,7 @@ Result<ExprId> SchemaCompiler::values_of(const SchemaPart& part, size_t depth) {
     return values_of(evaluated, depth);
   }
   if (part.values) return listed(part);
-  if (!part.outside.empty() && (part.types & kObjectType) != 0) return outside(part, depth);
+  if (!part.names_outside.empty() && (part.types & kObjectType) != 0) return name_outside(part, depth);
   if (part.is_unconstrained()) return writer_.any_value();
   std::vector<ExprId> parts;
   if (part.types & kNullType) parts.push_back(rules_.bytes("null"));
@@ -139,9 +139,9 @@ Result<ExprId> SchemaCompiler::chosen(SchemaPart part, size_t depth) {
 
 // Expands the first constraint "a property has a name outside of this set": one alternative for each declared property
 // with such a name, and one for an undeclared property.
-Result<ExprId> SchemaCompiler::outside(SchemaPart part, size_t depth) {
-  const SchemaPart::Outside wanted = std::move(part.outside.front());
-  part.outside.erase(part.outside.begin());
+Result<ExprId> SchemaCompiler::name_outside(SchemaPart part, size_t depth) {
+  const SchemaPart::NameOutside wanted = std::move(part.names_outside.front());
+  part.names_outside.erase(part.names_outside.begin());
   std::unordered_set<std::string_view> names(wanted.names.begin(), wanted.names.end());
   const auto is_outside = [&](std::string_view name) -> Result<bool> {
     if (names.contains(name)) return false;

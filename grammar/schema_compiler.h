@@ -35,7 +35,7 @@ class SchemaCompiler {
   Result<ExprId> values_of(const SchemaPart& part, size_t depth);
   Result<ExprId> chosen(SchemaPart part, size_t depth);
   Result<ExprId> branch_of(const SchemaPart& part, SchemaId branch, size_t depth);
-  Result<ExprId> outside(SchemaPart part, size_t depth);
+  Result<ExprId> name_outside(SchemaPart part, size_t depth);
   Status exclude_others(const SchemaPart& part, const SchemaPart::Choice& choice,
                         std::vector<SchemaId>& merged_branches);
   Result<ExprId> listed(const SchemaPart& part);
@@ -122,7 +122,7 @@ class ArrayCompiler {
   Result<ExprId> compile();
 
  private:
-  Result<ExprId> of_different();
+  Result<ExprId> compile_unique();
   Result<ExprId> in_order(const std::vector<ListedValue>& values);
   Result<ExprId> that_contains();
   Result<std::optional<std::vector<ListedValue>>> few_values(SchemaId schema);
@@ -180,7 +180,7 @@ class ObjectCompiler {
   const SchemaPart& part_;
   GrammarRules& rules_;
   JsonWriter& writer_;
-  std::vector<NameConstraints> asked_of_names_;
+  std::vector<NameConstraints> name_constraints_;
   std::vector<std::string_view> names_;    // declared names, then names that are required but not declared
   std::vector<Property> properties_;       // those of names_ that an object may have, with their schemas
   std::vector<RegularLanguage> patterns_;  // [i]: the names that match pattern i of patternProperties

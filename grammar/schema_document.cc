@@ -123,8 +123,8 @@ Result<bool> PatternSearch::finds(std::string_view pattern, std::string_view tex
     ConfigId config = configs.start();
     for (const char c : text) config = configs.step(config, static_cast<uint8_t>(c));
     found = configs.may_end(config);
-    if (configs.trouble() == Configurations::Trouble::kNone) break;
-    const bool memory = configs.trouble() == Configurations::Trouble::kMemory;
+    if (configs.limit_reached() == Configurations::LimitReached::kNone) break;
+    const bool memory = configs.limit_reached() == Configurations::LimitReached::kMemory;
     configs.clear();
     if (memory && n_tried == 0) continue;
     return {ErrorCode::kLimitExceeded, "the pattern takes too much time or memory to be searched for"};
@@ -280,7 +280,7 @@ PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size
   place.json = &json;
   places_.push_back(place);
   place_of_.emplace(&json, id);
-  if (role == Role::kSchema && json.is_object()) name_place(id);
+  if (role == Role::kSchema && json.is_object()) add_names_of(id);
   const uint32_t resource = places_[id].resource;
   const bool derived = place.derived;
   const std::string opening = places_[id].marked ? "!" : "{";
@@ -319,7 +319,7 @@ PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size
   return id;
 }
 
-void SchemaDocument::name_place(PlaceId place) {
+void SchemaDocument::add_names_of(PlaceId place) {
   const Json& json = *places_[place].json;
   const auto text_of = [&](const char* keyword) -> const std::string* {
     const auto found = json.find(keyword);

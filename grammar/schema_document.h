@@ -145,7 +145,7 @@ class SchemaDocument {
   SchemaDocument(CompileBudget& budget, bool strict, bool implies_objects)
       : budget_(&budget), patterns_(budget), strict_(strict), implies_objects_(implies_objects) {}
   PlaceId add_place(const Json& json, Place place, Role role, size_t depth);
-  void name_place(PlaceId place);
+  void add_names_of(PlaceId place);
   // Returns the absolute address of an $id.
   std::string address_of(const std::string& id, PlaceId place) const;
   // Returns the schema that `make` returns as JSON; calls `make` once for each (place, keyword, name). Messages name
@@ -180,14 +180,14 @@ class SchemaDocument {
 
 // Keywords that occur only in derived schemas, and express negations. kDerivedMark is in each schema that has another
 // of these keywords; no text of JSON can have its value. kExcluded: an array of values; a value must differ from all of
-// them. kOtherPattern, kOtherFormat: a pattern or format that a string must not match. kOutside: {"names": [...],
+// them. kOtherPattern, kOtherFormat: a pattern or format that a string must not match. kNameOutside: {"names": [...],
 // "patterns": [...]}: an object must have a property whose name is not in names and matches no pattern of patterns.
 // kFraction: the type of numbers that are not integers.
 inline constexpr const char* kDerivedMark = "derived";
 inline constexpr const char* kExcluded = "excluded";
 inline constexpr const char* kOtherPattern = "otherPattern";
 inline constexpr const char* kOtherFormat = "otherFormat";
-inline constexpr const char* kOutside = "outside";
+inline constexpr const char* kNameOutside = "outside";
 inline constexpr const char* kFraction = "fraction";
 
 // Appends a name to a JSON pointer: "#/a/b" + "c/d" -> "#/a/b/c~1d".
@@ -215,7 +215,7 @@ unsigned type_of(const Json& value);
 struct CountBounds {
   uint32_t min = 0;
   uint32_t max = kUnbounded;
-  void meet(const CountBounds& other) {
+  void intersect(const CountBounds& other) {
     min = std::max(min, other.min);
     max = std::min(max, other.max);
   }
@@ -249,9 +249,9 @@ struct SchemaPart {
   };
 
   // The constraint that an object has a property whose name is not in `names` and matches no pattern of `patterns`.
-  struct Outside {
+  struct NameOutside {
     std::vector<std::string_view> names, patterns;
-    bool operator==(const Outside&) const = default;
+    bool operator==(const NameOutside&) const = default;
   };
 
   SchemaId schema = kAnySchema;
@@ -276,7 +276,7 @@ struct SchemaPart {
   bool mentions_others = false;    // a schema of the document constrains the properties that `properties` does not list
   bool has_derived_names = false;  // schemas of properties or items come from a negation, which does not evaluate them
   std::vector<SchemaId> property_names;
-  std::vector<Outside> outside;
+  std::vector<NameOutside> names_outside;
   bool needs_other_property = false;  // at least one undeclared property is required
   // unevaluatedProperties and unevaluatedItems take effect after all choices are made, unless another keyword evaluates
   // all properties or items.
@@ -332,7 +332,7 @@ Result<SchemaPart> read_schema_to_merge(SchemaDocument& document, SchemaId schem
 Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place);
 
 // Returns the constraints on a property that the schema does not declare.
-Result<SchemaId> asked_of_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name);
+Result<SchemaId> schema_for_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name);
 
 // Makes unevaluatedProperties and unevaluatedItems the schemas of the undeclared properties and items. REQUIRES: `part`
 // has no choices. Error: kUnsupported.

@@ -63,7 +63,7 @@ class KeywordReader {
         {kExcluded, &KeywordReader::read_excluded},
         {kOtherPattern, &KeywordReader::read_text},
         {kOtherFormat, &KeywordReader::read_text},
-        {kOutside, &KeywordReader::read_outside},
+        {kNameOutside, &KeywordReader::read_name_outside},
     };
     if (document_.refs_stand_alone() && json_.contains("$ref")) return std::move(part_);
     for (const auto& item : json_.items()) {
@@ -263,11 +263,11 @@ class KeywordReader {
     }
   }
 
-  void read_outside(const Json& value) {
-    SchemaPart::Outside outside;
-    for (const Json& name : value.at("names")) outside.names.push_back(name.get_ref<const std::string&>());
-    for (const Json& name : value.at("patterns")) outside.patterns.push_back(name.get_ref<const std::string&>());
-    part_.outside.push_back(std::move(outside));
+  void read_name_outside(const Json& value) {
+    SchemaPart::NameOutside names_outside;
+    for (const Json& name : value.at("names")) names_outside.names.push_back(name.get_ref<const std::string&>());
+    for (const Json& name : value.at("patterns")) names_outside.patterns.push_back(name.get_ref<const std::string&>());
+    part_.names_outside.push_back(std::move(names_outside));
   }
 
   void read_first_items(const Json& value) {

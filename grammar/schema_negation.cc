@@ -276,14 +276,14 @@ class Negation {
   void other_properties(const Json& value) {
     if (!is_schema(value) || is_true(value)) return;
     if (value != false) return refuse();
-    Json outside = Json::object();
+    Json names_outside = Json::object();
     for (const auto& [list, from] : {std::pair("names", "properties"), std::pair("patterns", "patternProperties")}) {
-      outside[list] = Json::array();
+      names_outside[list] = Json::array();
       if (!has(from) || !schema_.at(from).is_object()) continue;
-      for (const auto& item : schema_.at(from).items()) outside[list].push_back(item.key());
+      for (const auto& item : schema_.at(from).items()) names_outside[list].push_back(item.key());
     }
     Json out = marked("object");
-    out[kOutside] = std::move(outside);
+    out[kNameOutside] = std::move(names_outside);
     add(std::move(out));
   }
 

@@ -144,10 +144,10 @@ class SchemaReader {
 };
 
 // Returns the constraints of `part` on the property `name`, declared or not.
-Result<SchemaId> asked_of_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
-                                   std::string_view name) {
+Result<SchemaId> schema_for_property(SchemaDocument& document, const SchemaPart& part, const PropertyIndex& index,
+                                     std::string_view name) {
   if (const SchemaId* own = index.find(name)) return *own;
-  return asked_of_undeclared(document, part, name);
+  return schema_for_undeclared(document, part, name);
 }
 
 Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
@@ -155,12 +155,12 @@ Status merge_properties(SchemaDocument& document, SchemaPart& a, const SchemaPar
   SchemaPart::Named merged;
   merged.reserve(a.properties.size() + b.properties.size());
   for (const auto& [name, schema] : a.properties) {
-    TRY_ASSIGN(const SchemaId others, asked_of_property(document, b, in_b, name));
+    TRY_ASSIGN(const SchemaId others, schema_for_property(document, b, in_b, name));
     merged.emplace_back(name, document.conjunction(schema, others));
   }
   for (const auto& [name, schema] : b.properties) {
     if (in_a.find(name) != nullptr) continue;
-    TRY_ASSIGN(const SchemaId others, asked_of_property(document, a, in_a, name));
+    TRY_ASSIGN(const SchemaId others, schema_for_property(document, a, in_a, name));
     merged.emplace_back(name, document.conjunction(schema, others));
   }
   for (const std::string_view name : b.required) {
@@ -203,8 +203,8 @@ Status merge_objects(SchemaDocument& document, SchemaPart& a, const SchemaPart& 
   merge_patterns(document, a, b);
   a.other_properties = document.conjunction(a.other_properties, b.other_properties);
   add_new(a.property_names, b.property_names);
-  add_new(a.outside, b.outside);
-  a.property_count.meet(b.property_count);
+  add_new(a.names_outside, b.names_outside);
+  a.property_count.intersect(b.property_count);
   return {};
 }
 
@@ -218,7 +218,7 @@ void merge_arrays(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) 
   }
   a.first_items = std::move(first);
   a.other_items = document.conjunction(a.other_items, b.other_items);
-  a.item_count.meet(b.item_count);
+  a.item_count.intersect(b.item_count);
   a.unique |= b.unique;
   a.evaluates_items |= b.evaluates_items;
   a.has_contains |= b.has_contains;
@@ -288,7 +288,7 @@ bool SchemaPart::asks_of_arrays() const {
 
 bool SchemaPart::asks_of_objects() const {
   return property_count.any() || !properties.empty() || !required.empty() || !pattern_properties.empty() ||
-         other_properties != kAnySchema || !property_names.empty() || !outside.empty() || lists_properties ||
+         other_properties != kAnySchema || !property_names.empty() || !names_outside.empty() || lists_properties ||
          unevaluated_properties != kAnySchema;
 }
 
@@ -302,7 +302,7 @@ size_t SchemaPart::size() const {
              properties.size() + required.size() + pattern_properties.size() + property_names.size() +
              numbers.multiples.size() + contained.size() + excluded.size() + other_patterns.size() +
              other_formats.size();
-  for (const Outside& each : outside) n += 1 + each.names.size() + each.patterns.size();
+  for (const NameOutside& each : names_outside) n += 1 + each.names.size() + each.patterns.size();
   for (const Choice& choice : choices) n += 1 + choice.branches.size() / 8;
   return n;
 }
@@ -316,19 +316,19 @@ PropertyIndex::PropertyIndex(const SchemaPart& part) {
 
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
   // Number of comparisons: each list of `b` is searched linearly for equal entries in the list of `a`.
-  const size_t n_pairs = a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
-                         a.numbers.multiples.size() * b.numbers.multiples.size() +
-                         a.pattern_properties.size() * b.pattern_properties.size() +
-                         a.choices.size() * b.choices.size() + a.contained.size() * b.contained.size() +
-                         a.property_names.size() * b.property_names.size() +
-                         a.other_patterns.size() * b.other_patterns.size() +
-                         a.other_formats.size() * b.other_formats.size() + a.outside.size() * b.outside.size();
+  const size_t n_pairs =
+      a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
+      a.numbers.multiples.size() * b.numbers.multiples.size() +
+      a.pattern_properties.size() * b.pattern_properties.size() + a.choices.size() * b.choices.size() +
+      a.contained.size() * b.contained.size() + a.property_names.size() * b.property_names.size() +
+      a.other_patterns.size() * b.other_patterns.size() + a.other_formats.size() * b.other_formats.size() +
+      a.names_outside.size() * b.names_outside.size();
   TRY(document.spend(kMergeCost * (a.size() + b.size()) + n_pairs, a.schema));
   a.types &= b.types;
   a.has_derived_names |= b.has_derived_names;
   merge_values(a, b);
   merge_numbers(a.numbers, b.numbers);
-  a.length.meet(b.length);
+  a.length.intersect(b.length);
   merge_texts(a.patterns, b.patterns);
   merge_texts(a.formats, b.formats);
   merge_texts(a.other_patterns, b.other_patterns);
@@ -387,7 +387,7 @@ Status apply_unevaluated(SchemaDocument& document, SchemaPart& part) {
   return {};
 }
 
-Result<SchemaId> asked_of_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name) {
+Result<SchemaId> schema_for_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name) {
   SchemaId asked = kAnySchema;
   bool matched = false;
   for (const auto& [pattern, schema] : part.pattern_properties) {

@@ -96,7 +96,7 @@ Result<bool> ValueChecker::satisfies_object(const Json& value, const SchemaPart&
     if (const SchemaId* own = index.find(item.key())) {
       schema = *own;
     } else {
-      TRY_ASSIGN(schema, asked_of_undeclared(document_, part, item.key()));
+      TRY_ASSIGN(schema, schema_for_undeclared(document_, part, item.key()));
     }
     TRY_ASSIGN(const bool satisfied, satisfies(item.value(), schema, depth + 1));
     if (!satisfied) return false;
@@ -106,7 +106,7 @@ Result<bool> ValueChecker::satisfies_object(const Json& value, const SchemaPart&
       if (!is_name) return false;
     }
   }
-  if (part.outside.empty()) return true;
+  if (part.names_outside.empty()) return true;
   return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part.schema), "additionalProperties",
                       "not supported in a schema that is negated, beside listed objects");
 }

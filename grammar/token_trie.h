@@ -51,7 +51,7 @@ class TokenTexts {
   struct Token {
     std::string bytes;        // empty: the token is never allowed
     std::string first_bytes;  // its bytes as the first token of an answer, if they differ
-    bool special = false;     // allowed only in free text (Grammar::Parts::free_text)
+    bool special = false;     // allowed only in free text (Grammar::Parts::special_tokens_in_first_rule)
   };
   // tokens: indexed by token id. O(bytes log tokens).
   explicit TokenTexts(std::vector<Token> tokens);

@@ -45,9 +45,9 @@ struct Activation {
 // An INT8 block whose largest magnitude is below this counts as zeros: 127 / max would overflow.
 inline constexpr float kMinBlockMagnitude = 1e-35f;
 
-// Softmax weights for INT8 values are quantised to 16-bit integers of two digits (bytes): their sum over 256 positions
+// Softmax weights for INT8 values are quantised to 16-bit integers, stored as two bytes: their sum over 256 positions
 // just fits 32 bits (65535 * 127 * 256 < 2^31), and their quantisation step is far smaller than that of a value.
-inline constexpr int kWeightDigitBits = 8;
+inline constexpr int kCodeByteBits = 8;
 inline constexpr float kLargestWeightCode = 65535.0f;
 inline constexpr float kTinyWeight = 1e-33f;  // below this, 65535 / (largest weight) would overflow
 
@@ -70,18 +70,19 @@ struct AttendSums {
 // positions [row_begin[i], row_end[i]) of the sequence that are in the block. Data stored at other positions, even NaN,
 // never changes the row's result; pages in which no row sees a position are not read.
 struct AttendTile {
-  const std::byte* const* heads;   // this KV head's block in each page of the tile; heads[0] starts at position `begin`
+  const std::byte* const*
+      head_blocks;  // this KV head's block in each page of the tile; head_blocks[0] starts at position `begin`
   const std::byte* const* values;  // for latent rows only: the output of latent_values() for each page
   size_t begin;                    // first absolute position of the block, a multiple of 256
   const float* q;                  // [n_rows, q_stride], not scaled; after rope and any Hadamard transform of keys
   size_t q_stride;
-  size_t n_rows;                       // query rows: tokens x query heads per KV head
-  const size_t* row_begin;             // [n_rows]
-  const size_t* row_end;               // [n_rows]
-  float scale;                         // factor of the scores (usually head_dim^-1/2)
-  float softcap;                       // 0: no cap; else s = softcap * tanh(s / softcap)
-  bool same_rows;                      // true: rows and queries are the same as in the previous call with this scratch
-  const std::byte* const* next_heads;  // [n_next] KV head blocks that the caller will read next (prefetch hint)
+  size_t n_rows;            // query rows: tokens x query heads per KV head
+  const size_t* row_begin;  // [n_rows]
+  const size_t* row_end;    // [n_rows]
+  float scale;              // factor of the scores (usually head_dim^-1/2)
+  float softcap;            // 0: no cap; else s = softcap * tanh(s / softcap)
+  bool same_rows;           // true: rows and queries are the same as in the previous call with this scratch
+  const std::byte* const* next_head_blocks;  // [n_next] KV head blocks that the caller will read next (prefetch hint)
   size_t n_next;
   AttendSums result;  // output
 };

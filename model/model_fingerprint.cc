@@ -64,11 +64,11 @@ void add_layout(const KvLayout& layout, FingerprintBuilder& builder) {
   builder.add("kv layout", layout.n_layers());
   // Older versions stored INT8 rows unrotated, so these must have another fingerprint.
   if (is_coded(KvRowFormat(layout.dtype()).keys)) builder.add("kv rows", "rotated");
-  const size_t n_told = alike ? std::min<size_t>(1, layout.n_layers()) : layout.n_layers();
-  for (const KvLayer& layer : layout.layers().first(n_told)) {
+  const size_t n_hashed_layers = alike ? std::min<size_t>(1, layout.n_layers()) : layout.n_layers();
+  for (const KvLayer& layer : layout.layers().first(n_hashed_layers)) {
     for (const size_t n : {layer.row.n_kv_heads, layer.row.head_dim, layer.block.bytes}) builder.add("kv layout", n);
     if (layer.block.is_latent()) builder.add("latent rows", layer.row.latent_dim);
-    if (!layout.has_exceptions()) continue;
+    if (!layout.has_mixed_formats()) continue;
     for (const KvNumberFormat part : {layer.block.keys(), layer.block.values()}) {
       builder.add("kv format", static_cast<uint64_t>(part));
     }

@@ -20,7 +20,7 @@ void forbid(float& logit) {
 }
 
 // True if a logit is NaN or +inf. Reads all logits without stopping early, so that compilers vectorise the loop.
-bool has_no_number(std::span<const float> logits) {
+bool has_nan_or_infinity(std::span<const float> logits) {
   int32_t any = 0;
   for (const float logit : logits) any |= !(logit <= std::numeric_limits<float>::max());
   return any != 0;
@@ -86,7 +86,7 @@ bool NextTokens::write_few(std::span<const float> logits) {
   const std::span<const uint64_t> words = mask_.words();
   size_t n = 0;
   for (const uint64_t word : words) n += static_cast<size_t>(std::popcount(word));
-  if (n == 0 || n > logits.size() / kFewOf || has_no_number(logits)) return false;
+  if (n == 0 || n > logits.size() / kFewOf || has_nan_or_infinity(logits)) return false;
   if (!others_forbidden_ || restricted_.size() != logits.size()) {
     restricted_.assign(logits.size(), kForbidden);
   } else {

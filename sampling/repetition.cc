@@ -33,7 +33,7 @@ bool RepetitionDetector::push(TokenId id) {
       if (ids_[n - 1 - level.period] != id) level.period = 0;
     }
     // A level is searched once per level.begin tokens; the lowest, whose `begin` is smaller, once per kShortest.
-    if (n % std::max(level.begin, kShortest) == 0) look(level);
+    if (n % std::max(level.begin, kShortest) == 0) search_level(level);
     if (period_ == 0 && level.period > 0 && n - level.run_begin >= ids_of_repetition(level.period)) {
       period_ = level.period;
     }
@@ -50,7 +50,7 @@ void RepetitionDetector::add_levels() {
   if (ids_.size() >= window_of(begin)) levels_.push_back({.begin = begin});
 }
 
-void RepetitionDetector::look(Level& level) {
+void RepetitionDetector::search_level(Level& level) {
   const bool is_lowest = level.begin < kShortest;
   const size_t n_window = is_lowest ? kLowestWindow : window_of(level.begin);
   const size_t end = is_lowest ? kShortest : 2 * level.begin;

@@ -51,7 +51,7 @@ class RepetitionDetector {
 
   void add_levels();
   // Searches the level's window for its period. REQUIRES: the window is full.
-  void look(Level& level);
+  void search_level(Level& level);
   size_t smallest_period(TokenSpan window);
 
   Tokens ids_;

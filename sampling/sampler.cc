@@ -99,7 +99,7 @@ void apply_biases(const SamplerOptions& options, std::span<float> row) {
 }
 
 // Returns the number of tokens after the last of options.dry_breakers in `ids`, at most RepeatIndex::kMaxMatch.
-size_t length_behind_breaker(const SamplerOptions& options, TokenSpan ids) {
+size_t length_after_breaker(const SamplerOptions& options, TokenSpan ids) {
   const std::vector<TokenId>& breakers = options.dry_breakers;
   size_t n = 0;
   while (n < std::min(ids.size(), RepeatIndex::kMaxMatch) &&
@@ -111,7 +111,7 @@ size_t length_behind_breaker(const SamplerOptions& options, TokenSpan ids) {
 
 void apply_dry(const SamplerOptions& options, const TokenHistory& history, std::vector<RepeatIndex::Repeat>& repeats,
                std::span<float> row) {
-  history.repeats().find(options.dry_allowed_length, length_behind_breaker(options, history.ids()),
+  history.repeats().find(options.dry_allowed_length, length_after_breaker(options, history.ids()),
                          options.dry_window.value_or(TokenHistory::kEverything), repeats);
   const std::vector<TokenId>& breakers = options.dry_breakers;
   for (const auto& [id, length] : repeats) {
@@ -404,14 +404,14 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
 namespace {
 
 // A logit that is more than 100 below the largest logit does not change the rounded sum, for any vocabulary.
-constexpr double kNothing = -100;
+constexpr double kNegligible = -100;
 
 double log_sum_exp(std::span<const float> logits) {
   const double max = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) {
     const double x = static_cast<double>(logit) - max;
-    if (x > kNothing) sum += portable_exp(x);
+    if (x > kNegligible) sum += portable_exp(x);
   }
   return max + portable_log(sum);
 }
@@ -431,9 +431,9 @@ TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n
     if (logits[i] < std::numeric_limits<float>::lowest()) continue;
     if (best.size() == n_top && !(logits[i] > logits[best.back()])) continue;
     if (best.size() == n_top) best.pop_back();
-    const auto behind =
+    const auto after =
         std::upper_bound(best.begin(), best.end(), i, [&](size_t a, size_t b) { return logits[a] > logits[b]; });
-    best.insert(behind, i);
+    best.insert(after, i);
   }
   for (const size_t i : best) out.top.push_back({static_cast<TokenId>(i), logprob(i)});
   return out;

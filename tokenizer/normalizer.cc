@@ -231,7 +231,7 @@ size_t find_all(const Pattern& pattern, std::string_view in, Replace replace) {
 }
 
 // Returns the length of the longest proper prefix of `word` with which `text` ends.
-size_t begun(std::string_view text, std::string_view word) {
+size_t partial_match_length(std::string_view text, std::string_view word) {
   for (size_t n = std::min(text.size(), word.size() - 1); n > 0; --n) {
     if (text.ends_with(word.substr(0, n))) return n;
   }
@@ -247,14 +247,15 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
     case Kind::kNfkc: return nfc_stable_prefix(in, NormalForm::kKc);
     case Kind::kNfkd: return nfc_stable_prefix(in, NormalForm::kKd);
     case Kind::kReplacePattern: return find_all(*step.pattern, in, [](size_t, size_t) {});
-    case Kind::kReplace: return in.size() - begun(in, step.from);
-    case Kind::kPrepend: return step.unless_there && begun(in, step.to) == in.size() ? 0 : in.size();
+    case Kind::kReplace: return in.size() - partial_match_length(in, step.from);
+    case Kind::kPrepend: return step.unless_there && partial_match_length(in, step.to) == in.size() ? 0 : in.size();
     case Kind::kLowercase: return whole;
     case Kind::kStrip: return step.right ? spaces_begin(in, whole) : whole;
     case Kind::kWords: {
       // A word that begins with `to` may follow the white space at the end.
       const size_t end = spaces_begin(in, whole);
-      return end == whole && begun(in, step.to) > 0 ? in.size() - begun(in, step.to) : end;
+      return end == whole && partial_match_length(in, step.to) > 0 ? in.size() - partial_match_length(in, step.to)
+                                                                   : end;
     }
     case Kind::kCollapse: return std::min(in.find_last_not_of(' ') + 1, in.size());
     case Kind::kCharsmap: return step.charsmap.stable_prefix(in);

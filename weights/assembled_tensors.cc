@@ -186,7 +186,7 @@ class Maker {
       if (name.ends_with(".qweight")) TRY(add(made_words(base(name, ".qweight"), tensor)));
       if (name.ends_with(".weight_packed")) TRY(add(made_compressed(base(name, ".weight_packed"), tensor)));
     }
-    return std::move(made_);
+    return std::move(assembled_);
   }
 
  private:
@@ -196,7 +196,7 @@ class Maker {
 
   Status add(Result<AssembledTensor> tensor) {
     TRY(tensor.status());
-    made_.push_back(std::move(tensor).value());
+    assembled_.push_back(std::move(tensor).value());
     return {};
   }
 
@@ -248,13 +248,13 @@ class Maker {
     made.view.shape = wanted;
     made.view.shape.dims[rank - 2] = 2 * kMxBlockBytes * per_row;
     made.view.source = made.source.get();
-    made_.push_back(std::move(made));
+    assembled_.push_back(std::move(made));
     return {};
   }
 
   const StoredTensors& stored_;
   const QuantizationConfig& config_;
-  std::vector<AssembledTensor> made_;
+  std::vector<AssembledTensor> assembled_;
 };
 
 Status unsupported(std::string_view path, const std::string& words) {

@@ -175,7 +175,7 @@ Status GgufFile::assemble_tensors() {
   const StoredTensors stored{&names_, [this](std::string_view name) { return find_tensor(name); }, path_};
   TRY_ASSIGN(std::vector<AssembledTensor> made, make_expanding_tensors(stored));
   std::ranges::sort(made, {}, &AssembledTensor::name);
-  made_ = std::move(made);
+  assembled_ = std::move(made);
   return {};
 }
 
@@ -201,8 +201,8 @@ const TensorView* GgufFile::find_tensor(std::string_view name) const {
   const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
                                    [this](uint32_t i, std::string_view n) { return header_.tensors[i].name < n; });
   if (at != by_name_.end() && header_.tensors[*at].name == name) return &header_.tensors[*at].view;
-  const auto whole = std::ranges::lower_bound(made_, name, {}, &AssembledTensor::name);
-  return whole != made_.end() && whole->name == name ? &whole->view : nullptr;
+  const auto whole = std::ranges::lower_bound(assembled_, name, {}, &AssembledTensor::name);
+  return whole != assembled_.end() && whole->name == name ? &whole->view : nullptr;
 }
 
 Status GgufFile::wrong_type(const GgufEntry& entry, std::string_view wanted) const {

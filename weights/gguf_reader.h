@@ -91,8 +91,9 @@ class GgufFile : public ModelFile {
   std::vector<MappedFile> files_;  // one file, or all parts of a split model
   GgufHeader header_;              // header of the first part, with the tensors of all parts
   std::vector<std::string> names_;
-  std::vector<uint32_t> by_name_;      // indices into header_.tensors, sorted by name
-  std::vector<AssembledTensor> made_;  // assembled from several tensors (weights/assembled_tensors.h), sorted by name
+  std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
+  std::vector<AssembledTensor>
+      assembled_;  // assembled from several tensors (weights/assembled_tensors.h), sorted by name
 };
 
 // Returns all keys with their stored values, for copying to another file. REQUIRES: the container is kGguf.

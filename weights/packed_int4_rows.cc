@@ -33,7 +33,7 @@ int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
 struct Layout {
   Int4Packing packing;
   uint64_t n_in = 0, n_out = 0, n_groups = 0, group = 0;
-  int less = 0;                           // 1 if stored zero points are one too small (GPTQ's first version), else 0
+  int zero_point_correction = 0;          // 1 if stored zero points are one too small (GPTQ's first version), else 0
   std::vector<uint32_t> group_of_column;  // empty: columns are in order
 };
 
@@ -84,7 +84,7 @@ class PackedInt4Rows : public RowSource {
     const bool compressed = layout_.packing == Int4Packing::kCompressed;
     const uint64_t index =
         compressed ? row / kPerWord * layout_.n_groups + group : group * (layout_.n_out / kPerWord) + row / kPerWord;
-    return (nibble_of(word_at(zeros_, index), row, layout_.packing) + layout_.less) & 15;
+    return (nibble_of(word_at(zeros_, index), row, layout_.packing) + layout_.zero_point_correction) & 15;
   }
 
   float scale(uint64_t row, uint64_t group) const {
@@ -139,7 +139,7 @@ class Int4Checker {
               std::string_view path)
       : parts_(parts), field_(std::string(path) + ": tensor " + in_quotes(name)) {
     layout_.packing = packing;
-    layout_.less = packing == Int4Packing::kGptq && config.zeros_minus_one ? 1 : 0;
+    layout_.zero_point_correction = packing == Int4Packing::kGptq && config.zeros_minus_one ? 1 : 0;
   }
 
   Status check() {
@@ -228,7 +228,7 @@ class Int4Checker {
     if (layout_.n_out % kPerWord != 0 && !compressed) {
       return fail(ErrorCode::kBadShape, " has " + std::to_string(layout_.n_out) + " rows, expected a multiple of 8");
     }
-    const uint32_t middles = 0x88888888u - 0x11111111u * static_cast<uint32_t>(layout_.less);
+    const uint32_t middles = 0x88888888u - 0x11111111u * static_cast<uint32_t>(layout_.zero_point_correction);
     for (uint64_t i = 0; i < wanted.elements(); ++i) symmetric_ &= word_at(*parts_.zeros, i) == middles;
     return {};
   }

@@ -172,7 +172,7 @@ Status SafetensorsModel::assemble_tensors() {
   const StoredTensors stored{&names_, [this](std::string_view name) { return find_tensor(name); }, path_};
   TRY_ASSIGN(std::vector<AssembledTensor> made, make_tensors(stored, config));
   std::ranges::sort(made, {}, &AssembledTensor::name);
-  made_ = std::move(made);
+  assembled_ = std::move(made);
   return {};
 }
 
@@ -184,8 +184,8 @@ void SafetensorsModel::release(const TensorView& tensor) const {
 }
 
 const TensorView* SafetensorsModel::find_tensor(std::string_view name) const {
-  const auto whole = std::ranges::lower_bound(made_, name, {}, &AssembledTensor::name);
-  if (whole != made_.end() && whole->name == name) return &whole->view;
+  const auto whole = std::ranges::lower_bound(assembled_, name, {}, &AssembledTensor::name);
+  if (whole != assembled_.end() && whole->name == name) return &whole->view;
   const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
                                    [this](uint32_t i, std::string_view n) { return names_[i] < n; });
   return at != by_name_.end() && names_[*at] == name ? &views_[*at] : nullptr;

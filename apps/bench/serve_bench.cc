@@ -43,12 +43,12 @@ class OwnServer {
 
  private:
   OwnServer(pid_t process, int errors) : process_(process), errors_(errors) {}
-  // Reads the server's output until the server is ready. Returns false if it ended; said_ then has all output.
+  // Reads the server's output until the server is ready. Returns false if it ended; output_ then has all output.
   bool await_ready();
 
   pid_t process_;
   int errors_;
-  std::string said_;
+  std::string output_;
   std::string url_;
   std::thread reader_;  // drains later output
 };
@@ -101,7 +101,7 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
     return Status(ErrorCode::kIo, std::string("the server cannot be started: ") + std::strerror(errno));
   }
   std::unique_ptr<OwnServer> server(new OwnServer(process, ends[0]));
-  if (!server->await_ready()) return Status(ErrorCode::kIo, "the server did not start: " + last_line(server->said_));
+  if (!server->await_ready()) return Status(ErrorCode::kIo, "the server did not start: " + last_line(server->output_));
   server->reader_ = std::thread([fd = server->errors_] {
     while (!read_some(fd).empty()) {
     }
@@ -110,14 +110,14 @@ Result<std::unique_ptr<OwnServer>> OwnServer::start(const std::vector<std::strin
 }
 
 bool OwnServer::await_ready() {
-  while (said_.find("\nibid: ready\n") == std::string::npos) {
+  while (output_.find("\nibid: ready\n") == std::string::npos) {
     const std::string more = read_some(errors_);
     if (more.empty()) return false;
-    said_ += more;
+    output_ += more;
   }
-  const size_t at = said_.find(kAddress);
+  const size_t at = output_.find(kAddress);
   if (at == std::string::npos) return false;
-  url_ = said_.substr(at, said_.find_first_not_of("0123456789", at + kAddress.size()) - at);
+  url_ = output_.substr(at, output_.find_first_not_of("0123456789", at + kAddress.size()) - at);
   return true;
 }
 
@@ -152,7 +152,7 @@ double token_ms(const LoadSample& sample) { return sample.token_ms; }
 
 struct Sums {
   size_t n_answered = 0, n_prompt = 0, n_cached = 0, n_completion_tokens = 0;
-  size_t least_said = SIZE_MAX, most_said = 0;
+  size_t min_answer_tokens = SIZE_MAX, max_answer_tokens = 0;
   bool has_prompt = true, has_cached = true;
 };
 
@@ -166,8 +166,8 @@ Sums sums_of(const LoadResult& result) {
     sums.n_prompt += sample.n_prompt.value_or(0);
     sums.n_cached += sample.n_cached.value_or(0);
     sums.n_completion_tokens += sample.n_completion_tokens;
-    sums.least_said = std::min(sums.least_said, sample.n_completion_tokens);
-    sums.most_said = std::max(sums.most_said, sample.n_completion_tokens);
+    sums.min_answer_tokens = std::min(sums.min_answer_tokens, sample.n_completion_tokens);
+    sums.max_answer_tokens = std::max(sums.max_answer_tokens, sample.n_completion_tokens);
   }
   return sums;
 }
@@ -256,8 +256,8 @@ std::vector<Figure> figures_of(const LoadResult& result, const LoadShape& shape)
   if (sums.has_prompt) add("serve_prompt", static_cast<double>(sums.n_prompt));
   if (sums.has_cached) add("serve_cached", static_cast<double>(sums.n_cached));
   if (sums.n_answered > 0) {
-    add("serve_said_least", static_cast<double>(sums.least_said));
-    add("serve_said_most", static_cast<double>(sums.most_said));
+    add("serve_said_least", static_cast<double>(sums.min_answer_tokens));
+    add("serve_said_most", static_cast<double>(sums.max_answer_tokens));
   }
   add("serve_failed", static_cast<double>(result.samples.size() - sums.n_answered));
   return figures;
@@ -272,12 +272,12 @@ std::string table_of(const LoadResult& result, const LoadShape& shape) {
     text += row_of("  of later rounds", values_of(result, later_round, first_ms));
   }
   text += row_of("time per token, ms", values_of(result, all, token_ms));
-  const char* counted = result.counts_are_servers ? "tokens" : "pieces of text (the server counts no tokens)";
+  const char* counted = result.server_reports_counts ? "tokens" : "pieces of text (the server counts no tokens)";
   if (sums.n_answered > 0) {
     text +=
         formatted("%-24s %zu %s in %.1f s: %.1f per second\n", "generated in total", sums.n_completion_tokens, counted,
                   result.wall_seconds, static_cast<double>(sums.n_completion_tokens) / result.wall_seconds);
-    text += formatted("%-24s %zu to %zu\n", "of each answer", sums.least_said, sums.most_said);
+    text += formatted("%-24s %zu to %zu\n", "of each answer", sums.min_answer_tokens, sums.max_answer_tokens);
   }
   text += sums.has_prompt ? formatted("%-24s %zu\n", "prompt tokens", sums.n_prompt)
                           : formatted("%-24s not reported by the server\n", "prompt tokens");
@@ -334,9 +334,9 @@ Status run_serve_bench(const ServeBenchArguments& arguments, const ModelArgument
   if (!output.json) to_stdout(text + "\n");
   const size_t n_all = shape.users * shape.rounds;
   size_t n_done = 0;
-  const bool tells = isatty(STDERR_FILENO) == 1;
+  const bool shows_progress = isatty(STDERR_FILENO) == 1;
   const LoadResult result = run_load(server, target.model, shape, [&](const LoadSample&) {
-    if (!tells) return;
+    if (!shows_progress) return;
     std::fprintf(stderr, "%s%zu of %zu requests", n_done == 0 ? "ibid: " : "\ribid: ", n_done + 1, n_all);
     if (++n_done == n_all) std::fputc('\n', stderr);
   });

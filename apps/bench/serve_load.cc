@@ -50,12 +50,12 @@ uint64_t stream_of(size_t user, size_t round) { return 1000 + uint64_t{user} * 1
 class Load {
  public:
   Load(const ChatServer& server, const ServedModel& model, const LoadShape& shape,
-       const std::function<void(const LoadSample&)>& tell)
-      : server_(server), model_(model), shape_(shape), tell_(tell), begin_ns_(system_clock().steady_ns()) {}
+       const std::function<void(const LoadSample&)>& on_sample)
+      : server_(server), model_(model), shape_(shape), on_sample_(on_sample), begin_ns_(system_clock().steady_ns()) {}
 
   LoadResult run() {
     std::vector<std::thread> threads;
-    for (size_t user = 0; user < shape_.users; ++user) threads.emplace_back([this, user] { talk(user); });
+    for (size_t user = 0; user < shape_.users; ++user) threads.emplace_back([this, user] { run_user(user); });
     for (std::thread& thread : threads) thread.join();
     std::sort(result_.samples.begin(), result_.samples.end(), [](const LoadSample& a, const LoadSample& b) {
       return a.user != b.user ? a.user < b.user : a.round < b.round;
@@ -71,7 +71,7 @@ class Load {
 
   static void wait(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
 
-  void talk(size_t user) {
+  void run_user(size_t user) {
     wait(static_cast<double>(user) * shape_.stagger_seconds);
     Json messages = first_messages(shape_, user);
     for (size_t round = 0; round < shape_.rounds; ++round) {
@@ -88,7 +88,7 @@ class Load {
       }
       if (!sample.failure.empty() && round == 0) messages.push_back(make_message(Role::kAssistant, "I see."));
       const std::lock_guard lock(mutex_);
-      tell_(sample);
+      on_sample_(sample);
       result_.samples.push_back(std::move(sample));
     }
   }
@@ -120,13 +120,13 @@ class Load {
 
   void no_counts() {
     const std::lock_guard lock(mutex_);
-    result_.counts_are_servers = false;
+    result_.server_reports_counts = false;
   }
 
   const ChatServer& server_;
   const ServedModel& model_;
   const LoadShape& shape_;
-  const std::function<void(const LoadSample&)>& tell_;
+  const std::function<void(const LoadSample&)>& on_sample_;
   const int64_t begin_ns_;
   std::mutex mutex_;
   LoadResult result_;  // guarded by mutex_
@@ -151,8 +151,8 @@ std::string question_of(const LoadShape& shape, size_t user, size_t round) {
 }
 
 LoadResult run_load(const ChatServer& server, const ServedModel& model, const LoadShape& shape,
-                    const std::function<void(const LoadSample&)>& tell) {
-  return Load(server, model, shape, tell).run();
+                    const std::function<void(const LoadSample&)>& on_sample) {
+  return Load(server, model, shape, on_sample).run();
 }
 
 double at_share(std::vector<double> values, double share) {

@@ -44,15 +44,15 @@ struct LoadSample {
 };
 
 struct LoadResult {
-  std::vector<LoadSample> samples;  // sorted by user, then round
-  double wall_seconds = 0;          // seconds from the first question to the end of the last answer
-  bool counts_are_servers = true;   // n_completion_tokens are counts of the server; false: numbers of pieces
+  std::vector<LoadSample> samples;    // sorted by user, then round
+  double wall_seconds = 0;            // seconds from the first question to the end of the last answer
+  bool server_reports_counts = true;  // n_completion_tokens are counts of the server; false: numbers of pieces
 };
 
-// Runs the load. Calls `tell` for each finished sample, one at a time. A failed request or an empty answer is also a
-// sample; the user then continues without that answer.
+// Runs the load. Calls `on_sample` for each finished sample, one at a time. A failed request or an empty answer is also
+// a sample; the user then continues without that answer.
 LoadResult run_load(const ChatServer& server, const ServedModel& model, const LoadShape& shape,
-                    const std::function<void(const LoadSample&)>& tell);
+                    const std::function<void(const LoadSample&)>& on_sample);
 
 // Returns the first request of a user: the system message, and the history with the first question.
 Json first_messages(const LoadShape& shape, size_t user);

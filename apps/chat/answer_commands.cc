@@ -30,25 +30,25 @@ AnswerCommands::Next AnswerCommands::message(std::string_view text) {
   for (const AttachedFile& file : message->files) {
     note(file.path + " is attached (" + size_text(file, now()) + ")");
   }
-  bool said = false;
-  const Next next = say(message_with_files(*message), "the last message and its answer", said);
-  if (said) state_.attached.clear();
+  bool sent = false;
+  const Next next = send(message_with_files(*message), "the last message and its answer", sent);
+  if (sent) state_.attached.clear();
   return next;
 }
 
-AnswerCommands::Next AnswerCommands::say(const std::string& text, const std::string& what, bool& said) {
+AnswerCommands::Next AnswerCommands::send(const std::string& text, const std::string& what, bool& sent) {
   const size_t n_before = messages().size();
-  std::unique_ptr<ChatBackend> before = copy_if_room_is_short(text.size());
+  std::unique_ptr<ChatBackend> before = copy_if_context_may_overflow(text.size());
   keep_question(text);
   bool interrupted = false;
   const std::optional<Turn> turn = answer(
       n_before, 0,
       [&](const TurnOptions& options, const TurnCallback& show) { return now().send(text, options, show); },
       interrupted);
-  said = turn.has_value();
-  if (said && turn->left_out.any() && before != nullptr) {
+  sent = turn.has_value();
+  if (sent && turn->left_out.any() && before != nullptr) {
     state_.branches.was_rewritten(std::move(before), what);
-  } else if (said && !what.empty()) {
+  } else if (sent && !what.empty()) {
     state_.branches.has_grown(n_before, what);
   }
   state_.save();
@@ -106,7 +106,7 @@ size_t AnswerCommands::next_attempt(size_t question) {
   return attempt;
 }
 
-std::unique_ptr<ChatBackend> AnswerCommands::copy_if_room_is_short(size_t n_bytes) {
+std::unique_ptr<ChatBackend> AnswerCommands::copy_if_context_may_overflow(size_t n_bytes) {
   if (!now().may_overflow_context(n_bytes)) return nullptr;
   Result<std::unique_ptr<ChatBackend>> copy = now().fork();
   return copy.ok() ? *std::move(copy) : nullptr;
@@ -193,9 +193,9 @@ AnswerCommands::Next AnswerCommands::edit(std::string_view argument) {
     return Next::kGoOn;
   }
   state_.save();
-  bool said = false;
-  const Next next = say(std::string(text), "", said);
-  if (!said) {
+  bool sent = false;
+  const Next next = send(std::string(text), "", sent);
+  if (!sent) {
     state_.branches.take_back();
     state_.save();
   }
@@ -210,7 +210,7 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
   }
   const size_t n_before = messages().size();
   const std::string text(argument);
-  std::unique_ptr<ChatBackend> before = copy_if_room_is_short(text.size());
+  std::unique_ptr<ChatBackend> before = copy_if_context_may_overflow(text.size());
   keep_question(text);
   InterruptScope interrupt;
   TurnOptions options = options_of(n_before, 0);
@@ -218,7 +218,7 @@ AnswerCommands::Next AnswerCommands::several_answers(std::string_view argument) 
   if (!options.sampler.seed) options.sampler.seed = std::random_device()();
   AnswersOnScreen shown(state_.screen, std::min(*n, ChatBackend::kMaxAnswers), options, n_turns(messages()) + 1);
   const Result<std::vector<Turn>> turns =
-      now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) { shown.hear(i, event); });
+      now().send_for_answers(text, *n, options, [&](size_t i, const TurnEvent& event) { shown.show_event(i, event); });
   if (!turns.ok()) {
     shown.give_up();
     fail_turn(turns.status());
@@ -270,9 +270,9 @@ void AnswerCommands::keep_question(const std::string& text) {
 
 void AnswerCommands::fail_turn(const Status& status) {
   if (status.code() != ErrorCode::kCancelled) return state_.fail(status);
-  std::string said = "stopped before the first word; nothing has changed";
-  for (const AttachedFile& file : state_.attached) said += ", and " + file.path + " is still attached";
-  note(said);
+  std::string text = "stopped before the first word; nothing has changed";
+  for (const AttachedFile& file : state_.attached) text += ", and " + file.path + " is still attached";
+  note(text);
 }
 
 }  // namespace ibid

@@ -78,9 +78,9 @@ Result<int> run_ask(const AskArguments& arguments) {
   signal(SIGPIPE, SIG_IGN);  // SIGPIPE must not end the program before it restores the terminal's echo
   AnswerWriter output;
   ProgressIndicator waiting(STDERR_FILENO);
-  waiting.say("reading");
+  waiting.show_step("reading");
   TRY_ASSIGN(const Turn turn, session.send(text, options, [&](const TurnEvent& event) {
-    if (event.kind == TurnEvent::Kind::kPrefill) waiting.say(reading_line(event));
+    if (event.kind == TurnEvent::Kind::kPrefill) waiting.show_step(reading_line(event));
     if (arguments.json || event.kind != TurnEvent::Kind::kText) return;
     waiting.end();
     output.write(event.text);

@@ -111,7 +111,7 @@ BranchCommands::Next BranchCommands::go_to(std::string_view argument) {
   return Next::kGoOn;
 }
 
-bool BranchCommands::make_way() {
+bool BranchCommands::offer_to_save() {
   if (!state_.kept || n_turns(messages()) == 0 || !state_.ask_person) return true;
   const std::string proposed = free_name_like(state_.kept->files(), state_.kept->name());
   const std::string question = "'" + state_.kept->name() + "' holds " + counted(messages().size(), "message") +
@@ -149,7 +149,7 @@ BranchCommands::Next BranchCommands::begin_anew(const std::function<Status(ChatB
     state_.fail(status);
     return Next::kGoOn;
   }
-  if (!make_way()) return Next::kGoOn;
+  if (!offer_to_save()) return Next::kGoOn;
   state_.branches.replace(*std::move(fresh), what);
   note(words);
   state_.save();

@@ -51,29 +51,29 @@ void Branches::record(Place before, std::string what) {
 
 void Branches::has_grown(size_t n_before, std::string what) {
   record({now_id_, n_before}, std::move(what));
-  now_elsewhere_ = false;
+  now_renamed_ = false;
 }
 
-void Branches::put_aside() {
+void Branches::deactivate_current() {
   changed_ = true;
   Branch& left = others_[now_id_];
   left.session = std::move(now_);
-  left.elsewhere = now_elsewhere_;
+  left.renamed = now_renamed_;
 }
 
 void Branches::replace(std::unique_ptr<ChatBackend> next, std::string what) {
   record(here(), std::move(what));
-  put_aside();
+  deactivate_current();
   now_ = std::move(next);
   now_id_ = next_id_++;
-  now_elsewhere_ = false;
+  now_renamed_ = false;
 }
 
 void Branches::was_rewritten(std::unique_ptr<ChatBackend> before, std::string what) {
   if (!what.empty()) record({now_id_, before->messages().size()}, std::move(what));
   others_[now_id_].session = std::move(before);
   now_id_ = next_id_++;
-  now_elsewhere_ = false;
+  now_renamed_ = false;
   changed_ = true;
 }
 
@@ -113,21 +113,21 @@ Status Branches::move_to(Place place) {
     from = found->second.session.get();
     if (place.n_messages >= from->messages().size()) {
       std::unique_ptr<ChatBackend> next = std::move(found->second.session);
-      const bool elsewhere = found->second.elsewhere;
+      const bool renamed = found->second.renamed;
       others_.erase(found);
-      put_aside();
+      deactivate_current();
       now_ = std::move(next);
       now_id_ = place.branch;
-      now_elsewhere_ = elsewhere;
+      now_renamed_ = renamed;
       return {};
     }
   }
   TRY_ASSIGN(std::unique_ptr<ChatBackend> copy, from->fork());
   TRY(cut(*copy, place.n_messages));
-  put_aside();
+  deactivate_current();
   now_ = std::move(copy);
   now_id_ = next_id_++;
-  now_elsewhere_ = false;
+  now_renamed_ = false;
   return {};
 }
 
@@ -175,7 +175,7 @@ void Branches::take_back() {
 std::vector<Branches::View> Branches::others() {
   std::vector<View> views;
   for (auto& [number, branch] : others_) {
-    if (branch.elsewhere) continue;
+    if (branch.renamed) continue;
     const Json* messages = messages_of(branch);
     if (messages == nullptr) {
       views.push_back({number, nullptr, 0, branch.problem});
@@ -234,11 +234,11 @@ void Branches::set_file_gone(size_t number) {
 
 const ChatBackend* Branches::session_of(size_t number) const { return others_.at(number).session.get(); }
 
-void Branches::keep_elsewhere(const std::function<std::string(size_t number)>& renamed) {
-  now_elsewhere_ = true;
+void Branches::mark_renamed(const std::function<std::string(size_t number)>& new_path) {
+  now_renamed_ = true;
   for (auto& [number, branch] : others_) {
-    branch.elsewhere = true;
-    if (!branch.path.empty()) branch.path = renamed(number);
+    branch.renamed = true;
+    if (!branch.path.empty()) branch.path = new_path(number);
   }
 }
 
@@ -299,7 +299,7 @@ Status SavedConversation::save(Branches& branches) {
     branches.set_file_gone(number);
     TRY(files_.ops().remove(files_.branch_path(name_, number)));
   }
-  branches.is_kept();
+  branches.clear_changed();
   return {};
 }
 
@@ -313,7 +313,7 @@ Status SavedConversation::move_to(const std::string& name, Branches& branches) {
   TRY(save(branches));
   TRY(branches.now().save(files_.path(name)));
   TRY(files_.rename_branches(name_, name));
-  branches.keep_elsewhere([&](size_t number) { return files_.branch_path(name, number); });
+  branches.mark_renamed([&](size_t number) { return files_.branch_path(name, number); });
   on_disk_.clear();
   return {};
 }

@@ -83,15 +83,15 @@ class Branches {
   void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
   const ChatBackend* session_of(size_t number) const;
   // Records that all branches, the current one included, are now saved under another name; only /undo can reach them.
-  // renamed() returns the new path of a branch.
-  void keep_elsewhere(const std::function<std::string(size_t number)>& renamed);
+  // new_path() returns the new path of a branch.
+  void mark_renamed(const std::function<std::string(size_t number)>& new_path);
   // Removes the oldest of others() until n are left. Returns the number removed.
   size_t forget_all_but(size_t n);
   // Records that the branch's file was removed. Removes the branch if it is not in memory.
   void set_file_gone(size_t number);
-  // True if others() may have changed since the last call of is_kept().
+  // True if others() may have changed since the last call of clear_changed().
   bool changed() const { return changed_; }
-  void is_kept() { changed_ = false; }
+  void clear_changed() { changed_ = false; }
   void mark_changed() { changed_ = true; }
 
  private:
@@ -100,7 +100,7 @@ class Branches {
     std::optional<Json> messages;          // messages of the file, once read
     std::string problem;                   // the reason why the file cannot be read
     std::string path;                      // path of the file; empty: the branch has no file
-    bool elsewhere = false;
+    bool renamed = false;
   };
   struct Step {
     Place place;
@@ -110,12 +110,12 @@ class Branches {
   const Json* messages_of(Branch& branch);
   Status load(Branch& branch);
   Status move_to(Place place);
-  void put_aside();  // makes now_ an inactive branch; the caller must then assign now_
+  void deactivate_current();  // makes now_ an inactive branch; the caller must then assign now_
   void record(Place before, std::string what);
 
   std::unique_ptr<ChatBackend> now_;
   size_t now_id_ = 1;
-  bool now_elsewhere_ = false;
+  bool now_renamed_ = false;
   size_t next_id_ = 2;
   std::map<size_t, Branch> others_;
   std::vector<Step> undo_, redo_;

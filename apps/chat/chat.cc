@@ -69,7 +69,7 @@ bool next_message(std::optional<std::string>& first, std::string& message) {
 
 // Answers until the end of standard input. Returns the exit status: 0, 1 if a message failed, kInterruptedStatus or
 // kReaderGone.
-Result<int> lead_chat_json(ChatBackend& backend, const ChatJson& chat) {
+Result<int> run_chat_json(ChatBackend& backend, const ChatJson& chat) {
   signal(SIGPIPE, SIG_IGN);
   AnswerWriter output;
   int exit_code = 0;
@@ -149,7 +149,7 @@ struct Opened {
   size_t context = 0;  // context length in tokens; 0: unknown
 };
 
-void tell_what_begins(const SavedConversation& kept, Screen& screen) {
+void note_new_conversation(const SavedConversation& kept, Screen& screen) {
   std::string near;
   for (const std::string& name : kept.files().names_near(kept.name())) {
     near += (near.empty() ? " (similar names: '" : ", '") + name + "'";
@@ -157,7 +157,7 @@ void tell_what_begins(const SavedConversation& kept, Screen& screen) {
   screen.note("a new conversation, kept as '" + kept.name() + "'" + near + (near.empty() ? "" : ")"));
 }
 
-void tell_what_goes_on(const SavedConversation& kept, const ChatSession& session, Screen& screen) {
+void note_resumed_conversation(const SavedConversation& kept, const ChatSession& session, Screen& screen) {
   const size_t n_held = session.state().kv().length();
   screen.note("resumed '" + kept.name() + "': " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
@@ -174,11 +174,11 @@ void tell_what_goes_on(const SavedConversation& kept, const ChatSession& session
   if (kept.n_branches() > 0) screen.note("other branches: " + std::to_string(kept.n_branches()) + " (/branches)");
 }
 
-void tell_what_is_kept(const SavedConversation& kept, const ChatSession& session, Screen& screen) {
+void note_saved_conversation(const SavedConversation& kept, const ChatSession& session, Screen& screen) {
   if (kept.is_new()) {
-    tell_what_begins(kept, screen);
+    note_new_conversation(kept, screen);
   } else {
-    tell_what_goes_on(kept, session, screen);
+    note_resumed_conversation(kept, session, screen);
   }
   const Status& status = session.engine()->state().tier_status();
   if (!status.ok()) screen.note("the cache of keys and values is not used: " + status.message());
@@ -210,8 +210,8 @@ std::optional<std::string> ask_person(LineReader& reader, Screen& screen, const 
 }
 
 // Runs the conversation. Returns the exit status: 0, 1 if a message failed, or kInterruptedStatus.
-Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen, bool interactive,
-                 const std::optional<std::string>& first) {
+Result<int> run_conversation(Conversation& conversation, LineReader& reader, Screen& screen, bool interactive,
+                             const std::optional<std::string>& first) {
   using Next = Conversation::Next;
   Next next = first ? conversation.open_with(*first) : Next::kGoOn;
   for (std::string line; next != Next::kLeave && !screen.writing_failed();) {
@@ -228,8 +228,8 @@ Result<int> lead(Conversation& conversation, LineReader& reader, Screen& screen,
   return !interactive && conversation.any_failed() ? 1 : 0;
 }
 
-// As lead(), with --json.
-Result<int> lead_in_json(Opened opened, std::optional<SavedConversation> kept, ChatJson chat) {
+// As run_conversation(), with --json.
+Result<int> run_opened_as_json(Opened opened, std::optional<SavedConversation> kept, ChatJson chat) {
   Branches branches(std::move(opened.backend));
   if (kept) kept->add_branches(branches);
   chat.model = opened.model;
@@ -240,25 +240,26 @@ Result<int> lead_in_json(Opened opened, std::optional<SavedConversation> kept, C
   };
   chat.keep_question = [&](const ChatBackend& asked) { return kept ? kept->save_question(asked) : Status(); };
   chat.keep = [&] { return kept ? kept->save(branches) : Status(); };
-  return lead_chat_json(branches.now(), chat);
+  return run_chat_json(branches.now(), chat);
 }
 
 AnswerReader answer_reader(const ChatArguments& arguments) {
   return arguments.json ? AnswerReader::kProgram : AnswerReader::kPerson;
 }
 
-void tell_what_answers(const ChatArguments& arguments, const Opened& opened, bool interactive, Screen& screen) {
+void note_model(const ChatArguments& arguments, const Opened& opened, bool interactive, Screen& screen) {
   if (arguments.message.verbose) remark(settings_text(opened.model, opened.context, opened.turn), RemarkStyle::kDim);
   if (!interactive) return;
   screen.note(opened.title + (opened.context > 0 ? " · context " + std::to_string(opened.context) : "") + " · /help");
 }
 
 // Runs an opened conversation in one of three modes: terminal, pipe or JSON.
-Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::optional<SavedConversation> kept,
-                        LineReader& reader, Screen& screen) {
+Result<int> run_opened(const ChatArguments& arguments, Opened opened, std::optional<SavedConversation> kept,
+                       LineReader& reader, Screen& screen) {
   TRY_ASSIGN(const std::optional<std::string> first, arguments.message.message());
   const bool verbose = arguments.message.verbose;
-  if (arguments.json) return lead_in_json(std::move(opened), std::move(kept), {.first = first, .verbose = verbose});
+  if (arguments.json)
+    return run_opened_as_json(std::move(opened), std::move(kept), {.first = first, .verbose = verbose});
   const bool interactive = isatty(STDIN_FILENO) == 1;
   ConversationOptions options{opened.turn, session_files(), std::move(kept), interactive, verbose, {}};
   if (interactive) {
@@ -267,7 +268,7 @@ Result<int> lead_opened(const ChatArguments& arguments, Opened opened, std::opti
   }
   Conversation conversation(std::move(opened.backend), std::move(options), screen);
   if (interactive) conversation.settings().show_last_exchange();
-  return lead(conversation, reader, screen, interactive, first);
+  return run_conversation(conversation, reader, screen, interactive, first);
 }
 
 Result<Opened> open_server(const ChatArguments& arguments) {
@@ -293,8 +294,8 @@ Result<int> run_chat_with_server(const ChatArguments& arguments, bool interactiv
   LineReader reader(interactive);
   TRY_ASSIGN(Opened opened, open_server(arguments));
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
-  tell_what_answers(arguments, opened, interactive, screen);
-  return lead_opened(arguments, std::move(opened), std::nullopt, reader, screen);
+  note_model(arguments, opened, interactive, screen);
+  return run_opened(arguments, std::move(opened), std::nullopt, reader, screen);
 }
 
 Result<int> run_chat(const ChatArguments& arguments) {
@@ -324,12 +325,12 @@ Result<int> run_chat(const ChatArguments& arguments) {
                 .context = engine->max_seq_len()};
   if (form) opened.turn.constraint = engine->state().constraints().make(*form);
   Screen screen(interactive ? AnswerPlace::kChat : AnswerPlace::kPipe);
-  tell_what_answers(arguments, opened, interactive, screen);
-  if (kept && !arguments.json) tell_what_is_kept(*kept, session, screen);
+  note_model(arguments, opened, interactive, screen);
+  if (kept && !arguments.json) note_saved_conversation(*kept, session, screen);
   opened.backend = std::make_unique<LocalBackend>(std::move(session));
   std::optional<CacheEnding> cache_ending;
   if (!arguments.json) cache_ending.emplace(engine, screen);
-  return lead_opened(arguments, std::move(opened), std::move(kept), reader, screen);
+  return run_opened(arguments, std::move(opened), std::move(kept), reader, screen);
 }
 
 void add_url(CLI::App& command, ChatArguments& arguments) {

@@ -15,7 +15,7 @@ namespace {
 // Upper bound for the tokens that a template adds around a message.
 constexpr size_t kAroundAMessage = 256;
 
-Result<std::unique_ptr<ChatBackend>> talk_of(Result<ChatSession> session) {
+Result<std::unique_ptr<ChatBackend>> local_backend(Result<ChatSession> session) {
   if (!session.ok()) return session.status();
   return std::unique_ptr<ChatBackend>(std::make_unique<LocalBackend>(*std::move(session)));
 }
@@ -43,10 +43,10 @@ Result<std::vector<Turn>> LocalBackend::send_for_answers(std::string_view messag
   return session_.send_for_answers(message, n, options, on_event);
 }
 
-Result<std::unique_ptr<ChatBackend>> LocalBackend::fork() const { return talk_of(session_.fork()); }
+Result<std::unique_ptr<ChatBackend>> LocalBackend::fork() const { return local_backend(session_.fork()); }
 
 Result<std::unique_ptr<ChatBackend>> LocalBackend::load(const std::string& path) const {
-  return talk_of(ChatSession::load(session_.engine(), path));
+  return local_backend(ChatSession::load(session_.engine(), path));
 }
 
 bool LocalBackend::may_overflow_context(size_t n_bytes) const {

@@ -67,7 +67,7 @@ class ChatBackend {
   // True if a message of n_bytes may fill the context, so that some of the history is dropped.
   virtual bool may_overflow_context(size_t n_bytes) const = 0;
   // Records that the user set this option. Error: kUnsupported if the option has no effect on answers of this backend.
-  virtual Status take_over(const SamplingOption& option) = 0;
+  virtual Status note_option_set(const SamplingOption& option) = 0;
   // True if the option's value in TurnOptions is used; false if the server decides it.
   virtual bool decides(const SamplingOption& option) const = 0;
   // Returns lines for /model and /stats.
@@ -112,7 +112,7 @@ class LocalBackend final : public ChatBackend {
   std::optional<size_t> count_tokens(std::string_view text) const override { return session_.count_tokens(text); }
   std::optional<WhenFull> when_full() const override { return session_.when_full(); }
   bool may_overflow_context(size_t n_bytes) const override;
-  Status take_over(const SamplingOption&) override { return {}; }
+  Status note_option_set(const SamplingOption&) override { return {}; }
   bool decides(const SamplingOption&) const override { return true; }
   std::vector<std::string> describe_model() const override;
   std::vector<std::string> describe_costs() override;

@@ -39,7 +39,7 @@ void ConversationState::save() {
       note("more than " + std::to_string(kMaxBranches) + " branches: the oldest is deleted");
     }
   }
-  if (!kept) return branches.is_kept();
+  if (!kept) return branches.clear_changed();
   if (const Status status = kept->save(branches); !status.ok()) {
     any_failed = true;
     note("the conversation could not be kept: " + status.message());
@@ -78,8 +78,8 @@ Conversation::Next Conversation::handle(const std::string& line) {
   if (trimmed(line).empty()) return Next::kGoOn;
   ++state_.n_lines;
   if (!state_.commands) {
-    bool said = false;
-    return answers_.say(line, "", said);
+    bool sent = false;
+    return answers_.send(line, "", sent);
   }
   if (line.starts_with("//")) return answers_.message(std::string_view(line).substr(1));
   return line[0] == '/' ? command(line) : answers_.message(line);
@@ -89,8 +89,8 @@ Conversation::Next Conversation::open_with(const std::string& text) {
   constexpr size_t kShown = 160;
   ++state_.n_lines;
   if (state_.commands) state_.note("> " + excerpt(text, kShown));
-  bool said = false;
-  return answers_.say(text, state_.commands ? "the last message and its answer" : "", said);
+  bool sent = false;
+  return answers_.send(text, state_.commands ? "the last message and its answer" : "", sent);
 }
 
 Conversation::Next Conversation::command(std::string_view line) {

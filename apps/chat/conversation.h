@@ -89,9 +89,9 @@ class AnswerCommands : public ConversationCommands {
 
   // Sends a typed message, with the files that it names and those that /read attached.
   Next message(std::string_view text);
-  // Sends `text` at the end of the current branch. what: name of the undo step; empty: no undo step is added. said: set
+  // Sends `text` at the end of the current branch. what: name of the undo step; empty: no undo step is added. sent: set
   // to true if the text was answered.
-  Next say(const std::string& text, const std::string& what, bool& said);
+  Next send(const std::string& text, const std::string& what, bool& sent);
 
   Next regenerate(std::string_view);
   Next continue_answer(std::string_view);
@@ -110,7 +110,7 @@ class AnswerCommands : public ConversationCommands {
   size_t next_attempt(size_t question);
   size_t n_turns_before(size_t message) const;
   // Returns a copy of the conversation if a message of n_bytes may make a full context drop messages; else nullptr.
-  std::unique_ptr<ChatBackend> copy_if_room_is_short(size_t n_bytes);
+  std::unique_ptr<ChatBackend> copy_if_context_may_overflow(size_t n_bytes);
   // Saves the question in a named conversation before the model receives it.
   void keep_question(const std::string& text);
   void fail_turn(const Status& status);  // shows the error, unless Ctrl-C caused it
@@ -140,7 +140,7 @@ class BranchCommands : public ConversationCommands {
   void go(Branches::Place place, const std::string& what, const std::string& words);
   // Before a named conversation is restarted, asks under which name to save it. Returns false if the user cancels or
   // saving fails.
-  bool make_way();
+  bool offer_to_save();
   Next begin_anew(const std::function<Status(ChatBackend&)>& change, const std::string& what, const std::string& words);
 
   std::vector<Branches::Place> forks_;  // places where /fork was used

@@ -33,8 +33,8 @@ void note_interrupt(int) {
 
 // Returns the terminal that shows the typed text: standard error if possible, because answers are on standard output.
 std::optional<int> screen_for_typing() {
-  if (obeys_sequences(STDERR_FILENO)) return STDERR_FILENO;
-  if (obeys_sequences(STDOUT_FILENO)) return STDOUT_FILENO;
+  if (supports_escapes(STDERR_FILENO)) return STDERR_FILENO;
+  if (supports_escapes(STDOUT_FILENO)) return STDOUT_FILENO;
   return std::nullopt;
 }
 

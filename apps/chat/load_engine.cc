@@ -74,7 +74,7 @@ Result<std::shared_ptr<Engine>> load_engine(const std::string& path, const Model
   if (arguments.context > 0) warn_of_long_context(path, arguments.context);
   const Result<std::shared_ptr<Engine>> engine = [&] {
     ProgressIndicator waiting(STDERR_FILENO);
-    waiting.say("loading " + one_line(std::filesystem::path(path).filename().string()));
+    waiting.show_step("loading " + one_line(std::filesystem::path(path).filename().string()));
     return Engine::load(path, options);
   }();
   if (!engine.ok()) return engine;

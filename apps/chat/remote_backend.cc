@@ -51,41 +51,41 @@ class PartEmitter {
  public:
   PartEmitter(const TurnCallback& on_event, std::string& text) : on_event_(on_event), text_(text) {}
 
-  void tell(const ChatPart& part) {
+  void emit(const ChatPart& part) {
     if (part.kind == ChatPart::Kind::kReading) {
       emit({.kind = TurnEvent::Kind::kPrefill, .n_done = part.n_done, .n_total = part.n_total});
       return;
     }
-    if (part.kind == ChatPart::Kind::kCall) return tell_call(part);
+    if (part.kind == ChatPart::Kind::kCall) return emit_call(part);
     const bool is_reasoning = part.kind == ChatPart::Kind::kReasoning;
-    if (is_reasoning && !reasons_) say("<think>\n");
+    if (is_reasoning && !reasons_) emit_text("<think>\n");
     if (!is_reasoning) end_reasoning();
     reasons_ = is_reasoning;
-    say(part.text);
+    emit_text(part.text);
   }
   void end_reasoning() {
-    if (std::exchange(reasons_, false)) say(text_.ends_with('\n') ? "</think>\n\n" : "\n</think>\n\n");
+    if (std::exchange(reasons_, false)) emit_text(text_.ends_with('\n') ? "</think>\n\n" : "\n</think>\n\n");
   }
 
   void end_call() {
-    if (std::exchange(calls_, false)) say("\n");
+    if (std::exchange(calls_, false)) emit_text("\n");
   }
 
  private:
   // Emits "look_up {"city": "Rome"}" on a line of its own.
-  void tell_call(const ChatPart& part) {
+  void emit_call(const ChatPart& part) {
     end_reasoning();
     if (part.begins) {
       end_call();
-      if (!text_.empty() && !text_.ends_with('\n')) say("\n");
-      say("calls ");
+      if (!text_.empty() && !text_.ends_with('\n')) emit_text("\n");
+      emit_text("calls ");
     } else if (!text_.ends_with(' ') && part.text.starts_with('{')) {
-      say(" ");
+      emit_text(" ");
     }
     calls_ = true;
-    say(part.text);
+    emit_text(part.text);
   }
-  void say(std::string_view text) {
+  void emit_text(std::string_view text) {
     text_ += text;
     emit({.kind = TurnEvent::Kind::kText, .text = std::string(text)});
   }
@@ -147,7 +147,7 @@ Json with_answer(Json messages, Json answer) {
 }
 
 // Adds advice for this client to the server's error about a full context.
-Status with_ways_out(const Status& status) {
+Status with_advice(const Status& status) {
   const std::string& text = status.message();
   const bool is_about_context =
       status.code() == ErrorCode::kInvalidArgument && text.find("context") != std::string::npos;
@@ -223,13 +223,13 @@ Json RemoteBackend::request_of(const Json& messages, const TurnOptions& options)
 
 Result<Turn> RemoteBackend::answer_to(Json messages, const TurnOptions& options, const TurnCallback& on_event) {
   std::string text;
-  PartEmitter teller(on_event, text);
-  const auto tell = [&](const ChatPart& part) { teller.tell(part); };
-  const Result<ChatReply> reply = model_->server.complete(request_of(messages, options), options.stop, tell);
-  if (!reply.ok()) return with_ways_out(reply.status());
+  PartEmitter emitter(on_event, text);
+  const auto emit = [&](const ChatPart& part) { emitter.emit(part); };
+  const Result<ChatReply> reply = model_->server.complete(request_of(messages, options), options.stop, emit);
+  if (!reply.ok()) return with_advice(reply.status());
   if (reply->was_stopped && reply->n_parts == 0) return Status(ErrorCode::kCancelled, "stopped before the first word");
-  teller.end_reasoning();
-  teller.end_call();
+  emitter.end_reasoning();
+  emitter.end_call();
   Turn turn = turn_of(*reply, options);
   turn.text = std::move(text);
   messages_ = with_answer(std::move(messages), message_of(*reply));
@@ -331,7 +331,7 @@ Status RemoteBackend::save(const std::string&) const { return can_be_kept(); }
 
 Result<std::unique_ptr<ChatBackend>> RemoteBackend::load(const std::string&) const { return can_be_kept(); }
 
-Status RemoteBackend::take_over(const SamplingOption& option) {
+Status RemoteBackend::note_option_set(const SamplingOption& option) {
   model_->given.insert(&option);
   return {};
 }

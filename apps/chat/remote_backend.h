@@ -68,7 +68,7 @@ class RemoteBackend final : public ChatBackend {
   std::optional<size_t> count_tokens(std::string_view) const override { return std::nullopt; }
   std::optional<WhenFull> when_full() const override { return std::nullopt; }
   bool may_overflow_context(size_t) const override { return false; }
-  Status take_over(const SamplingOption& option) override;
+  Status note_option_set(const SamplingOption& option) override;
   bool decides(const SamplingOption& option) const override { return model_->given.contains(&option); }
   std::vector<std::string> describe_model() const override;
   std::vector<std::string> describe_costs() override;

@@ -13,7 +13,7 @@ Screen::Screen(AnswerPlace place)
     : place_(place), notes_to_terminal_(isatty(STDERR_FILENO) == 1), waiting_(STDERR_FILENO) {}
 
 void Screen::wait(std::string what) {
-  if (answer_.at_line_start()) waiting_.say(std::move(what));
+  if (answer_.at_line_start()) waiting_.show_step(std::move(what));
 }
 
 void Screen::show(const TurnEvent& event) {
@@ -66,7 +66,7 @@ AnswersOnScreen::AnswersOnScreen(Screen& screen, size_t n, const TurnOptions& op
   screen_.wait("reading");
 }
 
-void AnswersOnScreen::hear(size_t answer, const TurnEvent& event) {
+void AnswersOnScreen::show_event(size_t answer, const TurnEvent& event) {
   if (event.kind == TurnEvent::Kind::kText) answers_[answer].waiting += event.text;
   if (event.kind == TurnEvent::Kind::kFinish) answers_[answer].turn = *event.turn;
   // Events about prefill and left-out messages are the same for all answers, so show them only once.

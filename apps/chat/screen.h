@@ -47,7 +47,7 @@ class AnswersOnScreen {
   // `options`: options of the first answer, with a seed; answer i uses seed + i.
   AnswersOnScreen(Screen& screen, size_t n, const TurnOptions& options, size_t turn_number);
 
-  void hear(size_t answer, const TurnEvent& event);
+  void show_event(size_t answer, const TurnEvent& event);
   // Ends the current line after a failure; no more events follow.
   void give_up();
 

@@ -111,7 +111,7 @@ SettingCommands::Next SettingCommands::show_settings(std::string_view argument) 
 Status SettingCommands::set_option(const SamplingOption& option, std::string_view value) {
   TurnOptions changed = state_.turn_options;
   TRY(apply_sampling(changed, option.name(), value));
-  TRY(now().take_over(option));
+  TRY(now().note_option_set(option));
   state_.turn_options = std::move(changed);
   return {};
 }

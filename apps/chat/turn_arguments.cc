@@ -26,12 +26,12 @@ std::optional<std::pair<TokenId, double>> parse_logit_bias(const std::string& te
   TokenId id = 0;
   double bias = 0;
   const char* end = text.data() + text.size();
-  const auto [behind_id, id_error] = std::from_chars(text.data(), end, id);
-  if (id_error != std::errc() || behind_id == end || *behind_id != '=') return std::nullopt;
-  const char* begin = behind_id + 1;
+  const auto [after_id, id_error] = std::from_chars(text.data(), end, id);
+  if (id_error != std::errc() || after_id == end || *after_id != '=') return std::nullopt;
+  const char* begin = after_id + 1;
   if (begin != end && *begin == '+') ++begin;  // from_chars does not accept a plus sign
-  const auto [behind_bias, bias_error] = std::from_chars(begin, end, bias);
-  if (bias_error != std::errc() || behind_bias != end) return std::nullopt;
+  const auto [after_bias, bias_error] = std::from_chars(begin, end, bias);
+  if (bias_error != std::errc() || after_bias != end) return std::nullopt;
   return std::pair(id, bias);
 }
 

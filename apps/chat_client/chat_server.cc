@@ -112,7 +112,7 @@ HttpRequest ChatServer::request_to(const std::string& path, std::stop_token stop
   return request;
 }
 
-Status ChatServer::no_such_model(const std::string& model, const std::string& said) const {
+Status ChatServer::no_such_model(const std::string& model, const std::string& server_message) const {
   std::string names;
   const Result<std::vector<ServedModel>> known = models();
   for (size_t i = 0; known.ok() && i < known->size(); ++i) {
@@ -125,12 +125,13 @@ Status ChatServer::no_such_model(const std::string& model, const std::string& sa
   if (!names.empty()) {
     return {ErrorCode::kNotFound, name() + " has no model '" + model + "'; it has " + names};
   }
-  return {ErrorCode::kNotFound, name() + (said.empty() ? " has no chat completions (404)" : ": " + said)};
+  return {ErrorCode::kNotFound,
+          name() + (server_message.empty() ? " has no chat completions (404)" : ": " + server_message)};
 }
 
 Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) const {
-  const std::string said = said_in_error(answer.error_text);
-  const std::string why = said.empty() ? "" : ": " + said;
+  const std::string server_message = error_message_of(answer.error_text);
+  const std::string why = server_message.empty() ? "" : ": " + server_message;
   if (answer.is_untrusted) {
     return {ErrorCode::kIo, name() +
                                 " has a certificate that this machine does not trust, so nothing was sent; if the "
@@ -148,10 +149,10 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
     const std::string wants = address_.key.empty() ? " wants an API key: --api-key-file FILE, or IBID_API_KEY"
                                                    : " does not take this API key";
     // 403 may have other reasons than the key.
-    const bool is_about_key = answer.status == 401 || said.empty();
+    const bool is_about_key = answer.status == 401 || server_message.empty();
     return {ErrorCode::kInvalidArgument, name() + (is_about_key ? wants : " refuses the request") + why};
   }
-  if (answer.status == 404) return no_such_model(model, said);
+  if (answer.status == 404) return no_such_model(model, server_message);
   if (answer.status == 429 || answer.status == 503 || answer.status == 529) {
     return {ErrorCode::kBusy,
             name() + " accepts no more requests now" + why + "; send it again " + in_seconds(answer.retry_after_s)};
@@ -161,7 +162,7 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
                                          "), which is not followed; name it with --url"};
   }
   const ErrorCode code = answer.status < 500 ? ErrorCode::kInvalidArgument : ErrorCode::kIo;
-  return {code, name() + (said.empty()
+  return {code, name() + (server_message.empty()
                               ? " refuses the request without a reason (status " + std::to_string(answer.status) + ")"
                               : why)};
 }
@@ -212,7 +213,7 @@ Result<ChatReply> ChatServer::complete(Json request, std::stop_token stop, const
   }
   if (!read.ok()) return Status(read.code(), name() + ": " + read.message());
   if (answer.status == 0 || answer.status >= 300) return failure(answer, model);
-  if (!reader.has_heard()) {
+  if (!reader.has_received_events()) {
     return Status(ErrorCode::kBadHeader,
                   name() + " does not support OpenAI chat completions, or does not stream: it answered with " +
                       (answer.content_type.empty() ? "nothing" : one_line(answer.content_type)));

@@ -91,7 +91,7 @@ class ChatServer {
  private:
   HttpRequest request_to(const std::string& path, std::stop_token stop) const;
   Status failure(const HttpAnswer& answer, const std::string& model) const;
-  Status no_such_model(const std::string& model, const std::string& said) const;
+  Status no_such_model(const std::string& model, const std::string& server_message) const;
 
   const ServerAddress address_;
 };

@@ -98,7 +98,7 @@ std::optional<size_t> whole_member(const Json& object, const char* name) {
   return value->get<size_t>();
 }
 
-std::string said_in_error(std::string_view body) {
+std::string error_message_of(std::string_view body) {
   const Result<Json> json = parse_json(body, "error", kChunkLimits);
   return json.ok() ? shown(message_of_error(*json)) : std::string();
 }
@@ -154,7 +154,7 @@ Status ReplyReader::take_text(const Json& delta, const char* name, ChatPart::Kin
   if (more.empty()) return {};
   if (!has_room(more.size())) return {ErrorCode::kLimitExceeded, "the answer exceeds 64 MiB"};
   text += more;
-  heard();
+  record_arrival();
   on_part_({.kind = kind, .text = more});
   return {};
 }
@@ -177,7 +177,7 @@ Status ReplyReader::take_calls(const Json& deltas) {
     if (!has_room(name.size() + arguments.size())) return {ErrorCode::kLimitExceeded, "the answer exceeds 64 MiB"};
     call.name += name;
     call.arguments += arguments;
-    heard();
+    record_arrival();
     if (begins || !name.empty()) on_part_({.kind = ChatPart::Kind::kCall, .text = name, .begins = begins});
     if (!arguments.empty()) on_part_({.kind = ChatPart::Kind::kCall, .text = arguments});
   }
@@ -189,7 +189,7 @@ bool ReplyReader::has_room(size_t n_bytes) {
   return n_bytes_ <= kMaxReplyBytes;
 }
 
-void ReplyReader::heard() {
+void ReplyReader::record_arrival() {
   ++reply_.n_parts;
   reply_.last_ms = now_ms();
   if (reply_.n_parts == 1) reply_.first_ms = reply_.last_ms;

@@ -41,7 +41,7 @@ class EventStream {
 std::optional<size_t> whole_member(const Json& object, const char* name);
 
 // Returns the reason given in an error body, in one line; empty if there is no reason.
-std::string said_in_error(std::string_view body);
+std::string error_message_of(std::string_view body);
 
 class ReplyReader {
  public:
@@ -55,7 +55,7 @@ class ReplyReader {
 
   // True if the answer is complete.
   bool has_ended() const { return has_ended_ || !reply_.finish_reason.empty(); }
-  bool has_heard() const { return n_events_ > 0; }
+  bool has_received_events() const { return n_events_ > 0; }
   // Returns the answer so far, with its times.
   ChatReply reply() const;
 
@@ -64,7 +64,7 @@ class ReplyReader {
   Status take_text(const Json& delta, const char* name, ChatPart::Kind kind, std::string& text);
   Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
-  void heard();                   // records the time at which text arrives
+  void record_arrival();          // records the time at which text arrives
   bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: the limit is exceeded
   double now_ms() const;
 

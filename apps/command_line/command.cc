@@ -130,8 +130,8 @@ CLI::Validator whole_number(uint64_t least, uint64_t most) {
   const auto complaint = [least, most](const std::string& text) {
     uint64_t value = 0;
     const char* end = text.data() + text.size();
-    const auto [behind, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && behind == end && value >= least && value <= most) return std::string();
+    const auto [after, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && after == end && value >= least && value <= most) return std::string();
     return "'" + text + "' is not a whole number from " + std::to_string(least) + " to " + std::to_string(most);
   };
   return CLI::Validator(complaint, "");

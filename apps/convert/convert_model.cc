@@ -275,7 +275,7 @@ Result<Conversion> convert_model(const std::string& in, const std::string& out, 
     conversion.bytes = source.writer.padded_bytes(conversion.bytes + job.written().bytes());
   }
   conversion.bytes += source.writer.header().size();
-  TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team, ThreadTeam::create(0, OversubscriptionPolicy::kGiveWay));
+  TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team, ThreadTeam::create(0, OversubscriptionPolicy::kSkipLateThreads));
   TRY_ASSIGN(const std::unique_ptr<GgufStream> stream, GgufStream::create(system_file_ops(), out, source.writer));
   TensorEncoder encoder(*team, in);
   TRY(write_tensors(source, encoder, *stream, control));

@@ -41,7 +41,8 @@ Result<Inspection> inspect_model(const std::string& path, const ModelOptions& op
 
 void inspect_weights(Inspection& inspection, int n_threads, const std::function<void(uint64_t)>& progress) {
   if (!inspection.runs()) return;
-  const Result<std::unique_ptr<ThreadTeam>> team = ThreadTeam::create(n_threads, OversubscriptionPolicy::kGiveWay);
+  const Result<std::unique_ptr<ThreadTeam>> team =
+      ThreadTeam::create(n_threads, OversubscriptionPolicy::kSkipLateThreads);
   inspection.verdict =
       team.ok() ? check_finite_weights(*inspection.file, *inspection.config, **team, progress) : team.status();
 }

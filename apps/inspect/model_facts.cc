@@ -154,8 +154,8 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
   if (rule.rotary_dim != whole) {
     text += ", " + std::to_string(rule.rotary_dim) + " of " + std::to_string(whole) + " dimensions rotated";
   }
-  if (rule.n_turning != 0) {
-    text += ", the first " + std::to_string(rule.n_turning) + " of " + std::to_string(rule.rotary_dim / 2) +
+  if (rule.n_rotated_pairs != 0) {
+    text += ", the first " + std::to_string(rule.n_rotated_pairs) + " of " + std::to_string(rule.rotary_dim / 2) +
             " pairs rotated";
   }
   const std::string original = ", original context " + short_number_text(rule.original_max_positions);

@@ -153,7 +153,8 @@ class Check {
   }
 
   Status run(int n_threads, const std::function<void(uint64_t)>& progress) {
-    TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team, ThreadTeam::create(n_threads, OversubscriptionPolicy::kGiveWay));
+    TRY_ASSIGN(const std::unique_ptr<ThreadTeam> team,
+               ThreadTeam::create(n_threads, OversubscriptionPolicy::kSkipLateThreads));
     std::atomic<size_t> next{0};
     std::atomic<uint64_t> bytes{0};
     team->run([&](const Worker& worker) {

@@ -179,7 +179,7 @@ class Download {
   std::stop_callback<std::function<void()>> stop_with_;
 };
 
-Status check_room(const std::string& directory, uint64_t wanted) {
+Status check_disk_space(const std::string& directory, uint64_t wanted) {
   struct statvfs room {};
   if (statvfs(directory.c_str(), &room) != 0) return {};
   const uint64_t there = static_cast<uint64_t>(room.f_bavail) * room.f_frsize;
@@ -218,7 +218,7 @@ bool lie_in(const std::string& directory, const std::vector<HubFile>& files) {
   });
 }
 
-void say_what_comes(const Download& download) {
+void print_download(const Download& download) {
   const std::vector<ModelPart>& files = download.files();
   const std::string what = files.size() == 1 ? files.front().file.path : std::to_string(files.size()) + " files";
   std::fprintf(stderr, "fetching %s (%s%s)\n", what.c_str(), format_bytes(download.total()).c_str(),
@@ -296,8 +296,8 @@ Result<std::string> pull_from_hub(const HubAccess& access, const HubName& name) 
   if (!download.files().empty()) {
     const uint64_t freed = remove_abandoned_parts(access.directory) + remove_abandoned_parts(directory);
     if (freed > 0) std::fprintf(stderr, "removed %s of abandoned downloads\n", format_bytes(freed).c_str());
-    TRY(check_room(directory, download.total() - download.there()));
-    say_what_comes(download);
+    TRY(check_disk_space(directory, download.total() - download.there()));
+    print_download(download);
     TRY(download.run());
   }
   return is_directory ? directory : directory + "/" + files.front().path;

@@ -34,7 +34,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLastWords{1000};  // time in which cancelled answers can send their end
+constexpr milliseconds kCancelGrace{1000};  // time in which cancelled answers can send their end
 // Number of file descriptors for models, cache directories, listeners and closing connections.
 constexpr size_t kOtherFiles = 128;
 
@@ -218,10 +218,10 @@ void drain(http::Server& server, Service& service, milliseconds limit) {
   if (!server.wait_until_quiet(limit)) {
     remark("ibid: " + std::to_string(server.stats().n_exchanges) + " answers are cut off");
     server.cancel_exchanges();
-    server.wait_until_quiet(kLastWords);
+    server.wait_until_quiet(kCancelGrace);
   }
   server.stop();
-  service.wait_until_quiet(kLastWords);
+  service.wait_until_quiet(kCancelGrace);
 }
 
 // Loads the first model on a separate thread, so that the port responds and signals are handled meanwhile. Calls

@@ -19,7 +19,7 @@ namespace {
 // With ".1000.ibid.tmp" appended, the name must fit into 255 bytes, the limit of most file systems.
 constexpr size_t kMaxEscapedBytes = 230;
 
-bool stands_for_itself(char c) {
+bool needs_no_escape(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
@@ -61,7 +61,7 @@ std::string escape_session_name(std::string_view name) {
   constexpr std::string_view kDigits = "0123456789ABCDEF";
   std::string escaped;
   for (const char c : name) {
-    if (stands_for_itself(c)) {
+    if (needs_no_escape(c)) {
       escaped += c;
     } else {
       const auto byte = static_cast<unsigned char>(c);
@@ -76,7 +76,7 @@ std::string escape_session_name(std::string_view name) {
 std::optional<std::string> unescape_session_name(std::string_view escaped) {
   std::string name;
   for (size_t i = 0; i < escaped.size(); ++i) {
-    if (stands_for_itself(escaped[i])) {
+    if (needs_no_escape(escaped[i])) {
       name += escaped[i];
       continue;
     }

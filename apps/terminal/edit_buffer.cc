@@ -23,17 +23,18 @@ bool is_word(char c) {
 
 void EditBuffer::remember() {
   typed_to_ = kNowhere;
-  moments_.push_back({text_, cursor_});
+  undo_states_.push_back({text_, cursor_});
   const size_t most = std::min(kMaxMoments, kMaxMomentBytes / (text_.size() + 1) + 1);
-  if (moments_.size() > most) moments_.erase(moments_.begin(), moments_.end() - static_cast<ptrdiff_t>(most));
+  if (undo_states_.size() > most)
+    undo_states_.erase(undo_states_.begin(), undo_states_.end() - static_cast<ptrdiff_t>(most));
 }
 
 void EditBuffer::undo() {
-  if (moments_.empty()) return;
+  if (undo_states_.empty()) return;
   typed_to_ = kNowhere;
-  text_ = std::move(moments_.back().text);
-  cursor_ = moments_.back().cursor;
-  moments_.pop_back();
+  text_ = std::move(undo_states_.back().text);
+  cursor_ = undo_states_.back().cursor;
+  undo_states_.pop_back();
 }
 
 void EditBuffer::replace(std::string_view text) {
@@ -46,7 +47,7 @@ void EditBuffer::reset() {
   text_.clear();
   cursor_ = 0;
   typed_to_ = kNowhere;
-  moments_.clear();
+  undo_states_.clear();
 }
 
 void EditBuffer::insert(std::string_view text) {
@@ -58,7 +59,7 @@ void EditBuffer::insert(std::string_view text) {
   typed_to_ = cursor_;
 }
 
-void EditBuffer::replace_behind(size_t begin, std::string_view text) {
+void EditBuffer::replace_before_cursor(size_t begin, std::string_view text) {
   remember();
   text_.replace(begin, cursor_ - begin, text);
   cursor_ = begin + text.size();

@@ -19,7 +19,7 @@ class EditBuffer {
   // Clears text and undo history for a new message.
   void reset();
   // Replaces the text between `begin` and the cursor by `text`. REQUIRES: begin <= cursor().
-  void replace_behind(size_t begin, std::string_view text);
+  void replace_before_cursor(size_t begin, std::string_view text);
 
   void insert(std::string_view text);
   void erase_left();
@@ -55,7 +55,7 @@ class EditBuffer {
   void to_column(size_t line_begin, size_t columns);
 
   static constexpr size_t kNowhere = static_cast<size_t>(-1);
-  struct Moment {
+  struct UndoState {
     std::string text;
     size_t cursor;
   };
@@ -63,8 +63,8 @@ class EditBuffer {
   std::string text_;
   size_t cursor_ = 0;
   std::string killed_;
-  std::vector<Moment> moments_;  // states before each change, oldest first
-  size_t typed_to_ = kNowhere;   // text that is typed at this position is undone together with the last change
+  std::vector<UndoState> undo_states_;  // states before each change, oldest first
+  size_t typed_to_ = kNowhere;          // text that is typed at this position is undone together with the last change
 };
 
 // A text laid out in the rows of a terminal.

@@ -225,7 +225,7 @@ LineEditor::Step LineEditor::enter() {
   }
   if (!text.ends_with('\\')) return Step::kSend;
   buffer_.to_end();
-  buffer_.replace_behind(text.size() - 1, "\n");
+  buffer_.replace_before_cursor(text.size() - 1, "\n");
   return Step::kGoOn;
 }
 
@@ -283,7 +283,7 @@ void LineEditor::complete_word(bool again) {
   if (completion.candidates.empty()) return;
   const std::string common = common_beginning(completion.candidates);
   if (common.size() > before.size() - completion.begin || completion.candidates.size() == 1) {
-    buffer_.replace_behind(completion.begin, common);
+    buffer_.replace_before_cursor(completion.begin, common);
     return;
   }
   if (!again) return;  // a second Tab lists the candidates
@@ -306,7 +306,7 @@ void LineEditor::complete_word(bool again) {
 void LineEditor::edit_outside() {
   draw();
   end_line();
-  modes_.set(TerminalMode::kFound);
+  modes_.set(TerminalMode::kOriginal);
   const Result<std::string> edited = edit_externally(buffer_.text());
   modes_.set(TerminalMode::kTyping);
   if (edited.ok()) {

@@ -19,7 +19,7 @@ void remark(std::string_view text, RemarkStyle style) {
   std::fprintf(stderr, "%s%s%s\n", dim ? "\x1b[2m" : "", shown.c_str(), dim ? "\x1b[0m" : "");
 }
 
-AnswerWriter::AnswerWriter() : to_terminal_(isatty(STDOUT_FILENO) == 1), wrap_(obeys_sequences(STDOUT_FILENO)) {}
+AnswerWriter::AnswerWriter() : to_terminal_(isatty(STDOUT_FILENO) == 1), wrap_(supports_escapes(STDOUT_FILENO)) {}
 
 void AnswerWriter::put(std::string_view bytes) {
   if (bytes.empty() || error_ != 0) return;

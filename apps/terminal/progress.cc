@@ -19,8 +19,8 @@ namespace {
 // Minimum times between two updates of a line.
 constexpr std::chrono::milliseconds kBetweenBytes{200};
 constexpr std::chrono::milliseconds kBetweenSigns{100};
-constexpr double kSure = 1.0;                     // seconds before a rate is shown
-constexpr std::chrono::seconds kWorthTelling{2};  // elapsed time from which on ProgressIndicator shows it
+constexpr double kSecondsBeforeRate = 1.0;            // seconds before a rate is shown
+constexpr std::chrono::seconds kShowElapsedAfter{2};  // elapsed time from which on ProgressIndicator shows it
 
 std::string duration(double seconds) {
   const auto whole = static_cast<uint64_t>(std::ceil(seconds));
@@ -33,7 +33,7 @@ std::string duration(double seconds) {
 
 std::string progress_line(uint64_t before, uint64_t done, uint64_t total, double seconds) {
   std::string line = format_bytes(done) + " of " + format_bytes(total);
-  if (seconds < kSure || done <= before) return line;
+  if (seconds < kSecondsBeforeRate || done <= before) return line;
   const double rate = static_cast<double>(done - before) / seconds;
   line += " · " + format_bytes(static_cast<size_t>(rate)) + "/s";
   if (done < total) line += " · " + duration(static_cast<double>(total - done) / rate) + " left";
@@ -41,22 +41,25 @@ std::string progress_line(uint64_t before, uint64_t done, uint64_t total, double
 }
 
 ByteProgress::ByteProgress(uint64_t done, uint64_t total)
-    : before_(done), total_(total), works_(obeys_sequences(STDERR_FILENO)) {}
+    : before_(done), total_(total), supports_escapes_(supports_escapes(STDERR_FILENO)) {}
 
 ByteProgress::~ByteProgress() {
-  if (works_ && shown_ != Clock::time_point()) std::fputs("\r\x1b[K", stderr);
+  if (supports_escapes_ && shown_ != Clock::time_point()) std::fputs("\r\x1b[K", stderr);
 }
 
 void ByteProgress::show(uint64_t done) {
   const Clock::time_point now = Clock::now();
-  if (!works_ || now - shown_ < kBetweenBytes) return;
+  if (!supports_escapes_ || now - shown_ < kBetweenBytes) return;
   shown_ = now;
   const std::chrono::duration<double> since = now - start_;
   std::fprintf(stderr, "\r\x1b[K%s", progress_line(before_, done, total_, since.count()).c_str());
 }
 
 ProgressIndicator::ProgressIndicator(int screen_fd, Clock::duration silence)
-    : screen_(screen_fd), silence_(silence), works_(obeys_sequences(screen_fd)), dim_(shows_colours(screen_fd)) {}
+    : screen_(screen_fd),
+      silence_(silence),
+      supports_escapes_(supports_escapes(screen_fd)),
+      dim_(shows_colours(screen_fd)) {}
 
 ProgressIndicator::~ProgressIndicator() {
   end();
@@ -69,8 +72,8 @@ ProgressIndicator::~ProgressIndicator() {
   thread_.join();
 }
 
-void ProgressIndicator::say(std::string what) {
-  if (!works_) return;
+void ProgressIndicator::show_step(std::string what) {
+  if (!supports_escapes_) return;
   {
     const std::lock_guard lock(mutex_);
     if (what_.empty()) since_ = Clock::now();
@@ -89,7 +92,7 @@ void ProgressIndicator::say(std::string what) {
 }
 
 void ProgressIndicator::end() {
-  if (!works_) return;
+  if (!supports_escapes_) return;
   const std::lock_guard lock(mutex_);
   what_.clear();
   if (!shown_.empty()) write_all(screen_, "\r\x1b[K");
@@ -113,7 +116,7 @@ void ProgressIndicator::run() {
 void ProgressIndicator::draw() {
   std::string line = what_;
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - since_);
-  if (seconds >= kWorthTelling) line += " · " + std::to_string(seconds.count()) + " s";
+  if (seconds >= kShowElapsedAfter) line += " · " + std::to_string(seconds.count()) + " s";
   // Cut the line, because a wrapped row could not be erased.
   const size_t width = terminal_width(screen_);
   while (!line.empty() && text_columns(line) >= width) line.resize(grapheme_begin(line, line.size()));

@@ -26,7 +26,7 @@ class ByteProgress {
  private:
   const uint64_t before_;
   const uint64_t total_;
-  const bool works_;
+  const bool supports_escapes_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point shown_{};
 };
@@ -35,8 +35,8 @@ class ByteProgress {
 std::string progress_line(uint64_t before, uint64_t done, uint64_t total, double seconds);
 
 // Progress indicator for a wait: "reading 512 of 6459 tokens · 3 s". The indicator appears after `silence`, so that it
-// does not flicker in fast steps; end() erases it. say() and end() may be called from any thread. REQUIRES: nothing
-// else writes to the terminal between say() and end().
+// does not flicker in fast steps; end() erases it. show_step() and end() may be called from any thread. REQUIRES:
+// nothing else writes to the terminal between show_step() and end().
 class ProgressIndicator {
  public:
   using Clock = std::chrono::steady_clock;
@@ -48,7 +48,7 @@ class ProgressIndicator {
   ProgressIndicator& operator=(const ProgressIndicator&) = delete;
 
   // Starts the indicator, or changes its text. REQUIRES: the cursor is at the start of an empty row.
-  void say(std::string what);
+  void show_step(std::string what);
   // Stops the indicator and empties the row.
   void end();
 
@@ -58,11 +58,11 @@ class ProgressIndicator {
 
   const int screen_;
   const Clock::duration silence_;
-  const bool works_;
+  const bool supports_escapes_;
   const bool dim_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::thread thread_;  // started by the first say()
+  std::thread thread_;  // started by the first show_step()
   // These members are guarded by mutex_:
   std::string what_;  // empty: not waiting
   Clock::time_point since_;

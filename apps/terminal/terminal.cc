@@ -34,12 +34,12 @@ size_t terminal_height(int fd) {
   return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : kUsualHeight;
 }
 
-bool obeys_sequences(int fd) {
+bool supports_escapes(int fd) {
   const std::string_view term = environment("TERM");
   return isatty(fd) == 1 && !term.empty() && term != "dumb";
 }
 
-bool shows_colours(int fd) { return obeys_sequences(fd) && environment("NO_COLOR").empty(); }
+bool shows_colours(int fd) { return supports_escapes(fd) && environment("NO_COLOR").empty(); }
 
 bool write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -70,7 +70,7 @@ struct sigaction before_stop, before_continue;
 
 void apply(TerminalMode mode) {
   tcsetattr(keys, TCSANOW, &modes_of[static_cast<int>(mode)]);
-  write_all(screen, mode == TerminalMode::kFound ? kPasteAsTyped : kPasteInBrackets);
+  write_all(screen, mode == TerminalMode::kOriginal ? kPasteAsTyped : kPasteInBrackets);
 }
 
 void on_end(int signal) {
@@ -107,7 +107,7 @@ void on_stop(int) {
 void on_continue(int) {
   const int saved = errno;
   const auto mode = static_cast<TerminalMode>(current);
-  if (mode != TerminalMode::kFound && TerminalModes::may_touch(keys)) apply(mode);
+  if (mode != TerminalMode::kOriginal && TerminalModes::may_touch(keys)) apply(mode);
   errno = saved;
 }
 
@@ -145,7 +145,7 @@ TerminalModes::TerminalModes(int keys_fd, int screen_fd) {
 }
 
 TerminalModes::~TerminalModes() {
-  set(TerminalMode::kFound);
+  set(TerminalMode::kOriginal);
   for (size_t i = 0; i < kNEnding; ++i) sigaction(kEnding[i], &before_ending[i], nullptr);
   sigaction(SIGTSTP, &before_stop, nullptr);
   sigaction(SIGCONT, &before_continue, nullptr);
@@ -155,10 +155,10 @@ TerminalModes::~TerminalModes() {
 void TerminalModes::set(TerminalMode mode) {
   if (static_cast<TerminalMode>(current) == mode) return;
   const auto before = static_cast<TerminalMode>(current);
-  const bool between_ours = mode != TerminalMode::kFound && before != TerminalMode::kFound;
+  const bool between_ours = mode != TerminalMode::kOriginal && before != TerminalMode::kOriginal;
   current = static_cast<sig_atomic_t>(mode);
   late_interrupts = 0;
-  if (mode != TerminalMode::kFound && !TerminalModes::may_touch(keys)) return;
+  if (mode != TerminalMode::kOriginal && !TerminalModes::may_touch(keys)) return;
   if (between_ours) {
     tcsetattr(keys, TCSANOW, &modes_of[static_cast<int>(mode)]);
   } else {
@@ -167,9 +167,9 @@ void TerminalModes::set(TerminalMode mode) {
 }
 
 void TerminalModes::restore_in_handler() {
-  const bool is_ours = installed && static_cast<TerminalMode>(current) != TerminalMode::kFound;
+  const bool is_ours = installed && static_cast<TerminalMode>(current) != TerminalMode::kOriginal;
   if (!is_ours || !may_touch(keys)) return;
-  apply(TerminalMode::kFound);
+  apply(TerminalMode::kOriginal);
 }
 
 bool TerminalModes::may_touch(int keys_fd) {

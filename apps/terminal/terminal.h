@@ -17,19 +17,19 @@ size_t terminal_width(int fd);
 size_t terminal_height(int fd);
 
 // True for a terminal that supports escape sequences: TERM is set and not "dumb".
-bool obeys_sequences(int fd);
-// True if obeys_sequences() and colours are not disabled (NO_COLOR not empty, no-color.org).
+bool supports_escapes(int fd);
+// True if supports_escapes() and colours are not disabled (NO_COLOR not empty, no-color.org).
 bool shows_colours(int fd);
 
 // Writes all bytes. Returns false on failure. Async-signal-safe.
 bool write_all(int fd, std::string_view bytes);
 
 // Modes of the terminal in which the user types. A TerminalModes restores the original mode when a signal ends or stops
-// the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z. All modes but kFound enable
+// the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z. All modes but kOriginal enable
 // bracketed paste (ESC[200~ ... ESC[201~), so that text pasted during an answer is one piece as well.
 enum class TerminalMode : uint8_t {
-  kFound,   // the original mode, in which the terminal echoes and edits
-  kTyping,  // keys arrive at once, Ctrl-C and Ctrl-Z included
+  kOriginal,  // the original mode, in which the terminal echoes and edits
+  kTyping,    // keys arrive at once, Ctrl-C and Ctrl-Z included
   // Keys arrive at once and are not echoed; Ctrl-C and Ctrl-Z are signals. Without an InterruptScope the first SIGINT
   // is ignored, because it was probably meant for an answer that has just ended; the second ends the process.
   kAnswering,

@@ -25,18 +25,18 @@ TerminalInput* the_input = nullptr;
 int signal_pipe[2] = {-1, -1};
 struct sigaction size_before, continue_before;
 
-void tell(char what) {
+void write_signal_byte(char what) {
   const int saved = errno;
   [[maybe_unused]] const ssize_t written = write(signal_pipe[1], &what, 1);
   errno = saved;
 }
 
-void on_size(int) { tell('s'); }
+void on_size(int) { write_signal_byte('s'); }
 
 void size_after_stop(int signal) {
   const auto before = continue_before.sa_handler;
   if (before != SIG_DFL && before != SIG_IGN) before(signal);
-  tell('c');
+  write_signal_byte('c');
 }
 
 }  // namespace

@@ -47,8 +47,8 @@ size_t text_begin(std::string_view line) {
   const bool is_item = end > sign && text > end;
   const size_t indent = leading_columns(line);
   if (!is_item) return indent;
-  const size_t behind_sign = indent + text_columns(line.substr(sign, end - sign));
-  return behind_sign + blank_columns(line.substr(end, text - end), behind_sign);
+  const size_t after_sign = indent + text_columns(line.substr(sign, end - sign));
+  return after_sign + blank_columns(line.substr(end, text - end), after_sign);
 }
 
 // True if a line may break between `word` and `next` without a blank.
@@ -133,7 +133,7 @@ void WordWrap::put_newline(std::string& out) {
   line_ = Line::kUnknown;
   in_code_line_ = false;
   column_ = extra_ = code_column_ = 0;
-  is_disputed_ = is_lost_ = false;
+  is_disputed_ = must_begin_row_ = false;
   out += '\n';
 }
 
@@ -162,10 +162,10 @@ void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
   const bool first = column_ == 0;  // first word of its row, so blanks before it are the line's indentation
   word_ = character;
-  if (!first && (is_lost_ || !word_fits(column_ + gap))) {
+  if (!first && (must_begin_row_ || !word_fits(column_ + gap))) {
     column_ = before_word_ = word_column_ = begin_row(out);
     extra_ = 0;
-    is_disputed_ = is_lost_ = false;
+    is_disputed_ = must_begin_row_ = false;
     held_gap_ = 0;
     can_move_ = false;
   } else {
@@ -197,7 +197,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   }
   // The terminal itself continues the word in the next row.
   if (!is_written_) write_word(out);
-  is_lost_ = is_lost_ || is_disputed_ || !terminals_agree(word_);
+  must_begin_row_ = must_begin_row_ || is_disputed_ || !terminals_agree(word_);
   word_ = character;
   word_column_ = before_word_ = extra_ = 0;
   is_disputed_ = false;

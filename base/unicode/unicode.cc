@@ -12,9 +12,9 @@ bool append_case_mapping(std::string& out, const CaseTable& table, uint32_t code
     out += special->text;
     return true;
   }
-  const auto behind = std::ranges::upper_bound(table.ranges, code_point, {}, &CaseRange::first);
-  if (behind == table.ranges.begin()) return false;
-  const CaseRange& range = *std::prev(behind);
+  const auto next_range = std::ranges::upper_bound(table.ranges, code_point, {}, &CaseRange::first);
+  if (next_range == table.ranges.begin()) return false;
+  const CaseRange& range = *std::prev(next_range);
   if (code_point > range.last || (code_point - range.first) % range.stride != 0) return false;
   utf8_append(out, code_point + static_cast<uint32_t>(range.delta));
   return true;

@@ -122,7 +122,7 @@ Status converse(const std::shared_ptr<Engine>& engine, size_t conversation, std:
 
 // Returns the share of the time to the first token that is spent outside the model: rendering, tokenising, matching,
 // sampling.
-double besides_model_percent(const Timings& timings) {
+double outside_model_percent(const Timings& timings) {
   return timings.ttft_ms > 0 ? 100 * (timings.ttft_ms - timings.prefill_ms) / timings.ttft_ms : 0;
 }
 
@@ -139,7 +139,7 @@ Figure conversation_figure(size_t turn, const Measured& measured) {
                     {"n_prefilled", usage.n_prefilled},
                     {"again_ms", again_ms},
                     {"again_ratio", again_ms / figure.value.median},
-                    {"besides_model_percent", besides_model_percent(measured.first.timings)},
+                    {"besides_model_percent", outside_model_percent(measured.first.timings)},
                     {"bytes_rendered", work.bytes_rendered},
                     {"bytes_compared", work.bytes_compared},
                     {"bytes_tokenized", work.bytes_tokenized},
@@ -174,7 +174,7 @@ Status bench_chat_turns(const std::shared_ptr<Engine>& engine, size_t system_tok
                       {"n_prefilled", done.usage.n_prefilled},
                       {"n", done.usage.n_decoded},
                       {"total_ms", done.timings.total_ms},
-                      {"besides_model_percent", besides_model_percent(done.timings)}};
+                      {"besides_model_percent", outside_model_percent(done.timings)}};
     sink(figure);
   }
   return {};

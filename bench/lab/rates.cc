@@ -53,7 +53,7 @@ Status RateBench::feed(TokenSpan ids) {
   return {};
 }
 
-Status RateBench::stand_at(size_t n) {
+Status RateBench::prefill_to(size_t n) {
   // If there is no checkpoint at n, slicing leaves fewer positions. keep_only_here() makes a checkpoint at n for the
   // next call.
   const size_t n_left = entry_.slice_to_at_most(n);
@@ -66,7 +66,7 @@ Result<std::vector<double>> RateBench::sample(size_t depth, TokenSpan ids, bool 
   std::vector<double> samples;
   double sum = 0;
   for (size_t round = 0; round <= rounds_ || (sum < kLeastSampledSeconds && round <= kMostSamples); ++round) {
-    TRY(stand_at(depth));
+    TRY(prefill_to(depth));
     if (one_by_one) TRY(feed(Tokens{static_cast<TokenId>((1234 + round) % model_.vocab_size())}));
     const double start = now();
     const size_t step = one_by_one ? 1 : ids.size();
@@ -76,7 +76,7 @@ Result<std::vector<double>> RateBench::sample(size_t depth, TokenSpan ids, bool 
     samples.push_back(seconds);
     sum += seconds;
   }
-  TRY(stand_at(depth));
+  TRY(prefill_to(depth));
   return samples;
 }
 

@@ -33,12 +33,12 @@ TurnCurveFit fit_of(std::span<const TurnCurvePoint> points) {
   fit.known = true;
   fit.turn_us_per_1000 = slope_per_1000(with_history, [](const auto& p) { return 1e3 * p.warm_ms.median; });
   fit.pass_us_per_1000 = slope_per_1000(with_history, [](const auto& p) { return 1e3 * p.pass_ms.median; });
-  fit.besides_us_per_1000 = slope_per_1000(with_history, [](const auto& p) { return 1e3 * p.besides_pass_ms; });
+  fit.outside_pass_us_per_1000 = slope_per_1000(with_history, [](const auto& p) { return 1e3 * p.outside_pass_ms; });
   const TurnCurvePoint& deepest = *std::max_element(with_history.begin(), with_history.end(),
                                                     [](const auto& a, const auto& b) { return a.history < b.history; });
   if (deepest.warm_ms.median > 0) {
-    const double grown_ms = fit.besides_us_per_1000 * 1e-3 * static_cast<double>(deepest.history) / 1000;
-    fit.besides_percent = 100 * grown_ms / deepest.warm_ms.median;
+    const double grown_ms = fit.outside_pass_us_per_1000 * 1e-3 * static_cast<double>(deepest.history) / 1000;
+    fit.outside_pass_percent = 100 * grown_ms / deepest.warm_ms.median;
   }
   return fit;
 }
@@ -78,7 +78,7 @@ std::string turn_curve_table_row(const TurnCurvePoint& point) {
   const char* const verdict = point.same_bits && point.same_text ? "same bits"
                               : point.same_text                  ? "OTHER BITS"
                                                                  : "OTHER TEXT";
-  return line_of("%7zu %5zu %8.2f %9.2f %6.1fx %8.2f %6.2fx %8.2f  %s\n", point.history, point.n_read_warm,
+  return line_of("%7zu %5zu %8.2f %9.2f %6.1fx %8.2f %6.2fx %8.2f  %s\n", point.history, point.n_prefilled_warm,
                  point.warm_ms.median, point.cold_ms.median, ratio(point.cold_ms.median, point.warm_ms.median),
                  point.resumed_ms.median, ratio(point.resumed_ms.median, point.warm_ms.median), point.pass_ms.median,
                  verdict);
@@ -93,8 +93,8 @@ std::string turn_curve_summary(std::span<const TurnCurvePoint> points) {
   text += line_of("with 1,000 tokens more of history the turn takes %.2f ms longer\n", 1e-3 * fit.turn_us_per_1000);
   text += line_of("and a bare pass %.2f ms, which is attention; turn minus pass, round by round,\n",
                   1e-3 * fit.pass_us_per_1000);
-  text += line_of("changes by %.2f ms: %.2f %% of the turn at the longest history\n", 1e-3 * fit.besides_us_per_1000,
-                  fit.besides_percent);
+  text += line_of("changes by %.2f ms: %.2f %% of the turn at the longest history\n",
+                  1e-3 * fit.outside_pass_us_per_1000, fit.outside_pass_percent);
   return text;
 }
 
@@ -115,14 +115,14 @@ std::string turn_curve_json_line(const BenchSetup& setup, const TurnCurvePoint& 
                      {"what", "turn_curve"},
                      {"history", point.history},
                      {"n_prompt", point.n_prompt},
-                     {"n_read_warm", point.n_read_warm},
-                     {"n_read_cold", point.n_read_cold},
-                     {"n_read_resumed", point.n_read_resumed},
+                     {"n_read_warm", point.n_prefilled_warm},
+                     {"n_read_cold", point.n_prefilled_cold},
+                     {"n_read_resumed", point.n_prefilled_resumed},
                      {"warm_ms", spread(point.warm_ms)},
                      {"cold_ms", spread(point.cold_ms)},
                      {"resumed_ms", spread(point.resumed_ms)},
                      {"pass_ms", spread(point.pass_ms)},
-                     {"besides_pass_ms", point.besides_pass_ms},
+                     {"besides_pass_ms", point.outside_pass_ms},
                      {"same_text", point.same_text},
                      {"same_bits", point.same_bits}};
   return json_to_string(line);

@@ -20,14 +20,14 @@ struct TurnCurvePoint {
   size_t history = 0;   // tokens of the conversation before the message
   size_t n_prompt = 0;  // tokens of the whole prompt
   // Tokens prefilled in the first round.
-  size_t n_read_warm = 0, n_read_cold = 0, n_read_resumed = 0;
+  size_t n_prefilled_warm = 0, n_prefilled_cold = 0, n_prefilled_resumed = 0;
 
   Spread warm_ms;     // in the session whose keys and values are in memory
   Spread cold_ms;     // with the saved conversation but no cached keys and values; includes load()
   Spread resumed_ms;  // with the saved conversation, in a new engine with the files of keys and values; includes load()
   // One pass without a session, with as many rows as the warm turn prefills, at the same positions.
   Spread pass_ms;
-  double besides_pass_ms = 0;  // median over the rounds of the warm time minus the pass time
+  double outside_pass_ms = 0;  // median over the rounds of the warm time minus the pass time
 
   bool same_text = false;  // the greedy answers of the three ways have the same tokens, in every round
   bool same_bits = false;  // true if the logits after the answers are bit-identical
@@ -38,10 +38,10 @@ struct TurnCurvePoint {
 struct TurnCurveFit {
   bool known = false;  // true if at least two points have a history
   double turn_us_per_1000 = 0;
-  double pass_us_per_1000 = 0;     // growth of a pass without a session: only attention depends on the history
-  double besides_us_per_1000 = 0;  // growth of the turn minus the pass, compared round by round
+  double pass_us_per_1000 = 0;          // growth of a pass without a session: only attention depends on the history
+  double outside_pass_us_per_1000 = 0;  // growth of the turn minus the pass, compared round by round
   // Share of the longest warm turn, in percent, that grows with the history and is not attention.
-  double besides_percent = 0;
+  double outside_pass_percent = 0;
 };
 // Uses only the points with a history, because without one a turn also prefills the beginning of the template.
 TurnCurveFit fit_of(std::span<const TurnCurvePoint> points);

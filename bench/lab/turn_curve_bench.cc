@@ -99,7 +99,7 @@ struct TurnCurveBench::Prepared {
 
 struct TurnCurveBench::Sample {
   double ttft_ms = 0;
-  size_t n_prompt = 0, n_cached = 0, n_read = 0;
+  size_t n_prompt = 0, n_cached = 0, n_prefilled = 0;
   Tokens ids;
   std::vector<float> logits;
 };
@@ -127,7 +127,7 @@ Result<TurnCurveBench::Sample> TurnCurveBench::ask(ChatSession session, size_t r
   sample.ttft_ms = spent_ms + turn.timings.ttft_ms;
   sample.n_prompt = turn.usage.n_prompt;
   sample.n_cached = turn.usage.n_cached;
-  sample.n_read = turn.usage.n_prefilled;
+  sample.n_prefilled = turn.usage.n_prefilled;
   sample.ids = session.ids();
   TRY_ASSIGN(sample.logits, logits_after(session));
   return sample;
@@ -220,7 +220,7 @@ Result<TurnCurvePoint> TurnCurveBench::measure(size_t history) {
   TurnCurvePoint point;
   point.history = prepared.session.ids().size();
   point.same_text = point.same_bits = true;
-  std::vector<double> warm_ms, cold_ms, resumed_ms, passes_ms, besides_ms;
+  std::vector<double> warm_ms, cold_ms, resumed_ms, passes_ms, outside_ms;
   for (size_t round = 1; round <= options_.rounds; ++round) {
     Sample warm, cold, resumed;
     double pass = 0;
@@ -243,20 +243,20 @@ Result<TurnCurvePoint> TurnCurveBench::measure(size_t history) {
     cold_ms.push_back(cold.ttft_ms);
     resumed_ms.push_back(resumed.ttft_ms);
     passes_ms.push_back(pass);
-    besides_ms.push_back(warm.ttft_ms - pass);
+    outside_ms.push_back(warm.ttft_ms - pass);
     point.same_text = point.same_text && warm.ids == cold.ids && warm.ids == resumed.ids;
     point.same_bits = point.same_bits && same_bits(warm.logits, cold.logits) && same_bits(warm.logits, resumed.logits);
     if (round > 1) continue;
     point.n_prompt = warm.n_prompt;
-    point.n_read_warm = warm.n_read;
-    point.n_read_cold = cold.n_read;
-    point.n_read_resumed = resumed.n_read;
+    point.n_prefilled_warm = warm.n_prefilled;
+    point.n_prefilled_cold = cold.n_prefilled;
+    point.n_prefilled_resumed = resumed.n_prefilled;
   }
   point.warm_ms = spread_of(std::move(warm_ms));
   point.cold_ms = spread_of(std::move(cold_ms));
   point.resumed_ms = spread_of(std::move(resumed_ms));
   point.pass_ms = spread_of(std::move(passes_ms));
-  point.besides_pass_ms = spread_of(std::move(besides_ms)).median;
+  point.outside_pass_ms = spread_of(std::move(outside_ms)).median;
   return point;
 }
 

@@ -42,11 +42,11 @@ int thread_count() {
 }
 
 // Several sequences with n_rows new rows each, after `shared` common positions and `own` positions that differ.
-struct Company {
+struct SharedPrefixCase {
   size_t n_sequences, shared, own, n_rows;
 };
 
-constexpr Company kCompany[] = {
+constexpr SharedPrefixCase kSharedPrefixCases[] = {
     {8, 3000, 72, 1}, {8, 3000, 72, 8}, {8, 3000, 72, 44}, {2, 3000, 72, 1}, {8, 300, 72, 1}};
 
 // Pages of random rows; each page has all layers, as in the cache.
@@ -125,34 +125,36 @@ void run(benchmark::State& state, const Model& model, KvDType dtype, const Work&
 }
 
 // together: if true, blocks that sequences share are read once; else, once for each sequence.
-void run_company(benchmark::State& state, const Model& model, KvDType dtype, const Company& company, bool together) {
-  const size_t n_positions = company.shared + company.own + company.n_rows;
+void run_shared_prefix(benchmark::State& state, const Model& model, KvDType dtype,
+                       const SharedPrefixCase& shared_prefix, bool together) {
+  const size_t n_positions = shared_prefix.shared + shared_prefix.own + shared_prefix.n_rows;
   const size_t n_pages = (n_positions + kPagePositions - 1) / kPagePositions;
-  const size_t n_shared = company.shared / kPagePositions, n_own = n_pages - n_shared;
+  const size_t n_shared = shared_prefix.shared / kPagePositions, n_own = n_pages - n_shared;
   const History history(kernels_for(*active_isa()), model, dtype,
-                        (n_shared + company.n_sequences * n_own) * kPagePositions);
+                        (n_shared + shared_prefix.n_sequences * n_own) * kPagePositions);
   std::vector<std::vector<const std::byte*>> pages;
   std::vector<AttentionSequence> sequences;
-  for (size_t i = 0; i < company.n_sequences; ++i) {
+  for (size_t i = 0; i < shared_prefix.n_sequences; ++i) {
     const auto first = history.pages.begin(), own = first + static_cast<std::ptrdiff_t>(n_shared + i * n_own);
     pages.emplace_back(first, first + static_cast<std::ptrdiff_t>(n_shared));
     pages.back().insert(pages.back().end(), own, own + static_cast<std::ptrdiff_t>(n_own));
-    sequences.push_back({pages.back().data(), i * company.n_rows, company.n_rows, company.shared + company.own});
+    sequences.push_back({pages.back().data(), i * shared_prefix.n_rows, shared_prefix.n_rows,
+                         shared_prefix.shared + shared_prefix.own});
   }
   if (together) share_blocks(sequences);
-  run_passes(state, model, history, sequences, company.n_sequences * company.n_rows, n_positions);
+  run_passes(state, model, history, sequences, shared_prefix.n_sequences * shared_prefix.n_rows, n_positions);
 }
 
-void register_company(const Model& model, size_t type, const Company& company) {
+void register_shared_prefix(const Model& model, size_t type, const SharedPrefixCase& shared_prefix) {
   for (const bool together : {false, true}) {
-    const std::string name = std::string(together ? "company_shared/" : "company_apart/") + kTypeNames[type] + "/" +
-                             model.name + "/sequences:" + std::to_string(company.n_sequences) +
-                             "/shared:" + std::to_string(company.shared) + "/own:" + std::to_string(company.own) +
-                             "/rows:" + std::to_string(company.n_rows);
+    const std::string name =
+        std::string(together ? "company_shared/" : "company_apart/") + kTypeNames[type] + "/" + model.name +
+        "/sequences:" + std::to_string(shared_prefix.n_sequences) + "/shared:" + std::to_string(shared_prefix.shared) +
+        "/own:" + std::to_string(shared_prefix.own) + "/rows:" + std::to_string(shared_prefix.n_rows);
     const KvDType dtype = kTypes[type];
     benchmark::RegisterBenchmark(name.c_str(),
-                                 [&model, &company, dtype, together](benchmark::State& state) {
-                                   run_company(state, model, dtype, company, together);
+                                 [&model, &shared_prefix, dtype, together](benchmark::State& state) {
+                                   run_shared_prefix(state, model, dtype, shared_prefix, together);
                                  })
         ->Unit(benchmark::kMillisecond)
         ->UseRealTime();
@@ -173,8 +175,8 @@ void register_all() {
             ->UseRealTime();
       }
     }
-    for (const Company& company : kCompany) {
-      for (size_t type = 0; type < std::size(kTypes); ++type) register_company(model, type, company);
+    for (const SharedPrefixCase& shared_prefix : kSharedPrefixCases) {
+      for (size_t type = 0; type < std::size(kTypes); ++type) register_shared_prefix(model, type, shared_prefix);
     }
   }
 }

@@ -82,7 +82,7 @@ std::vector<std::byte> random_panel(PanelType type, size_t n_cols) {
     const PanelFormat format = panel_format(type);
     for (int8_t& code : codes) {
       const unsigned stored = static_cast<unsigned>(rng() % (1u << format.bits));
-      code = static_cast<int8_t>(format.table == CodeTable::kNumbers ? static_cast<int>(stored) - format.offset
+      code = static_cast<int8_t>(format.table == CodeTable::kNoTable ? static_cast<int>(stored) - format.offset
                                                                      : code_values(format.table)[stored]);
     }
     const size_t chunk_cols = format.chunk_cols(), chunks = kPanelRows * ((n_cols + chunk_cols - 1) / chunk_cols);

@@ -156,7 +156,7 @@ Status claims_of_resuming(const LoadEngine& load, size_t rounds, const ClaimSink
     warm.what = what + ": to the warm turn";
     warm.goal = "at most 2 times the warm turn";
     warm.measured = text_of("%.1f ms, warm %.1f: %.2f times; %zu read", point.resumed_ms.median, point.warm_ms.median,
-                            to_warm, point.n_read_resumed);
+                            to_warm, point.n_prefilled_resumed);
     warm.holds = to_warm <= 2;
     warm.values = {{"resumed_ms", point.resumed_ms.median}, {"warm_ms", point.warm_ms.median}, {"ratio", to_warm}};
     sink(warm);

@@ -143,11 +143,11 @@ class Sequence:
             self.length += len(part)
         self.lib.llama_synchronize(self.context)
 
-    def stand_at(self, n):
+    def prefill_to(self, n):
         """Makes the sequence hold n positions, of spread_ids(n)."""
         if self.length < n:
             if self.repeats_rows and self.length < BATCH < n:
-                self.stand_at(BATCH)
+                self.prefill_to(BATCH)
             if self.repeats_rows and BATCH <= self.length:
                 self.fill(n)
             else:
@@ -170,14 +170,14 @@ class Sequence:
         """Seconds of appending tokens after `depth` positions; the first time is a warm-up."""
         samples = []
         while len(samples) < rounds + 1 or (sum(samples[1:]) < LEAST_SECONDS and len(samples) <= MOST_SAMPLES):
-            self.stand_at(depth)
+            self.prefill_to(depth)
             if one_by_one:
                 self.feed([1234 + len(samples)])
             start = time.perf_counter()
             for part in [[token] for token in ids] if one_by_one else [ids]:
                 self.feed(part)
             samples.append(time.perf_counter() - start)
-        self.stand_at(depth)
+        self.prefill_to(depth)
         return samples[1:]
 
 

@@ -22,21 +22,21 @@ PageList& PageList::operator=(PageList&& other) noexcept {
   return *this;
 }
 
-PageList::Room PageList::make_room(size_t n) {
-  Room room;
+PageList::Storage PageList::allocate_storage(size_t n) {
+  Storage storage;
   reserve_geometric(pages_, n);
   if (has_windows()) reserve_geometric(leases_, n);
-  room.moves = n > data_[0].capacity();
-  if (!room.moves) return room;
+  storage.moves = n > data_[0].capacity();
+  if (!storage.moves) return storage;
   for (size_t part = 0; part < kPageParts; ++part) {
-    room.data[part].reserve(std::max(n, 2 * data_[part].capacity()));
-    room.data[part].assign(data_[part].begin(), data_[part].end());
+    storage.data[part].reserve(std::max(n, 2 * data_[part].capacity()));
+    storage.data[part].assign(data_[part].begin(), data_[part].end());
   }
-  return room;
+  return storage;
 }
 
-void PageList::use(Room room) noexcept {
-  if (room.moves) data_ = std::move(room.data);
+void PageList::adopt_storage(Storage storage) noexcept {
+  if (storage.moves) data_ = std::move(storage.data);
 }
 
 void PageList::set_data(size_t i) noexcept {
@@ -44,7 +44,7 @@ void PageList::set_data(size_t i) noexcept {
   data_[1][i] = has_windows() && leases_[i] ? pages_[i].parts().window : nullptr;
 }
 
-void PageList::push_found(KvPage page) noexcept {
+void PageList::push_unleased(KvPage page) noexcept {
   pages_.push_back(std::move(page));
   for (auto& part : data_) part.push_back(nullptr);
   if (has_windows()) leases_.emplace_back();
@@ -52,7 +52,7 @@ void PageList::push_found(KvPage page) noexcept {
 }
 
 void PageList::push_back(KvPage page) noexcept {
-  push_found(std::move(page));
+  push_unleased(std::move(page));
   if (!has_windows()) return;
   leases_.back() = pool_->lease_window(pages_.back());
   CHECK(static_cast<bool>(leases_.back())) << "a new page must have its window part";
@@ -171,7 +171,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   // not be allocated afterwards.
   staged_.resize(layout().n_layers());
   reserve_geometric(tokens_, length() + n_rows);
-  PageList::Room room = pages_.make_room(n_pages);
+  PageList::Storage storage = pages_.allocate_storage(n_pages);
   std::vector<KvPage> fresh;
   if (n_new > 0 || copies_last) {
     TRY_ASSIGN(fresh, pool_->allocate(n_new + (copies_last ? 1 : 0)));
@@ -179,7 +179,7 @@ Status KvCacheEntry::reserve_or_throw(size_t n_rows) {
   TRY(state_.reserve(n_rows, length()));
 
   // Nothing below this line can fail.
-  pages_.use(std::move(room));
+  pages_.adopt_storage(std::move(storage));
   if (copies_last) {
     replace_last_page(std::move(fresh.back()));
     fresh.pop_back();
@@ -284,7 +284,7 @@ size_t KvCacheEntry::slice_to_at_most(size_t n) {
     n = resumable_length(n);
     first = layout().first_window_page(n);
   } while (!pages_.lease(first, KvLayout::pages_for(n)));  // a part was evicted meanwhile, so try an earlier position
-  state_.cut(n, length());
+  state_.slice(n, length());
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
   std::fill(staged_.begin(), staged_.end(), size_t{0});
@@ -318,9 +318,9 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
 void KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
   CHECK_EQ(pages_.size(), size_t{0}) << "adopt() needs an empty entry, not one of length " << length();
   CHECK_EQ(pages.size(), KvLayout::pages_for(n_tokens));
-  pages_.use(pages_.make_room(pages.size()));
+  pages_.adopt_storage(pages_.allocate_storage(pages.size()));
   pool_->offer_windows(pages);
-  for (KvPage& page : pages) pages_.push_found(std::move(page));
+  for (KvPage& page : pages) pages_.push_unleased(std::move(page));
 }
 
 Tokens KvCacheEntry::release() noexcept {
@@ -356,15 +356,15 @@ Status KvCacheEntry::adopt_more(std::vector<KvPage> pages, TokenSpan tokens, std
       states.insert(states.end(), state_.kept().begin(), state_.kept().end());
       if (n_before > 0) states.push_back(state_.now(n_before));
     }
-    replaced.use(replaced.make_room(pages_.size() - n_full));
-    pages_.use(pages_.make_room(n_full + pages.size()));
+    replaced.adopt_storage(replaced.allocate_storage(pages_.size() - n_full));
+    pages_.adopt_storage(pages_.allocate_storage(n_full + pages.size()));
   } catch (const std::bad_alloc&) {
     return {ErrorCode::kOutOfMemory, "KV cache: no heap memory for " + std::to_string(n_tokens) + " positions"};
   }
   // Nothing below this line can fail.
   SequenceState state_before = std::exchange(state_, SequenceState(*pool_));
   pages_.move_tail(n_full, replaced);
-  for (KvPage& page : pages) pages_.push_found(std::move(page));
+  for (KvPage& page : pages) pages_.push_unleased(std::move(page));
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   state_.begin(std::move(states), n_tokens);
   if (resumable_length(n_tokens) <= n_before) {

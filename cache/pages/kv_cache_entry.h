@@ -43,25 +43,25 @@ class PageList {
   const std::byte* const* data(PagePart part) const { return data_[static_cast<size_t>(part)].data(); }
   PageMemory parts(size_t i) const { return pages_[i].parts(); }
 
-  // Arrays of addresses for n pages. They are allocated in advance, so that use() cannot fail. May throw
+  // Arrays of addresses for n pages. They are allocated in advance, so that adopt_storage() cannot fail. May throw
   // std::bad_alloc.
-  struct Room {
+  struct Storage {
     std::array<std::vector<const std::byte*>, kPageParts> data;
     bool moves = false;
   };
-  Room make_room(size_t n);
-  void use(Room room) noexcept;
+  Storage allocate_storage(size_t n);
+  void adopt_storage(Storage storage) noexcept;
 
-  // Appends a page and leases its window part. REQUIRES: make_room() made room; the window part was not evicted.
+  // Appends a page and leases its window part. REQUIRES: the storage has space for it; the window part was not evicted.
   void push_back(KvPage page) noexcept;
   // As push_back(), without the lease.
-  void push_found(KvPage page) noexcept;
+  void push_unleased(KvPage page) noexcept;
   // Swaps page i with `page`. If the window part of page i was leased, leases the window part of `page`. Returns false
   // and changes nothing if the window part of `page` was evicted.
   bool replace(size_t i, KvPage& page) noexcept;
   void resize(size_t n) noexcept;  // REQUIRES: n <= size()
   // move_tail() moves the pages after the first n, and their leases, to an empty list; take_back() appends them again.
-  // REQUIRES: the destination has room.
+  // REQUIRES: the storage of the destination is large enough.
   void move_tail(size_t n, PageList& to) noexcept;
   void take_back(PageList& tail) noexcept;
   void clear() noexcept { resize(0); }

@@ -54,7 +54,7 @@ bool KvLayout::layers_are_alike() const {
                      [&](const KvLayer& layer) { return layer.row == layers_.front().row; });
 }
 
-bool KvLayout::has_exceptions() const {
+bool KvLayout::has_mixed_formats() const {
   return std::any_of(layers_.begin(), layers_.end(), [](const KvLayer& layer) { return layer.row.format.has_value(); });
 }
 

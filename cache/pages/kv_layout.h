@@ -84,7 +84,7 @@ class KvLayout {
   std::span<const KvLayer> layers() const { return layers_; }
   bool layers_are_alike() const;
   // True if a layer's format differs from that of dtype().
-  bool has_exceptions() const;
+  bool has_mixed_formats() const;
   // Bytes of both parts. The first part has at least a cache line, even if the model has no layer with full attention,
   // so that every group of 64 positions has a page.
   size_t page_bytes() const { return part_bytes_[0] + part_bytes_[1]; }

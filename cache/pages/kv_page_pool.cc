@@ -352,19 +352,19 @@ Result<std::vector<KvPage>> KvPagePool::hand_out(Kind kind, size_t n_pages) {
     std::vector<KvPage> pages;
     taken.reserve(n_pages);
     pages.reserve(n_pages);
-    for (size_t n_asked = 0;;) {
+    for (size_t n_tried = 0;;) {
       std::unique_lock lock(state.mutex);
       Status refused;
       const size_t missing = state.take(kind, n_pages, taken, refused);
       if (missing == 0) break;
       if (state.reclaim_windows(lock, WindowClass::kPassed, missing)) continue;
-      if (n_asked >= state.reclaimers.size()) {
+      if (n_tried >= state.reclaimers.size()) {
         if (refused.ok() && state.reclaim_windows(lock, WindowClass::kEnd, missing)) continue;
         return refused.ok() ? state.out_of_memory(kind, n_pages) : refused;
       }
-      const std::shared_ptr<const Reclaimer> reclaimer = state.reclaimers[n_asked];
+      const std::shared_ptr<const Reclaimer> reclaimer = state.reclaimers[n_tried];
       lock.unlock();
-      n_asked = (*reclaimer)(missing) ? 0 : n_asked + 1;
+      n_tried = (*reclaimer)(missing) ? 0 : n_tried + 1;
     }
     for (KvPage::Slot* slot : taken) {
       slot->holders.store(1, std::memory_order_relaxed);

@@ -15,7 +15,7 @@ float* SequenceState::at(const KvPage& state, size_t layer) const {
 
 // Visits all snapshots from which the sequence can resume, except base_, the snapshot of the last pass.
 template <typename Visit>
-void SequenceState::visit_places(Visit&& visit) const {
+void SequenceState::visit_snapshots(Visit&& visit) const {
   for (const StateSnapshot& snapshot : kept_) visit(snapshot);
   if (log_.n_rows > 0) visit(log_);
   if (full_log_.n_rows > 0) visit(full_log_);
@@ -24,19 +24,19 @@ void SequenceState::visit_places(Visit&& visit) const {
 size_t SequenceState::resumable_length(size_t n, size_t length) const {
   if (!used() || (n == length && head_)) return n;
   size_t best = base_.position <= n ? base_.reach(n) : 0;
-  visit_places([&](const StateSnapshot& snapshot) {
+  visit_snapshots([&](const StateSnapshot& snapshot) {
     if (snapshot.position <= n) best = std::max(best, snapshot.reach(n));
   });
   return best;
 }
 
-void SequenceState::cut(size_t n, size_t length) noexcept {
+void SequenceState::slice(size_t n, size_t length) noexcept {
   if (!used()) return;
   staged_.clear();
   if (n == length) return;
   // Use the last pass if it reaches n; otherwise the snapshot that reaches n with the fewest rows to recompute.
   const StateSnapshot* from = base_.position <= n && base_.end() >= n ? &base_ : nullptr;
-  visit_places([&](const StateSnapshot& snapshot) {
+  visit_snapshots([&](const StateSnapshot& snapshot) {
     if (from == &base_ || snapshot.position > n || snapshot.end() < n) return;
     if (from == nullptr || snapshot.position > from->position) from = &snapshot;
   });
@@ -55,7 +55,7 @@ void SequenceState::begin(std::vector<StateSnapshot> kept, size_t n) noexcept {
   clear();
   if (!used()) return;
   kept_ = std::move(kept);
-  cut(n, n + 1);
+  slice(n, n + 1);
 }
 
 void SequenceState::keep(StateSnapshot snapshot) {

@@ -92,9 +92,9 @@ class SequenceState {
   // nor recomputable. REQUIRES: n <= length.
   size_t resumable_length(size_t n, size_t length) const;
   // Slices the sequence to n positions. REQUIRES: n == resumable_length(n, length).
-  void cut(size_t n, size_t length) noexcept;
-  // Resumes a stored sequence at n. `kept`: snapshots of the sequence; cut() may use those not needed now. REQUIRES: a
-  // snapshot reaches n, or n is 0.
+  void slice(size_t n, size_t length) noexcept;
+  // Resumes a stored sequence at n. `kept`: snapshots of the sequence; slice() may use those not needed now. REQUIRES:
+  // a snapshot reaches n, or n is 0.
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
   // Both keep a snapshot for later. keep_here() keeps the current position; keep_last_pass() keeps the state before the
@@ -124,7 +124,7 @@ class SequenceState {
   // have been freed.
   Status reserve(size_t n_rows, size_t length);
 
-  // The arrays below are valid from reserve() to commit() or cut(), aligned to cache lines, and do not overlap.
+  // The arrays below are valid from reserve() to commit() or slice(), aligned to cache lines, and do not overlap.
   // [floats of the layer] The state before the pass; null: zeros.
   const float* before(size_t layer) const;
   // Number of rows to replay before the pass, because the state after these rows was not kept. Usually 0.
@@ -153,7 +153,7 @@ class SequenceState {
   void keep(StateSnapshot snapshot);
   float* at(const KvPage& state, size_t layer) const;
   template <typename Visit>
-  void visit_places(Visit&& visit) const;
+  void visit_snapshots(Visit&& visit) const;
   void prepare_log(size_t n_rows, size_t length);
   void cut_log(size_t n) noexcept;
   void log_pass(size_t n_rows, size_t length) noexcept;

@@ -1,6 +1,6 @@
 // CachedLogitsIndex: logits after stored tokens, so that an exact repeat of a prompt needs no forward pass.
 //
-// A CachedLogits ("ending") belongs to the first n_tokens tokens of a node, and so to one token sequence. A node has at
+// A CachedLogits belongs to the first n_tokens tokens of a node, and so to one token sequence. A node has at
 // most kMaxCachedLogits; when there are more, the least recently used one is dropped. Their bytes are charged to the
 // node's namespace. If several siblings begin with the same tokens, PrefixTree keeps the logits at the first sibling,
 // which a lookup of exactly these tokens returns. Not thread-safe: called under the store's lock.
@@ -40,14 +40,14 @@ struct CachedLogits {
 inline constexpr size_t kMaxCachedLogits = 4;  // maximum number of CachedLogits of a node
 
 // Member of PrefixNode that only CachedLogitsIndex writes: the logits of the node.
-class NodeEndings {
+class NodeLogits {
  public:
   // All CachedLogits of the node, in no particular order; empty slots are null.
-  std::span<const std::unique_ptr<CachedLogits>> all() const { return endings_; }
+  std::span<const std::unique_ptr<CachedLogits>> all() const { return logits_; }
 
  private:
   friend class CachedLogitsIndex;
-  std::array<std::unique_ptr<CachedLogits>, kMaxCachedLogits> endings_;
+  std::array<std::unique_ptr<CachedLogits>, kMaxCachedLogits> logits_;
 };
 
 class CachedLogitsIndex {
@@ -58,15 +58,15 @@ class CachedLogitsIndex {
   static CachedLogits* find(const PrefixNode& node, size_t n_tokens);
 
   // Adds logits to the node, as most recently used; replaces logits after the same number of tokens.
-  void add(PrefixNode& node, std::unique_ptr<CachedLogits> ending);
-  void touch(CachedLogits& ending);
-  void drop(CachedLogits& ending);
+  void add(PrefixNode& node, std::unique_ptr<CachedLogits> cached_logits);
+  void touch(CachedLogits& cached_logits);
+  void drop(CachedLogits& cached_logits);
   void drop_all(PrefixNode& node);
 
   // Both functions move CachedLogits to a node that begins with the same tokens: the first function moves all that
-  // follow at most n_tokens tokens, the second one moves only `ending`.
+  // follow at most n_tokens tokens, the second one moves only `cached_logits`.
   void move(PrefixNode& from, PrefixNode& to, size_t n_tokens);
-  void move(CachedLogits& ending, PrefixNode& to);
+  void move(CachedLogits& cached_logits, PrefixNode& to);
   // Moves the charge for the node's logits to another namespace. Call it before node.space changes.
   void recharge(const PrefixNode& node, SpaceId space);
 
@@ -75,9 +75,9 @@ class CachedLogitsIndex {
   size_t bytes() const { return bytes_; }
 
  private:
-  std::unique_ptr<CachedLogits> take(CachedLogits& ending);
-  void link(CachedLogits& ending);
-  void unlink(CachedLogits& ending);
+  std::unique_ptr<CachedLogits> take(CachedLogits& cached_logits);
+  void link(CachedLogits& cached_logits);
+  void unlink(CachedLogits& cached_logits);
 
   StoreSpaces& spaces_;
   CachedLogits* oldest_ = nullptr;

@@ -21,7 +21,7 @@ constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
 size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 
-// Returns a budget for all pages of the pool plus logits (StoreBudget::endings_budget_bytes()).
+// Returns a budget for all pages of the pool plus logits (StoreBudget::logits_budget_bytes()).
 size_t budget_for(const KvPagePool& pool) {
   const std::optional<size_t> pages = checked_mul(most_pages(pool), page_charge(pool));
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
@@ -39,18 +39,18 @@ StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, cons
   StoreSnapshot copy;
   copy.nodes.reserve(tree.size());
   for (const auto& [page, node] : tree.nodes()) {
-    std::vector<StoreSnapshot::Ending> endings;
-    for (const auto& ending : node->endings.all()) {
-      if (ending != nullptr) endings.push_back({ending->n_tokens, ending->charge_bytes()});
+    std::vector<StoreSnapshot::Logits> logits;
+    for (const auto& cached_logits : node->logits.all()) {
+      if (cached_logits != nullptr) logits.push_back({cached_logits->n_tokens, cached_logits->charge_bytes()});
     }
     copy.nodes.push_back({node->serial, node->parent->serial, node->space,
                           Tokens(node->tokens().begin(), node->tokens().end()), node->page.data(),
                           node->page.use_count(), node->holds.n_pins(), node->rank.rank(), node->rank.last_used(),
-                          serials(node->children), std::move(endings), node->holds.mark_lengths(),
+                          serials(node->children), std::move(logits), node->holds.mark_lengths(),
                           pool.layout().window() == 0 || pool.has_window(node->page)});
   }
-  for (const StateIndex::Kept* kept : states.all()) {
-    const size_t n_before = kept->before == nullptr ? 0 : kept->before->ids.size();
+  for (const StateIndex::KeptState* kept : states.all()) {
+    const size_t n_before = kept->longest_prefix == nullptr ? 0 : kept->longest_prefix->ids.size();
     std::vector<Tokens> tails;
     for (const StateIndex::Tail& tail : kept->tails) tails.push_back(tail.ids);
     copy.states.push_back({kept->space, kept->ids, n_before, states.charge(*kept), std::move(tails)});
@@ -65,7 +65,7 @@ StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, cons
   copy.n_marks = tree.holds().n_marks();
   copy.pages = spaces.total().pages;
   copy.charge_bytes = spaces.total().bytes;
-  copy.endings_bytes = tree.endings().bytes();
+  copy.logits_bytes = tree.logits().bytes();
   return copy;
 }
 
@@ -83,7 +83,7 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool, size_t budget_bytes, Eviction
       spaces_(page_charge(pool)),
       tree_(spaces_, eviction, pool),
       states_(spaces_, pool.layout().state_bytes(), pool.budget_bytes() / 2),
-      room_(budget_bytes, page_charge(pool), spaces_, states_, tree_) {
+      budget_(budget_bytes, page_charge(pool), spaces_, states_, tree_) {
   reclaimer_ = pool_.add_reclaimer([this](size_t bytes) { return reclaim(bytes); });
 }
 
@@ -120,7 +120,7 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   std::vector<StateSnapshot> states;
   try {
     states = states_.find_all(readable_space(name_space), ids.first(length));
-    if (states_.used()) length = deepest(states);
+    if (states_.used()) length = last_reachable(states);
     for (size_t i = KvLayout::pages_for(match.length); i > KvLayout::pages_for(length); --i) last = last->parent;
     pages = pages_of(*last, length);
   } catch (const std::bad_alloc&) {
@@ -134,9 +134,9 @@ PrefixHit LruKvCacheStore::find_longest_prefix(std::string_view name_space, Toke
   states_.touch_all(readable_space(name_space), ids, length);
   spaces_.count(space, &StoreStats::hits, 1);
   spaces_.count(space, &StoreStats::reused_tokens, length);
-  if (match.ending != nullptr && length == match.length) {
-    hit.logits = match.ending->logits;
-    tree_.endings().touch(*match.ending);
+  if (match.cached_logits != nullptr && length == match.length) {
+    hit.logits = match.cached_logits->logits;
+    tree_.logits().touch(*match.cached_logits);
     spaces_.count(space, &StoreStats::repeats, 1);
   }
   return hit;
@@ -153,17 +153,17 @@ Status LruKvCacheStore::insert_or_throw(std::string_view name_space, KvCacheEntr
   StoreInsertion insertion(tree_, spaces_, space.id(), entry, options, replaced);
   TRY(insertion.prepare());
   std::unique_ptr<PrefixMark> mark;
-  if (options.rest != nullptr && options.rest->store_ == nullptr) mark = std::make_unique<PrefixMark>();
-  TRY(room_.make_for(insertion, removed));
+  if (options.idle != nullptr && options.idle->store_ == nullptr) mark = std::make_unique<PrefixMark>();
+  TRY(budget_.make_room_for(insertion, removed));
 
   // Nothing below this line can fail.
   PrefixNode& last = insertion.apply(removed.nodes);
-  if (options.rest != nullptr) {
-    IdleSequence& rest = *options.rest;
-    if (mark != nullptr) rest.mark_ = std::move(mark);
-    rest.store_ = this;
-    rest.space_ = space.id();
-    tree_.holds().set_mark(*rest.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
+  if (options.idle != nullptr) {
+    IdleSequence& idle = *options.idle;
+    if (mark != nullptr) idle.mark_ = std::move(mark);
+    idle.store_ = this;
+    idle.space_ = space.id();
+    tree_.holds().set_mark(*idle.mark_, insertion.n_known() > 0 ? &last : nullptr, insertion.n_known());
   }
   const bool is_private = options.sharing == Sharing::kPrivate;
   states_.insert_all(is_private ? space.id() : kSharedSpace, entry, insertion.n_known(), options.extent == Extent::kAll,
@@ -177,11 +177,11 @@ Status LruKvCacheStore::insert(std::string_view name_space, KvCacheEntry& entry,
                ? insert_or_throw(name_space, entry, options)
                : Status(ErrorCode::kMismatch, "KV cache: the entry's pages belong to another pool than the store's");
   });
-  if (!status.ok() && options.rest != nullptr) options.rest->unmark();
+  if (!status.ok() && options.idle != nullptr) options.idle->unmark();
   return status;
 }
 
-Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<CachedLogits> ending) {
+Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std::unique_ptr<CachedLogits> logits) {
   Removed removed(*this);
   const std::lock_guard lock(mutex_);
   const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
@@ -189,22 +189,22 @@ Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std
     return {ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " + std::to_string(ids.size()) +
                                       " positions before the logits are stored"};
   }
-  if (match.ending != nullptr) {
-    tree_.endings().touch(*match.ending);
+  if (match.cached_logits != nullptr) {
+    tree_.logits().touch(*match.cached_logits);
     return {};
   }
-  TRY(room_.make_for(*ending, *match.node, removed));
-  ending->n_tokens = (ids.size() - 1) % kPagePositions + 1;
-  tree_.endings().add(*match.node, std::move(ending));
+  TRY(budget_.make_room_for(*logits, *match.node, removed));
+  logits->n_tokens = (ids.size() - 1) % kPagePositions + 1;
+  tree_.logits().add(*match.node, std::move(logits));
   return {};
 }
 
 Status LruKvCacheStore::remember_logits(std::string_view name_space, TokenSpan ids, std::span<const float> logits) {
   return guarded([&]() -> Status {
     if (logits.empty()) return {ErrorCode::kInvalidArgument, "KV cache: no logits to remember"};
-    auto ending = std::make_unique<CachedLogits>();
-    ending->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());
-    return remember(name_space, ids, std::move(ending));
+    auto cached_logits = std::make_unique<CachedLogits>();
+    cached_logits->logits = std::make_shared<const std::vector<float>>(logits.begin(), logits.end());
+    return remember(name_space, ids, std::move(cached_logits));
   });
 }
 
@@ -232,7 +232,7 @@ bool LruKvCacheStore::reclaim_pages(size_t bytes, Removed& removed) {
   if (n_most == 0 || n_most < n_for(bytes - by_windows)) return false;
   size_t freed = 0;
   for (size_t n = 0; n < n_most && freed < bytes; ++n) {
-    const KvPage& page = room_.evict_first(removed).page;
+    const KvPage& page = budget_.evict_first(removed).page;
     freed += page_bytes + (window_bytes > 0 && pool_.has_window(page) ? window_bytes : 0);
   }
   return true;
@@ -257,7 +257,7 @@ size_t LruKvCacheStore::evict(size_t n_pages) {
   Removed removed(*this);
   const std::lock_guard lock(mutex_);
   const size_t n_evicted = tree_.count_evictable(n_pages);
-  for (size_t i = 0; i < n_evicted; ++i) room_.evict_first(removed);
+  for (size_t i = 0; i < n_evicted; ++i) budget_.evict_first(removed);
   return n_evicted;
 }
 
@@ -275,7 +275,7 @@ void LruKvCacheStore::clear_shared() {
   const std::lock_guard lock(mutex_);
   states_.remove_space(kSharedSpace, removed.states);
   tree_.remove_space(kSharedSpace, removed.nodes);
-  room_.remove_unreached(removed);
+  budget_.remove_unreached(removed);
 }
 
 // --- pins
@@ -316,11 +316,11 @@ void LruKvCacheStore::unmark(PrefixMark& mark) {
   tree_.holds().set_mark(mark, nullptr, 0);
 }
 
-bool LruKvCacheStore::make_idle(KvCacheEntry& entry, IdleSequence& rest) {
-  if (rest.store_ == nullptr) return false;
+bool LruKvCacheStore::make_idle(KvCacheEntry& entry, IdleSequence& idle) {
+  if (idle.store_ == nullptr) return false;
   {
     const std::lock_guard lock(mutex_);
-    PrefixMark& mark = *rest.mark_;
+    PrefixMark& mark = *idle.mark_;
     if (mark.length < entry.length()) return false;
     PrefixNode* node = entry.length() > 0 ? mark.node : nullptr;
     if (node != nullptr) {
@@ -329,21 +329,21 @@ bool LruKvCacheStore::make_idle(KvCacheEntry& entry, IdleSequence& rest) {
     }
     tree_.holds().set_mark(mark, node, entry.length());
   }
-  rest.tokens_ = entry.release();
+  idle.tokens_ = entry.release();
   return true;
 }
 
 // Returns the stored pages and states of the idle sequence, up to its last resumable position. May throw
 // std::bad_alloc.
-LruKvCacheStore::IdlePart LruKvCacheStore::stored_part(const IdleSequence& rest, bool uses) {
+LruKvCacheStore::IdlePart LruKvCacheStore::stored_part(const IdleSequence& idle, bool uses) {
   IdlePart found;
-  if (rest.store_ == nullptr) return found;
+  if (idle.store_ == nullptr) return found;
   const std::lock_guard lock(mutex_);
-  const size_t marked = std::min(rest.mark_->length, rest.tokens_.size());
+  const size_t marked = std::min(idle.mark_->length, idle.tokens_.size());
   if (marked == 0) return found;
-  PrefixNode* node = rest.mark_->node;
-  found.states = states_.find_all(rest.space_, TokenSpan(rest.tokens_).first(marked));
-  found.length = states_.used() ? deepest(found.states) : marked;
+  PrefixNode* node = idle.mark_->node;
+  found.states = states_.find_all(idle.space_, TokenSpan(idle.tokens_).first(marked));
+  found.length = states_.used() ? last_reachable(found.states) : marked;
   const size_t n_pages = KvLayout::pages_for(found.length);
   const PrefixNode* last = node;
   for (size_t i = KvLayout::pages_for(marked); i > n_pages; --i) last = last->parent;
@@ -352,31 +352,31 @@ LruKvCacheStore::IdlePart LruKvCacheStore::stored_part(const IdleSequence& rest,
   return found;
 }
 
-Status LruKvCacheStore::wake(IdleSequence& rest, KvCacheEntry& entry) {
+Status LruKvCacheStore::wake(IdleSequence& idle, KvCacheEntry& entry) {
   return guarded([&] {
-    IdlePart found = stored_part(rest, true);
-    return entry.take_up(std::move(found.pages), found.length, rest.tokens_, std::move(found.states));
+    IdlePart found = stored_part(idle, true);
+    return entry.take_up(std::move(found.pages), found.length, idle.tokens_, std::move(found.states));
   });
 }
 
-Result<KvCacheEntry> LruKvCacheStore::look_at(const IdleSequence& rest) {
+Result<KvCacheEntry> LruKvCacheStore::look_at(const IdleSequence& idle) {
   return guarded([&]() -> Result<KvCacheEntry> {
     KvCacheEntry entry(pool_);
-    IdlePart found = stored_part(rest, false);
-    TRY(entry.adopt(std::move(found.pages), TokenSpan(rest.tokens_).first(found.length), std::move(found.states)));
+    IdlePart found = stored_part(idle, false);
+    TRY(entry.adopt(std::move(found.pages), TokenSpan(idle.tokens_).first(found.length), std::move(found.states)));
     return entry;
   });
 }
 
-IdleSequence LruKvCacheStore::copy(const IdleSequence& rest) {
+IdleSequence LruKvCacheStore::copy(const IdleSequence& idle) {
   IdleSequence copy;
-  copy.tokens_ = rest.tokens_;
-  if (rest.store_ == nullptr) return copy;
+  copy.tokens_ = idle.tokens_;
+  if (idle.store_ == nullptr) return copy;
   copy.mark_ = std::make_unique<PrefixMark>();
   copy.store_ = this;
-  copy.space_ = rest.space_;
+  copy.space_ = idle.space_;
   const std::lock_guard lock(mutex_);
-  tree_.holds().set_mark(*copy.mark_, rest.mark_->node, rest.mark_->length);
+  tree_.holds().set_mark(*copy.mark_, idle.mark_->node, idle.mark_->length);
   return copy;
 }
 
@@ -390,7 +390,7 @@ PrivateNamespace::~PrivateNamespace() { store_.clear(name_); }
 
 size_t LruKvCacheStore::charge_bytes() const {
   const std::lock_guard lock(mutex_);
-  return room_.charge_bytes();
+  return budget_.charge_bytes();
 }
 
 size_t LruKvCacheStore::n_states() const {
@@ -427,9 +427,9 @@ PrefixTree::Work LruKvCacheStore::work() const {
 StoreSnapshot LruKvCacheStore::snapshot() const {
   const std::lock_guard lock(mutex_);
   StoreSnapshot copy = snapshot_of(tree_, states_, spaces_, pool_);
-  copy.page_charge_bytes = room_.page_charge_bytes();
-  copy.budget_bytes = room_.budget_bytes();
-  copy.endings_budget_bytes = room_.endings_budget_bytes();
+  copy.page_charge_bytes = budget_.page_charge_bytes();
+  copy.budget_bytes = budget_.budget_bytes();
+  copy.logits_budget_bytes = budget_.logits_budget_bytes();
   copy.pool_pages_in_use = pool_.pages_in_use();
   copy.pool_budget_pages = most_pages(pool_);
   return copy;

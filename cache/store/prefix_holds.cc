@@ -35,27 +35,27 @@ void PrefixHolds::unlink(PrefixMark& mark) {
   --n_marks_;
 }
 
-// Adds `more` (1 or -1) to n_ends of all pages whose window part a sequence needs to resume at `length`; the last of
-// these pages is `node`.
-void PrefixHolds::count_end(PrefixNode* node, size_t length, size_t more) {
+// Adds `more` (1 or -1) to n_resume_points of all pages whose window part a sequence needs to resume at `length`; the
+// last of these pages is `node`.
+void PrefixHolds::count_resume_points(PrefixNode* node, size_t length, size_t more) {
   const KvLayout& layout = pool_.layout();
   if (layout.window() == 0) return;
   for (size_t i = KvLayout::pages_for(length); i > layout.first_window_page(length); --i, node = node->parent) {
-    size_t& n_ends = node->holds.n_ends_;
-    const bool was_end = n_ends > 0;
-    n_ends += more;
-    if (was_end != (n_ends > 0)) pool_.mark_resume_point(node->page, n_ends > 0);
+    size_t& n_resume_points = node->holds.n_resume_points_;
+    const bool was_end = n_resume_points > 0;
+    n_resume_points += more;
+    if (was_end != (n_resume_points > 0)) pool_.mark_resume_point(node->page, n_resume_points > 0);
   }
 }
 
 void PrefixHolds::set_prefix_end(PrefixNode& node, size_t length) {
   const size_t was = std::exchange(node.holds.prefix_end_, length);
-  if (length > 0) count_end(&node, length, 1);
-  if (was > 0) count_end(&node, was, size_t{0} - 1);
+  if (length > 0) count_resume_points(&node, length, 1);
+  if (was > 0) count_resume_points(&node, was, size_t{0} - 1);
 }
 
 void PrefixHolds::replace_page(const KvPage& from, const PrefixNode& node) {
-  if (node.holds.n_ends_ == 0) return;
+  if (node.holds.n_resume_points_ == 0) return;
   pool_.mark_resume_point(from, false);
   pool_.mark_resume_point(node.page, true);
 }
@@ -65,8 +65,8 @@ void PrefixHolds::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
   PrefixNode* was = mark.node;
   if (was == node && mark.length == length) return;
   // Count the new end first, so that pages that both ends need stay marked and keep their place in the pool's order.
-  if (node != nullptr) count_end(node, length, 1);
-  if (was != nullptr) count_end(was, mark.length, size_t{0} - 1);
+  if (node != nullptr) count_resume_points(node, length, 1);
+  if (was != nullptr) count_resume_points(was, mark.length, size_t{0} - 1);
   if (was != nullptr) unlink(mark);
   mark.node = node;
   mark.length = length;
@@ -106,13 +106,13 @@ void PrefixHolds::lift(PrefixNode& node, PrefixNode* parent) {
   if (node.holds.n_pins_ > 0) std::erase_if(pins_, [&](const auto& pin) { return pin.second == &node; });
 }
 
-PrefixHolds::Kept::Kept(PrefixNode* a, PrefixNode* b) : nodes_{a, b} {
+PrefixHolds::PinnedNodes::PinnedNodes(PrefixNode* a, PrefixNode* b) : nodes_{a, b} {
   for (PrefixNode* node : nodes_) {
     if (node != nullptr) ++node->holds.n_pins_;
   }
 }
 
-PrefixHolds::Kept::~Kept() {
+PrefixHolds::PinnedNodes::~PinnedNodes() {
   for (PrefixNode* node : nodes_) {
     if (node != nullptr) --node->holds.n_pins_;
   }

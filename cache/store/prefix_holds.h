@@ -42,14 +42,14 @@ class NodeHolds {
   // Position at which a declared prefix ends in this node; 0: no prefix ends here.
   size_t prefix_end() const { return prefix_end_; }
   // Number of marks and declared prefixes whose sequences need the window part of this page to resume.
-  size_t n_ends() const { return n_ends_; }
+  size_t n_resume_points() const { return n_resume_points_; }
 
  private:
   friend class PrefixHolds;
   size_t n_pins_ = 0;
   PrefixMark* marks_ = nullptr;
   size_t prefix_end_ = 0;
-  size_t n_ends_ = 0;
+  size_t n_resume_points_ = 0;
 };
 
 class PrefixHolds {
@@ -78,12 +78,12 @@ class PrefixHolds {
   void lift(PrefixNode& node, PrefixNode* parent);
 
   // Keeps up to two nodes (either may be null) pinned while the store evicts others.
-  class Kept {
+  class PinnedNodes {
    public:
-    Kept(PrefixNode* a, PrefixNode* b);
-    ~Kept();
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
+    PinnedNodes(PrefixNode* a, PrefixNode* b);
+    ~PinnedNodes();
+    PinnedNodes(const PinnedNodes&) = delete;
+    PinnedNodes& operator=(const PinnedNodes&) = delete;
 
    private:
     PrefixNode* const nodes_[2];
@@ -91,7 +91,7 @@ class PrefixHolds {
 
  private:
   void unlink(PrefixMark& mark);
-  void count_end(PrefixNode* node, size_t length, size_t more);
+  void count_resume_points(PrefixNode* node, size_t length, size_t more);
 
   EvictionQueue& queue_;
   KvPagePool& pool_;

@@ -37,10 +37,10 @@ struct PrefixNode {
   KvPage page;  // empty for the root
   std::vector<PrefixNode*> children;
 
-  NodeRank rank;        // eviction order, written by EvictionQueue
-  NodeHolds holds;      // pins and marks, written by PrefixHolds
-  NodeEndings endings;  // logits after the node's tokens, written by CachedLogitsIndex
-  NodeLink link;        // next node of the NodeList that the node is in
+  NodeRank rank;      // eviction order, written by EvictionQueue
+  NodeHolds holds;    // pins and marks, written by PrefixHolds
+  NodeLogits logits;  // logits after the node's tokens, written by CachedLogitsIndex
+  NodeLink link;      // next node of the NodeList that the node is in
 
   TokenSpan tokens() const { return {ids.data(), n_tokens}; }
   bool is_full() const { return n_tokens == kPagePositions; }

@@ -10,7 +10,7 @@
 namespace ibid {
 
 PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
-    : spaces_(spaces), queue_(eviction), holds_(queue_, pool), endings_(spaces) {
+    : spaces_(spaces), queue_(eviction), holds_(queue_, pool), logits_(spaces) {
   root_.n_tokens = kPagePositions;
 }
 
@@ -54,12 +54,12 @@ PrefixTree::Match PrefixTree::best_child(const PrefixNode& parent, SpaceId space
 }
 
 // Replaces `best` by `child`, whose page begins at position `begin`, if its path has more tokens in common with `ids`.
-// Sets best.ending if the logits after all of `ids` are stored.
+// Sets best.cached_logits if the logits after all of `ids` are stored.
 void PrefixTree::improve(Match& best, const Match& child, size_t begin, TokenSpan ids) {
   const size_t length = begin + child.length;
   if (length > best.length) best = {child.node, length};
-  if (length == ids.size() && child.length > 0 && best.ending == nullptr) {
-    best.ending = CachedLogitsIndex::find(*child.node, child.length);
+  if (length == ids.size() && child.length > 0 && best.cached_logits == nullptr) {
+    best.cached_logits = CachedLogitsIndex::find(*child.node, child.length);
   }
 }
 
@@ -110,7 +110,7 @@ void PrefixTree::link(PrefixNode& node) {
   if (place.index + 1 == parent.children.size()) return;
   PrefixNode& next = *parent.children[place.index + 1];
   if (next.space == node.space) {
-    endings_.move(next, node, common_prefix_length(next.tokens(), node.tokens()));
+    logits_.move(next, node, common_prefix_length(next.tokens(), node.tokens()));
   }
 }
 
@@ -183,7 +183,7 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   if (node.space == kSharedSpace) return;
   CHECK(node.parent == &root_ || node.parent->space == kSharedSpace);
   unlink(node);
-  endings_.recharge(node, kSharedSpace);
+  logits_.recharge(node, kSharedSpace);
   spaces_.page_removed(std::exchange(node.space, kSharedSpace));
   spaces_.page_added(kSharedSpace);
   const Match match = best_child(*node.parent, kSharedSpace, node.tokens());
@@ -192,24 +192,24 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
     CHECK(gone.children.empty());
     holds_.replace(gone, node);
     EvictionQueue::replace(gone, node);
-    endings_.move(gone, node, gone.n_tokens);
+    logits_.move(gone, node, gone.n_tokens);
     unlink(gone);
     discard(gone, removed);
   }
   link(node);
   // Logits belong to the first sibling that begins with their tokens. So if that is now another node, move them there.
-  for (const std::unique_ptr<CachedLogits>& ending : node.endings.all()) {
-    if (ending == nullptr) continue;
-    const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(ending->n_tokens));
-    if (first.node != &node) endings_.move(*ending, *first.node);
+  for (const std::unique_ptr<CachedLogits>& cached_logits : node.logits.all()) {
+    if (cached_logits == nullptr) continue;
+    const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(cached_logits->n_tokens));
+    if (first.node != &node) logits_.move(*cached_logits, *first.node);
   }
 }
 
 // Frees a leaf that unlink() removed from its parent.
 void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
   CHECK(!node.is_live());
-  CHECK_EQ(node.holds.n_ends(), size_t{0});
-  endings_.drop_all(node);
+  CHECK_EQ(node.holds.n_resume_points(), size_t{0});
+  logits_.drop_all(node);
   queue_.erase(node);
   spaces_.page_removed(node.space);
   removed.add(std::move(nodes_.extract(node.page.data()).mapped()));
@@ -221,7 +221,7 @@ void PrefixTree::remove(PrefixNode& node, RemovedNodes& removed) {
   const size_t index = unlink(node);
   if (index < parent.children.size() && parent.children[index]->space == node.space) {
     PrefixNode& next = *parent.children[index];
-    endings_.move(node, next, common_prefix_length(node.tokens(), next.tokens()));
+    logits_.move(node, next, common_prefix_length(node.tokens(), next.tokens()));
   }
   holds_.lift(node, &parent == &root_ ? nullptr : &parent);
   if (&parent != &root_ && parent.children.empty()) {

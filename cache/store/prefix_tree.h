@@ -36,7 +36,7 @@ class PrefixTree {
   struct Match {
     PrefixNode* node = nullptr;
     size_t length = 0;
-    CachedLogits* ending = nullptr;  // logits after all wanted tokens, or null; only longest_prefix() sets it
+    CachedLogits* cached_logits = nullptr;  // logits after all wanted tokens, or null; only longest_prefix() sets it
   };
   // Nodes that are not in the tree yet, keyed by the data of their page.
   using NodeMap = std::unordered_map<const std::byte*, std::unique_ptr<PrefixNode>>;
@@ -107,8 +107,8 @@ class PrefixTree {
 
   PrefixHolds& holds() { return holds_; }
   const PrefixHolds& holds() const { return holds_; }
-  CachedLogitsIndex& endings() { return endings_; }
-  const CachedLogitsIndex& endings() const { return endings_; }
+  CachedLogitsIndex& logits() { return logits_; }
+  const CachedLogitsIndex& logits() const { return logits_; }
 
   // For the snapshot: nodes() returns all nodes, in no particular order; leaves() returns the leaves as a heap.
   const NodeMap& nodes() const { return nodes_; }
@@ -132,7 +132,7 @@ class PrefixTree {
   NodeMap nodes_;
   EvictionQueue queue_;
   PrefixHolds holds_;
-  CachedLogitsIndex endings_;
+  CachedLogitsIndex logits_;
   uint64_t last_serial_ = 0;
   Work work_;
 };

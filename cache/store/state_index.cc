@@ -10,7 +10,7 @@
 
 namespace ibid {
 
-size_t deepest(std::span<const StateSnapshot> states) {
+size_t last_reachable(std::span<const StateSnapshot> states) {
   size_t end = 0;
   for (const StateSnapshot& state : states) end = std::max(end, state.end());
   return end;
@@ -21,27 +21,27 @@ bool StateIndex::Less::operator()(const Key& a, const Key& b) const {
   return std::lexicographical_compare(a.ids.begin(), a.ids.end(), b.ids.begin(), b.ids.end());
 }
 
-size_t StateIndex::charge(const Kept& kept) const {
-  size_t bytes = sizeof(Kept) + kept.ids.size() * sizeof(TokenId) + (kept.state ? state_bytes_ : 0);
+size_t StateIndex::charge(const KeptState& kept) const {
+  size_t bytes = sizeof(KeptState) + kept.ids.size() * sizeof(TokenId) + (kept.state ? state_bytes_ : 0);
   for (const Tail& tail : kept.tails) bytes += tail.rows->bytes() + tail.ids.size() * sizeof(TokenId);
   return bytes;
 }
 
-// The last state before the insertion point of `ids` has the most tokens in common with `ids`. So the chain of `before`
-// pointers that begins with that state contains all states whose tokens are prefixes of `ids`.
-StateIndex::Kept* StateIndex::longest(SpaceId space, TokenSpan ids) const {
+// The last state before the insertion point of `ids` has the most tokens in common with `ids`. So the chain of
+// `longest_prefix` pointers that begins with that state contains all states whose tokens are prefixes of `ids`.
+StateIndex::KeptState* StateIndex::longest(SpaceId space, TokenSpan ids) const {
   auto next = kept_.upper_bound(Key{space, ids});
   if (next == kept_.begin()) return nullptr;
-  Kept* kept = std::prev(next)->second.get();
+  KeptState* kept = std::prev(next)->second.get();
   if (kept->space != space) return nullptr;
   const size_t n_same = common_prefix_length(kept->ids, ids);
-  while (kept != nullptr && kept->ids.size() > n_same) kept = kept->before;
+  while (kept != nullptr && kept->ids.size() > n_same) kept = kept->longest_prefix;
   return kept;
 }
 
 std::vector<StateSnapshot> StateIndex::find(SpaceId space, TokenSpan ids) const {
   std::vector<StateSnapshot> found;
-  for (const Kept* kept = longest(space, ids); kept != nullptr; kept = kept->before) {
+  for (const KeptState* kept = longest(space, ids); kept != nullptr; kept = kept->longest_prefix) {
     const size_t n = kept->ids.size();
     StateSnapshot snapshot{n, kept->state, nullptr, 0};
     for (const Tail& tail : kept->tails) {
@@ -84,18 +84,18 @@ void StateIndex::insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_k
   }
 }
 
-void StateIndex::use(Kept& kept) {
+void StateIndex::use(KeptState& kept) {
   set_priority(kept, floor_ + static_cast<double>(kept.cost() + 1) / static_cast<double>(charge(kept)));
 }
 
-void StateIndex::set_priority(Kept& kept, double priority) {
+void StateIndex::set_priority(KeptState& kept, double priority) {
   auto place = order_.extract(&kept);
   kept.priority = priority;
   order_.insert(std::move(place));
 }
 
 void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
-  for (Kept* kept = longest(space, ids.first(n)); kept != nullptr; kept = kept->before) {
+  for (KeptState* kept = longest(space, ids.first(n)); kept != nullptr; kept = kept->longest_prefix) {
     size_t reach = kept->ids.size();
     for (size_t i = 0; i < kept->tails.size(); ++i) {
       const size_t n_same = common_prefix_length(kept->tails[i].ids, ids.subspan(kept->ids.size()));
@@ -109,7 +109,7 @@ void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
   }
 }
 
-void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
+void StateIndex::add_tail(KeptState& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
   if (ids.empty()) return;
   for (const Tail& tail : kept.tails) {
     if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // the state already has these rows
@@ -117,24 +117,24 @@ void StateIndex::add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const State
   kept.tails.reserve(kept.tails.size() + 1);
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
   // Nothing below this line can fail. Drop the tails whose tokens are a prefix of the new tail's.
-  const size_t before = charge(kept);
+  const size_t bytes_before = charge(kept);
   std::erase_if(kept.tails, [&](const Tail& tail) { return common_prefix_length(tail.ids, ids) == tail.ids.size(); });
   if (kept.tails.size() == kMaxTails) kept.tails.erase(kept.tails.begin());
   kept.tails.push_back(std::move(added));
   const size_t after = charge(kept);
   spaces_.bytes_added(kept.space, after);
-  spaces_.bytes_removed(kept.space, before);
-  bytes_ += after - before;
+  spaces_.bytes_removed(kept.space, bytes_before);
+  bytes_ += after - bytes_before;
 }
 
 // Adds a new state. If it throws std::bad_alloc, nothing has changed.
-StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& state, Kept* before) {
-  auto fresh = std::make_unique<Kept>();
-  Kept& kept = *fresh;
+StateIndex::KeptState& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& state, KeptState* longest_prefix) {
+  auto fresh = std::make_unique<KeptState>();
+  KeptState& kept = *fresh;
   kept.space = space;
   kept.ids.assign(ids.begin(), ids.end());
   kept.state = state;
-  kept.before = before;
+  kept.longest_prefix = longest_prefix;
   kept.serial = ++n_added_;
   Map map;
   map.emplace(Key{space, kept.ids}, std::move(fresh));
@@ -146,9 +146,9 @@ StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& st
   // The states whose tokens begin with `ids` follow directly after the new state, which may now be their longest
   // prefix.
   for (++at; at != kept_.end() && at->second->space == space; ++at) {
-    Kept& next = *at->second;
+    KeptState& next = *at->second;
     if (common_prefix_length(next.ids, ids) < ids.size()) break;
-    if (next.before == before) next.before = &kept;
+    if (next.longest_prefix == longest_prefix) next.longest_prefix = &kept;
   }
   return kept;
 }
@@ -156,41 +156,42 @@ StateIndex::Kept& StateIndex::add(SpaceId space, TokenSpan ids, const KvPage& st
 void StateIndex::insert(SpaceId space, TokenSpan ids, const StateSnapshot& snapshot, Removed& removed) {
   const TokenSpan own = ids.first(snapshot.position);
   const TokenSpan tail = ids.subspan(snapshot.position, snapshot.n_rows);
-  Kept* before = longest(space, own);
-  Kept* kept = before != nullptr && before->ids.size() == own.size() ? before : nullptr;
-  if (kept == nullptr) kept = &add(space, own, snapshot.state, before);
+  KeptState* longest_prefix = longest(space, own);
+  KeptState* kept = longest_prefix != nullptr && longest_prefix->ids.size() == own.size() ? longest_prefix : nullptr;
+  if (kept == nullptr) kept = &add(space, own, snapshot.state, longest_prefix);
   add_tail(*kept, tail, snapshot.rows);
   use(*kept);
   while (bytes_ > budget_bytes_ && kept_.size() > 1) {
-    give_up(first_to_go([kept](const Kept& other) { return &other != kept; }), removed);
+    evict_at(find_evictable([kept](const KeptState& other) { return &other != kept; }), removed);
   }
 }
 
 // Returns the first state, in eviction order, that satisfies the condition. O(states before it).
 template <typename Condition>
-StateIndex::Map::iterator StateIndex::first_to_go(Condition&& condition) {
-  for (const Kept* kept : order_) {
-    ++n_looked_at_;
+StateIndex::Map::iterator StateIndex::find_evictable(Condition&& condition) {
+  for (const KeptState* kept : order_) {
+    ++n_visited_;
     if (condition(*kept)) return kept_.find(Key{kept->space, kept->ids});
   }
   return kept_.end();
 }
 
 // Evicts a state. States that are used later get a higher priority than the evicted state had.
-void StateIndex::give_up(Map::iterator at, Removed& removed) {
+void StateIndex::evict_at(Map::iterator at, Removed& removed) {
   floor_ = std::max(floor_, at->second->priority);
   remove(at, removed);
 }
 
 void StateIndex::remove(Map::iterator at, Removed& removed) {
-  Kept& gone = *at->second;
+  KeptState& gone = *at->second;
   // Later states that pointed to the removed state now point to the state before it, so recomputing them costs more.
   for (auto next = std::next(at); next != kept_.end() && next->second->space == gone.space; ++next) {
-    Kept& behind = *next->second;
-    if (common_prefix_length(behind.ids, gone.ids) < gone.ids.size()) break;
-    if (behind.before != &gone) continue;
-    set_priority(behind, behind.priority + static_cast<double>(gone.cost()) / static_cast<double>(charge(behind)));
-    behind.before = gone.before;
+    KeptState& next_state = *next->second;
+    if (common_prefix_length(next_state.ids, gone.ids) < gone.ids.size()) break;
+    if (next_state.longest_prefix != &gone) continue;
+    set_priority(next_state,
+                 next_state.priority + static_cast<double>(gone.cost()) / static_cast<double>(charge(next_state)));
+    next_state.longest_prefix = gone.longest_prefix;
   }
   order_.erase(&gone);
   bytes_ -= charge(gone);
@@ -200,9 +201,9 @@ void StateIndex::remove(Map::iterator at, Removed& removed) {
 }
 
 bool StateIndex::evict(Removed& removed) {
-  const auto first = first_to_go([](const Kept& kept) { return !kept.state || kept.state.use_count() == 1; });
+  const auto first = find_evictable([](const KeptState& kept) { return !kept.state || kept.state.use_count() == 1; });
   if (first == kept_.end()) return false;
-  give_up(first, removed);
+  evict_at(first, removed);
   return true;
 }
 
@@ -210,8 +211,8 @@ void StateIndex::remove_unreached(SpaceId space, TokenSpan ids, size_t n_last, c
                                   Removed& removed) {
   const size_t n_before = ids.size() - n_last;
   const auto remove_of = [&](SpaceId of) {
-    for (Kept* kept = longest(of, ids); kept != nullptr && kept->ids.size() > n_before;) {
-      const Kept& state = *std::exchange(kept, kept->before);
+    for (KeptState* kept = longest(of, ids); kept != nullptr && kept->ids.size() > n_before;) {
+      const KeptState& state = *std::exchange(kept, kept->longest_prefix);
       if (!is_reached(of, state.ids)) remove(kept_.find(Key{of, state.ids}), removed);
     }
   };
@@ -236,8 +237,8 @@ void StateIndex::remove_space(SpaceId space, Removed& removed) {
   }
 }
 
-std::vector<const StateIndex::Kept*> StateIndex::all() const {
-  std::vector<const Kept*> kept;
+std::vector<const StateIndex::KeptState*> StateIndex::all() const {
+  std::vector<const KeptState*> kept;
   kept.reserve(kept_.size());
   for (const auto& [key, value] : kept_) kept.push_back(value.get());
   return kept;

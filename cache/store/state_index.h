@@ -28,7 +28,7 @@
 namespace ibid {
 
 // Returns the last position that one of the states reaches; 0 if there are no states.
-size_t deepest(std::span<const StateSnapshot> states);
+size_t last_reachable(std::span<const StateSnapshot> states);
 
 class StateIndex {
  public:
@@ -38,17 +38,17 @@ class StateIndex {
     Tokens ids;
     std::shared_ptr<const StateRows> rows;
   };
-  struct Kept {
+  struct KeptState {
     SpaceId space = kSharedSpace;
-    Tokens ids;               // the tokens before the state
-    KvPage state;             // page of the state; empty at position 0
-    std::vector<Tail> tails;  // in LRU order, oldest first
-    Kept* before = nullptr;   // other state whose tokens are the longest prefix of `ids`, or null
+    Tokens ids;                           // the tokens before the state
+    KvPage state;                         // page of the state; empty at position 0
+    std::vector<Tail> tails;              // in LRU order, oldest first
+    KeptState* longest_prefix = nullptr;  // other state whose tokens are the longest prefix of `ids`, or null
     double priority = 0;
     uint64_t serial = 0;  // number of the state, ascending; among states of equal priority the lowest is evicted first
 
     // Number of tokens to prefill again without this state.
-    size_t cost() const { return ids.size() - (before == nullptr ? 0 : before->ids.size()); }
+    size_t cost() const { return ids.size() - (longest_prefix == nullptr ? 0 : longest_prefix->ids.size()); }
   };
 
   class Removed;
@@ -91,12 +91,12 @@ class StateIndex {
   void remove_all_unreached(const IsReached& is_reached, Removed& removed);
 
   // Number of states visited by searches for states to evict, since construction.
-  size_t n_looked_at() const { return n_looked_at_; }
+  size_t n_visited() const { return n_visited_; }
 
   // Bytes charged for a state and its tails.
-  size_t charge(const Kept& kept) const;
+  size_t charge(const KeptState& kept) const;
   // All states, in the order of the index; for the store's snapshot.
-  std::vector<const Kept*> all() const;
+  std::vector<const KeptState*> all() const;
 
  private:
   struct Key {
@@ -106,34 +106,34 @@ class StateIndex {
   struct Less {
     bool operator()(const Key& a, const Key& b) const;
   };
-  struct GoesBefore {
-    bool operator()(const Kept* a, const Kept* b) const {
+  struct EvictedBefore {
+    bool operator()(const KeptState* a, const KeptState* b) const {
       return a->priority != b->priority ? a->priority < b->priority : a->serial < b->serial;
     }
   };
-  using Map = std::map<Key, std::unique_ptr<Kept>, Less>;  // a key refers to tokens that its value owns
+  using Map = std::map<Key, std::unique_ptr<KeptState>, Less>;  // a key refers to tokens that its value owns
 
   friend class Removed;
 
   // Returns the state whose tokens are the longest prefix of `ids`, or null.
-  Kept* longest(SpaceId space, TokenSpan ids) const;
-  void use(Kept& kept);
-  void set_priority(Kept& kept, double priority);
-  Kept& add(SpaceId space, TokenSpan ids, const KvPage& state, Kept* before);
+  KeptState* longest(SpaceId space, TokenSpan ids) const;
+  void use(KeptState& kept);
+  void set_priority(KeptState& kept, double priority);
+  KeptState& add(SpaceId space, TokenSpan ids, const KvPage& state, KeptState* longest_prefix);
   void touch(SpaceId space, TokenSpan ids, size_t n);
-  void add_tail(Kept& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows);
+  void add_tail(KeptState& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows);
   void remove(Map::iterator at, Removed& removed);
-  void give_up(Map::iterator at, Removed& removed);
+  void evict_at(Map::iterator at, Removed& removed);
   template <typename Condition>
-  Map::iterator first_to_go(Condition&& condition);
+  Map::iterator find_evictable(Condition&& condition);
 
   StoreSpaces& spaces_;
   const size_t state_bytes_;
   const size_t budget_bytes_;
   Map kept_;
-  std::set<Kept*, GoesBefore> order_;  // all states, in eviction order
+  std::set<KeptState*, EvictedBefore> order_;  // all states, in eviction order
   uint64_t n_added_ = 0;
-  size_t n_looked_at_ = 0;
+  size_t n_visited_ = 0;
   size_t bytes_ = 0;
   double floor_ = 0;  // priority of the last evicted state
 };
@@ -149,7 +149,7 @@ class StateIndex::Removed {
  private:
   friend class StateIndex;
   size_t* n_total_ = nullptr;
-  std::multimap<Key, std::unique_ptr<Kept>, Less> kept_;
+  std::multimap<Key, std::unique_ptr<KeptState>, Less> kept_;
 };
 
 }  // namespace ibid

@@ -33,7 +33,7 @@ TokenSpan StoreInsertion::page_ids(size_t page) const {
 }
 
 size_t StoreInsertion::n_known() const {
-  return covering_ != nullptr ? length_ : std::min(length_, n_pages_ * kPagePositions);
+  return node_with_last_page_ != nullptr ? length_ : std::min(length_, n_pages_ * kPagePositions);
 }
 
 Status StoreInsertion::prepare() {
@@ -41,7 +41,7 @@ Status StoreInsertion::prepare() {
   find_first_page();
   TRY(check_pages());
   const size_t n_grown = grown_leaf_ != nullptr ? 1 : 0;
-  replaced_.reserve(depth_ - own_depth_ + n_grown + (covering_ != nullptr ? 1 : 0));
+  replaced_.reserve(depth_ - own_depth_ + n_grown + (node_with_last_page_ != nullptr ? 1 : 0));
   PrefixNode& first_parent = n_grown > 0 ? *grown_leaf_ : *parent_;
   prepared_ = tree_.prepare(first_parent, entry_.pages().subspan(depth_ + n_grown, n_new()));
   return {};
@@ -85,7 +85,7 @@ void StoreInsertion::find_first_page() {
   };
   if (shared.length == ids.size() || (space_ == own_space_ && own.length == ids.size())) {
     n_pages_ = depth_;  // no page is added: a covered page is partial, and therefore the last
-    covering_ = shared.length == ids.size() ? shared.node : own.node;
+    node_with_last_page_ = shared.length == ids.size() ? shared.node : own.node;
   } else if (begins_ids(own) && (space_ == own_space_ || own.length >= shared.length)) {
     grown_leaf_ = own.node;
   } else if (begins_ids(shared) && space_ == kSharedSpace) {
@@ -113,7 +113,8 @@ Status StoreInsertion::check_pages() {
 void StoreInsertion::share_known_pages() {
   PrefixNode* node = parent_;
   for (size_t i = depth_; i > own_depth_; --i, node = node->parent) share_page(*node, i - 1);
-  if (covering_ != nullptr && covering_->n_tokens == page_ids(depth_).size()) regain_window(*covering_, depth_);
+  if (node_with_last_page_ != nullptr && node_with_last_page_->n_tokens == page_ids(depth_).size())
+    regain_window(*node_with_last_page_, depth_);
 }
 
 // Replaces the entry's page by the node's page, so that pages of the same tokens are stored once.
@@ -140,8 +141,8 @@ bool StoreInsertion::regain_window(PrefixNode& node, size_t index) {
 
 PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
   const bool is_known = parent_ != &tree_.root();
-  if (covering_ != nullptr || is_known) {
-    tree_.touch(covering_ != nullptr ? *covering_ : *parent_, is_known && n_unknown() > 0);
+  if (node_with_last_page_ != nullptr || is_known) {
+    tree_.touch(node_with_last_page_ != nullptr ? *node_with_last_page_ : *parent_, is_known && n_unknown() > 0);
   }
   share_known_pages();
   for (PrefixNode* known : private_path_) tree_.share(*known, removed);
@@ -159,7 +160,7 @@ PrefixNode& StoreInsertion::apply(RemovedNodes& removed) {
     }
     spaces_.count(space_, &StoreStats::inserted_pages, 1);
   }
-  if (covering_ != nullptr) node = covering_;
+  if (node_with_last_page_ != nullptr) node = node_with_last_page_;
   if (retention_ == Retention::kPrefix) tree_.declare_prefix(*node, n_known());
   return *node;
 }
@@ -169,39 +170,39 @@ size_t StoreBudget::excess_pages(size_t bytes) const {
   return excess / page_charge_bytes_ + (excess % page_charge_bytes_ != 0 ? 1 : 0);
 }
 
-Status StoreBudget::make_for(const StoreInsertion& insertion, Removed& removed) {
+Status StoreBudget::make_room_for(const StoreInsertion& insertion, Removed& removed) {
   const size_t new_bytes = insertion.n_new() * page_charge_bytes_;
   const size_t wanted = charge_bytes() + new_bytes;
   if (wanted <= budget_bytes_) return {};
-  const PrefixHolds::Kept kept = insertion.keep();
+  const PrefixHolds::PinnedNodes pinned = insertion.pin_parents();
   const size_t n_evictable = tree_.count_evictable(excess_pages(wanted));
-  if (n_evictable < excess_pages(wanted - tree_.endings().bytes())) {
+  if (n_evictable < excess_pages(wanted - tree_.logits().bytes())) {
     return {ErrorCode::kOutOfMemory, "KV cache: " + std::to_string(insertion.n_new()) +
                                          " more pages do not fit into a budget of " + std::to_string(budget_bytes_) +
                                          " bytes, of which " + std::to_string(charge_bytes()) +
                                          " are used and cannot be evicted"};
   }
-  while (excess_pages(charge_bytes() + new_bytes) > n_evictable) tree_.endings().drop(*tree_.endings().oldest());
+  while (excess_pages(charge_bytes() + new_bytes) > n_evictable) tree_.logits().drop(*tree_.logits().oldest());
   while (charge_bytes() + new_bytes > budget_bytes_) evict_first(removed);
   return {};
 }
 
-Status StoreBudget::make_for(const CachedLogits& ending, PrefixNode& node, Removed& removed) {
-  CachedLogitsIndex& endings = tree_.endings();
-  const size_t bytes = ending.charge_bytes();
+Status StoreBudget::make_room_for(const CachedLogits& cached_logits, PrefixNode& node, Removed& removed) {
+  CachedLogitsIndex& logits = tree_.logits();
+  const size_t bytes = cached_logits.charge_bytes();
   size_t dropped = 0;
-  for (const CachedLogits* old = endings.oldest();
-       old != nullptr && endings.bytes() - dropped + bytes > endings_budget_bytes(); old = old->younger()) {
+  for (const CachedLogits* old = logits.oldest();
+       old != nullptr && logits.bytes() - dropped + bytes > logits_budget_bytes(); old = old->younger()) {
     dropped += old->charge_bytes();
   }
   const size_t n_evicted = excess_pages(charge_bytes() - dropped + bytes);
-  const PrefixHolds::Kept kept(&node, nullptr);
-  if (bytes > endings_budget_bytes() || tree_.count_evictable(n_evicted) < n_evicted) {
+  const PrefixHolds::PinnedNodes pinned(&node, nullptr);
+  if (bytes > logits_budget_bytes() || tree_.count_evictable(n_evicted) < n_evicted) {
     return {ErrorCode::kOutOfMemory, "KV cache: logits of " + std::to_string(bytes) +
                                          " bytes do not fit into a budget of " + std::to_string(budget_bytes_) +
                                          " bytes"};
   }
-  while (endings.bytes() + bytes > endings_budget_bytes()) endings.drop(*endings.oldest());
+  while (logits.bytes() + bytes > logits_budget_bytes()) logits.drop(*logits.oldest());
   while (charge_bytes() + bytes > budget_bytes_) evict_first(removed);
   return {};
 }

@@ -31,9 +31,9 @@ struct InsertOptions {
   Sharing sharing = Sharing::kPrivate;
   Extent extent = Extent::kAll;
   Retention retention = Retention::kOrdinary;
-  // If set, `rest` marks the stored positions of the entry after the call; after an error it marks nothing. Before
+  // If set, `idle` marks the stored positions of the entry after the call; after an error it marks nothing. Before
   // the call it may mark other positions.
-  IdleSequence* rest = nullptr;
+  IdleSequence* idle = nullptr;
 };
 
 class StoreInsertion {
@@ -49,7 +49,7 @@ class StoreInsertion {
   // Number of pages that apply() will add to the tree.
   size_t n_new() const { return n_unknown() - (grown_leaf_ != nullptr ? 1 : 0); }
   // Pins the parents of the new nodes while the store makes room.
-  PrefixHolds::Kept keep() const { return {parent_, grown_leaf_}; }
+  PrefixHolds::PinnedNodes pin_parents() const { return {parent_, grown_leaf_}; }
   // Inserts the pages. Returns the last stored node of the entry's path. Cannot fail. REQUIRES: prepare() succeeded.
   PrefixNode& apply(RemovedNodes& removed);
   // Number of positions that are stored after apply(): all except those of a partial last page that Extent left out.
@@ -73,8 +73,8 @@ class StoreInsertion {
   const Retention retention_;
   const size_t length_;  // number of positions to store
   std::vector<KvPage>& replaced_;
-  PrefixNode* parent_ = nullptr;           // parent of the first new node; all pages up to it are stored already
-  PrefixNode* covering_ = nullptr;         // stored node whose tokens begin with those of the partial last page
+  PrefixNode* parent_ = nullptr;               // parent of the first new node; all pages up to it are stored already
+  PrefixNode* node_with_last_page_ = nullptr;  // stored node whose tokens begin with those of the partial last page
   size_t own_depth_ = 0;                   // number of the entry's full pages up to the last one that is in the store
   size_t depth_ = 0;                       // own_depth_ plus further pages that are stored by other entries
   size_t n_pages_ = 0;                     // number of pages to store
@@ -102,7 +102,7 @@ class StoreBudget {
   // Bytes charged for pages and logits. Recurrent states have their own limit.
   size_t charge_bytes() const { return spaces_.total().bytes - states_.bytes(); }
   // Maximum bytes charged for logits.
-  size_t endings_budget_bytes() const { return budget_bytes_ / 16; }
+  size_t logits_budget_bytes() const { return budget_bytes_ / 16; }
 
   // Nodes and states that a call removes from the store.
   struct Removed {
@@ -112,8 +112,8 @@ class StoreBudget {
   };
 
   // Make room for a page insertion or for logits. Error: kOutOfMemory, nothing changed.
-  Status make_for(const StoreInsertion& insertion, Removed& removed);
-  Status make_for(const CachedLogits& ending, PrefixNode& node, Removed& removed);
+  Status make_room_for(const StoreInsertion& insertion, Removed& removed);
+  Status make_room_for(const CachedLogits& cached_logits, PrefixNode& node, Removed& removed);
   // Removes the page that is evicted first, and returns its node. If there are recurrent states, O(length of the page's
   // sequence). REQUIRES: tree.count_evictable(1) == 1.
   const PrefixNode& evict_first(Removed& removed) noexcept;

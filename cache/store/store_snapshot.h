@@ -12,7 +12,7 @@
 namespace ibid {
 
 struct StoreSnapshot {
-  struct Ending {
+  struct Logits {
     size_t n_tokens = 0;
     size_t bytes = 0;
   };
@@ -27,7 +27,7 @@ struct StoreSnapshot {
     uint64_t rank = 0;
     uint64_t last_used = 0;
     std::vector<uint64_t> children;  // serials, in tree order
-    std::vector<Ending> endings;     // in no particular order
+    std::vector<Logits> logits;      // in no particular order
     std::vector<size_t> marks;       // for each idle sequence that ends at this node, the number of its tokens
     bool has_window = true;          // false if the window part was evicted
   };
@@ -57,8 +57,8 @@ struct StoreSnapshot {
   size_t page_charge_bytes = 0;
   size_t budget_bytes = 0;
   size_t states_bytes = 0;
-  size_t endings_bytes = 0;
-  size_t endings_budget_bytes = 0;
+  size_t logits_bytes = 0;
+  size_t logits_budget_bytes = 0;
   size_t pool_pages_in_use = 0;
   size_t pool_budget_pages = 0;
 };

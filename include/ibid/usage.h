@@ -15,23 +15,23 @@ struct NamedField {
 
 // Numbers of tokens. n_prompt == n_cached + n_prefilled: every position of the prompt is either reused or computed.
 struct Usage {
-  size_t n_prompt = 0;      // tokens of the whole prompt, history included
-  size_t n_cached = 0;      // tokens of the prompt whose keys and values were reused
-  size_t n_prefilled = 0;   // tokens of the prompt that this turn computed
-  size_t n_from_disk = 0;   // cached tokens whose keys and values were read from the cache directory
-  size_t n_read_again = 0;  // prefilled tokens that had been computed before, but were evicted
-  size_t n_decoded = 0;     // sampled tokens, including the one that ended the turn
-  size_t n_drafts = 0;      // passes that verified a draft
-  size_t n_drafted = 0;     // draft tokens that were verified; the other counts do not include them
-  size_t n_accepted = 0;    // draft tokens that equalled the sampled token; each saves a pass
+  size_t n_prompt = 0;       // tokens of the whole prompt, history included
+  size_t n_cached = 0;       // tokens of the prompt whose keys and values were reused
+  size_t n_prefilled = 0;    // tokens of the prompt that this turn computed
+  size_t n_from_disk = 0;    // cached tokens whose keys and values were read from the cache directory
+  size_t n_reprefilled = 0;  // prefilled tokens that had been computed before, but were evicted
+  size_t n_decoded = 0;      // sampled tokens, including the one that ended the turn
+  size_t n_drafts = 0;       // passes that verified a draft
+  size_t n_drafted = 0;      // draft tokens that were verified; the other counts do not include them
+  size_t n_accepted = 0;     // draft tokens that equalled the sampled token; each saves a pass
 
   Usage& operator+=(const Usage& other);
 };
 
 inline constexpr NamedField<Usage, size_t> kUsageFields[] = {
-    {"n_prompt", &Usage::n_prompt},       {"n_cached", &Usage::n_cached},         {"n_prefilled", &Usage::n_prefilled},
-    {"n_from_disk", &Usage::n_from_disk}, {"n_read_again", &Usage::n_read_again}, {"n_decoded", &Usage::n_decoded},
-    {"n_drafts", &Usage::n_drafts},       {"n_drafted", &Usage::n_drafted},       {"n_accepted", &Usage::n_accepted}};
+    {"n_prompt", &Usage::n_prompt},       {"n_cached", &Usage::n_cached},          {"n_prefilled", &Usage::n_prefilled},
+    {"n_from_disk", &Usage::n_from_disk}, {"n_read_again", &Usage::n_reprefilled}, {"n_decoded", &Usage::n_decoded},
+    {"n_drafts", &Usage::n_drafts},       {"n_drafted", &Usage::n_drafted},        {"n_accepted", &Usage::n_accepted}};
 static_assert(sizeof(Usage) == std::size(kUsageFields) * sizeof(size_t));
 
 inline Usage& Usage::operator+=(const Usage& other) {

@@ -42,8 +42,8 @@ class Waker {
 
   void wait_until(Time end) noexcept {
     std::unique_lock lock(mutex_);
-    const auto has_rung = [this] { return n_rings_.load() != n_heard_; };
-    const auto has_rung_softly = [this] { return n_soft_rings_.load() != n_heard_softly_; };
+    const auto has_rung = [this] { return n_rings_.load() != n_rings_seen_; };
+    const auto has_rung_softly = [this] { return n_soft_rings_.load() != n_soft_rings_seen_; };
     state_.store(State::kResting);
     sleeper_.wait_until(lock, std::min(rested_, end), has_rung);
     state_.store(State::kAsleep);
@@ -53,8 +53,8 @@ class Waker {
       sleeper_.wait_until(lock, end, [&] { return has_rung() || has_rung_softly(); });
     }
     state_.store(State::kAwake);
-    n_heard_ = n_rings_.load();
-    n_heard_softly_ = n_soft_rings_.load();
+    n_rings_seen_ = n_rings_.load();
+    n_soft_rings_seen_ = n_soft_rings_.load();
     rested_ = std::chrono::steady_clock::now() + kRest;
   }
 
@@ -74,8 +74,8 @@ class Waker {
   std::condition_variable sleeper_;
 
   // Used only by the waiting thread.
-  uint32_t n_heard_ = 0;
-  uint32_t n_heard_softly_ = 0;
+  uint32_t n_rings_seen_ = 0;
+  uint32_t n_soft_rings_seen_ = 0;
   Time rested_{};
 };
 

@@ -51,7 +51,7 @@ int load_code(const PanelFormat& format, const std::byte* codes, size_t column, 
     const unsigned mask = format.bits == 5 ? 1 : 3;
     code |= ((std::to_integer<unsigned>(codes[place.high_byte]) >> place.high_shift) & mask) << 4;
   }
-  if (format.table != CodeTable::kNumbers) return code_values(format.table)[code];
+  if (format.table != CodeTable::kNoTable) return code_values(format.table)[code];
   return static_cast<int>(code) - format.offset;
 }
 
@@ -60,7 +60,7 @@ using StoredCodes = std::array<uint8_t, 256>;
 
 StoredCodes stored_codes(const PanelFormat& format) {
   StoredCodes stored{};
-  if (format.table == CodeTable::kNumbers) {
+  if (format.table == CodeTable::kNoTable) {
     for (int code = format.min_code(); code <= format.max_code(); ++code) {
       stored[static_cast<uint8_t>(code)] = static_cast<uint8_t>(code + format.offset);
     }

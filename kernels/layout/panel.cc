@@ -56,12 +56,12 @@ PanelType panel_type_for(DType dtype) {
 }
 
 int PanelFormat::min_code() const {
-  if (table == CodeTable::kNumbers) return -offset;
+  if (table == CodeTable::kNoTable) return -offset;
   return std::ranges::min(code_values(table));
 }
 
 int PanelFormat::max_code() const {
-  if (table == CodeTable::kNumbers) return (1 << bits) - 1 - offset;
+  if (table == CodeTable::kNoTable) return (1 << bits) - 1 - offset;
   return std::ranges::max(code_values(table));
 }
 
@@ -74,7 +74,7 @@ struct alignas(64) Lookup {
 std::array<Lookup, kPanelTypeCount> make_lookups() {
   std::array<Lookup, kPanelTypeCount> lookups{};
   for (const PanelInfo& panel : kPanels) {
-    if (panel.format.table == CodeTable::kNumbers) continue;
+    if (panel.format.table == CodeTable::kNoTable) continue;
     const auto values = code_values(panel.format.table);
     uint8_t* bytes = lookups[static_cast<size_t>(panel.type)].bytes;
     for (size_t i = 0; i < 4 * kCodeTableSize; ++i) {
@@ -88,7 +88,7 @@ std::array<Lookup, kPanelTypeCount> make_lookups() {
 
 const uint8_t* panel_lookup(PanelType type) {
   static const std::array<Lookup, kPanelTypeCount> lookups = make_lookups();
-  if (info_of(type).format.table == CodeTable::kNumbers) return nullptr;
+  if (info_of(type).format.table == CodeTable::kNoTable) return nullptr;
   return lookups[static_cast<size_t>(type)].bytes;
 }
 

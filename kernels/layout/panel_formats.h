@@ -54,7 +54,7 @@ struct PanelFormat {
   int offset;    // stored code = code + offset; if there is a table, kernels add the offset to its values
   bool has_mins;
   ScaleKind scales;  // kind of the scales; mins are stored in the same way
-  CodeTable table = CodeTable::kNumbers;
+  CodeTable table = CodeTable::kNoTable;
 
   bool operator==(const PanelFormat&) const = default;
   // True if scale and min of a group are integer codes times a half of the chunk; otherwise each is a 16-bit number.

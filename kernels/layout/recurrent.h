@@ -46,10 +46,10 @@ inline constexpr size_t state_columns(size_t n_values) { return (n_values + 15) 
 inline constexpr size_t state_floats(size_t n_keys, size_t n_values) { return n_keys * state_columns(n_values); }
 
 // For every row t, and every column p of S:
-//   told = sum over i of S[i][p] (d_i k_i)              (predicted value; i increasing, one fma each; delta only)
-//   u    = rate (v[p] - told)                           (without delta: rate v[p])
-//   S[i][p] = fma(k_i, u, d_i S[i][p])
-//   out[p]  = fma(skip, v[p], sum over i of S[i][p] q_i) (i increasing, one fma each)
+//   predicted = sum over i of S[i][p] (d_i k_i)              (predicted value; i increasing, one fma each; delta only)
+//   u         = rate (v[p] - predicted)                      (without delta: rate v[p])
+//   S[i][p]   = fma(k_i, u, d_i S[i][p])
+//   out[p]    = fma(skip, v[p], sum over i of S[i][p] q_i)   (i increasing, one fma each)
 struct StateStep {
   size_t n_keys = 0, n_values = 0;  // N, P in shapes
   size_t n_rows = 0;                // T in shapes; at least 1

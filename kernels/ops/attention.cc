@@ -150,7 +150,7 @@ class AttentionThread {
 
  private:
   void merge(const AttentionRun& run, const AttendSums& part) {
-    kernels_.attend_merge(from_row(scratch_.total, run.first_token * group_), part, run.n_tokens * group_,
+    kernels_.attend_merge(from_row(scratch_.total, run.first_row_in_tile * group_), part, run.n_tokens * group_,
                           block_.value_dim());
   }
 
@@ -184,38 +184,40 @@ class AttentionThread {
     if (rest != 0) kernels_.hadamard(query + block_.value_dim(), rest);
   }
 
-  // Writes the addresses of the head's blocks in the existing pages of block `block` to `heads`; returns their number.
-  size_t heads_of(const AttentionTask& task, size_t kv_head, size_t sequence, size_t block,
-                  const std::byte** heads) const {
+  // Writes the addresses of the head's blocks in the existing pages of block `block` to `head_blocks`; returns their
+  // number.
+  size_t head_blocks_of(const AttentionTask& task, size_t kv_head, size_t sequence, size_t block,
+                        const std::byte** head_blocks) const {
     const size_t last_position = task.position_of(sequence) + task.tokens_of(sequence) - 1;
     const size_t n_pages = std::min(kBlockPages, last_position / kPagePositions + 1 - block * kBlockPages);
     const std::byte* const* pages = task.sequences[sequence].pages + block * kBlockPages;
-    for (size_t i = 0; i < n_pages; ++i) heads[i] = pages[i] + layer_offset_ + kv_head * block_.bytes;
+    for (size_t i = 0; i < n_pages; ++i) head_blocks[i] = pages[i] + layer_offset_ + kv_head * block_.bytes;
     return n_pages;
   }
 
-  // As heads_of(), for the block that is read after block `block` - 1 of the run: block `block`, or the first block of
-  // the next run or of the next KV head. Returns 0 if no block follows.
-  size_t next_heads(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end,
-                    const std::byte** heads) const {
-    if (block < end) return heads_of(task, task.kv_head, run.sequence, block, heads);
+  // As head_blocks_of(), for the block that is read after block `block` - 1 of the run: block `block`, or the first
+  // block of the next run or of the next KV head. Returns 0 if no block follows.
+  size_t next_head_blocks(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end,
+                          const std::byte** head_blocks) const {
+    if (block < end) return head_blocks_of(task, task.kv_head, run.sequence, block, head_blocks);
     const AttentionRun next = task.run_after(run);
-    if (next.blocks() != 0) return heads_of(task, task.kv_head, next.sequence, next.first_block, heads);
+    if (next.blocks() != 0) return head_blocks_of(task, task.kv_head, next.sequence, next.first_block, head_blocks);
     if (!task.is_last_tile || task.kv_head + 1 == shape_.n_kv_heads) return 0;
-    return heads_of(task, task.kv_head + 1, 0, task.first_block, heads);
+    return head_blocks_of(task, task.kv_head + 1, 0, task.first_block, head_blocks);
   }
 
   // Computes attention over one block of a run; this thread computes the blocks before `end`. again: this thread has
   // already computed another block of the run.
   void attend(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end, bool again,
               const AttendSums& result) {
-    const size_t first_row = run.first_token * group_;
-    const std::byte* heads[kBlockPages] = {};
+    const size_t first_row = run.first_row_in_tile * group_;
+    const std::byte* head_blocks[kBlockPages] = {};
     const std::byte* next[kBlockPages] = {};
-    const size_t n_pages = heads_of(task, task.kv_head, run.sequence, block, heads);
-    for (size_t i = 0; block_.is_latent() && i < n_pages; ++i) kernels_.latent_values(block_, heads[i], values_[i]);
+    const size_t n_pages = head_blocks_of(task, task.kv_head, run.sequence, block, head_blocks);
+    for (size_t i = 0; block_.is_latent() && i < n_pages; ++i)
+      kernels_.latent_values(block_, head_blocks[i], values_[i]);
     AttendTile tile{};
-    tile.heads = heads;
+    tile.head_blocks = head_blocks;
     tile.values = values_;
     tile.begin = block * kAttentionBlock;
     tile.q = scratch_.q + first_row * scratch_.layout.q_dim;
@@ -226,8 +228,8 @@ class AttentionThread {
     tile.scale = shape_.scale;
     tile.softcap = shape_.softcap;
     tile.same_rows = again;
-    tile.next_heads = next;
-    tile.n_next = next_heads(task, run, block + 1, end, next);
+    tile.next_head_blocks = next;
+    tile.n_next = next_head_blocks(task, run, block + 1, end, next);
     tile.result = result;
     kernels_.attend_tile(block_, tile, scratch_.kernel);
   }

@@ -41,9 +41,9 @@ AttentionTask::AttentionTask(const AttentionShape& shape, std::span<const Attent
 
 // Returns the run that starts at `block` of `sequence`. It includes the rows of the following sequences, as long as
 // each shares `block` with the sequence before it.
-AttentionRun AttentionTask::run_from(size_t sequence, size_t first_token, size_t block) const {
-  if (sequence == sequences.size()) return {sequence, first_token, 0, block, block};
-  AttentionRun run{sequence, first_token, tokens_of(sequence), block, end_block_of(sequence)};
+AttentionRun AttentionTask::run_from(size_t sequence, size_t first_row_in_tile, size_t block) const {
+  if (sequence == sequences.size()) return {sequence, first_row_in_tile, 0, block, block};
+  AttentionRun run{sequence, first_row_in_tile, tokens_of(sequence), block, end_block_of(sequence)};
   for (size_t i = sequence + 1; i < sequences.size() && sequences[i].shared_blocks > block; ++i) {
     run.n_tokens += tokens_of(i);
     run.end_block = std::min(run.end_block, sequences[i].shared_blocks);
@@ -53,10 +53,10 @@ AttentionRun AttentionTask::run_from(size_t sequence, size_t first_token, size_t
 
 AttentionRun AttentionTask::run_after(const AttentionRun& run) const {
   if (run.sequence == sequences.size()) return run;
-  if (run.end_block < end_block_of(run.sequence)) return run_from(run.sequence, run.first_token, run.end_block);
+  if (run.end_block < end_block_of(run.sequence)) return run_from(run.sequence, run.first_row_in_tile, run.end_block);
   const size_t next = run.sequence + 1;
   const size_t block = next == sequences.size() ? 0 : sequences[next].shared_blocks;
-  return run_from(next, run.first_token + tokens_of(run.sequence), block);
+  return run_from(next, run.first_row_in_tile + tokens_of(run.sequence), block);
 }
 
 size_t AttentionTask::read_at(size_t part) const {

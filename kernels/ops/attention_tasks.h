@@ -19,8 +19,8 @@ namespace ibid {
 
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
-  size_t sequence = 0;     // index, within the task, of the first sequence with these blocks
-  size_t first_token = 0;  // index, within the tile, of the first row of that sequence
+  size_t sequence = 0;           // index, within the task, of the first sequence with these blocks
+  size_t first_row_in_tile = 0;  // index, within the tile, of the first row of that sequence
   size_t n_tokens = 0;
   size_t first_block = 0;
   size_t end_block = 0;
@@ -81,7 +81,7 @@ class AttentionTask {
   bool is_last_tile = true;  // no later tile reads pages of this KV head
 
  private:
-  AttentionRun run_from(size_t sequence, size_t first_token, size_t block) const;
+  AttentionRun run_from(size_t sequence, size_t first_row_in_tile, size_t block) const;
 };
 
 // Returns the first position that the row at `position` sees.

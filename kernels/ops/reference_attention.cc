@@ -24,7 +24,7 @@ struct Scratch {
 };
 
 void load(const KvHeadBlock& block, const AttendTile& tile, size_t at, const Scratch& s) {
-  ref_stored_row(block, tile.heads[at / kPagePositions], at % kPagePositions, s.k, s.v);
+  ref_stored_row(block, tile.head_blocks[at / kPagePositions], at % kPagePositions, s.k, s.v);
 }
 
 double score(const KvHeadBlock& block, const AttendTile& tile, const float* q, const float* k) {

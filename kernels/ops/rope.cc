@@ -68,7 +68,7 @@ RopeTable make_rope_table(const RopeRule& rule, size_t context) {
     if (rule.kind == RopeRule::Kind::kLinear) frequency /= rule.factor;
     if (yarn) frequency = ramp.at(i) * frequency / rule.factor + (1 - ramp.at(i)) * frequency;
     if (!factors.empty()) frequency /= static_cast<double>(factors[i]);
-    table.inv_freq[i] = rule.n_turning == 0 || i < rule.n_turning ? frequency : 0.0;
+    table.inv_freq[i] = rule.n_rotated_pairs == 0 || i < rule.n_rotated_pairs ? frequency : 0.0;
   }
   return table;
 }

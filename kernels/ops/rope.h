@@ -27,7 +27,7 @@ struct RopeRule {
   double beta_fast = 32, beta_slow = 1;  // kYarn: pairs with numbers of turns between these are interpolated
   bool truncate = true;                  // kYarn: round the first and last interpolated pair outwards to whole pairs
   double magnitude = 1.0;                // factor of all cosines and sines: the attention factor of kYarn and kLongrope
-  size_t n_turning = 0;                  // number of leading pairs that are rotated at all; 0: all pairs
+  size_t n_rotated_pairs = 0;            // number of leading pairs that are rotated at all; 0: all pairs
   std::vector<float> frequency_factors;  // inv_freq[i] /= factor[i]; empty: no division
   std::vector<float> short_factors;      // kLongrope
 

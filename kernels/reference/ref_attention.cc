@@ -106,14 +106,14 @@ void add_int8_values(const KvHeadBlock& block, const AttendTile& tile, size_t be
                      float* out) {
   float top = 0;
   for (size_t p = begin; p < end; ++p) {
-    weights[p] = weights[p] * read<float>(tile.heads[p / kPagePositions] + block.v_scale, p % kPagePositions);
+    weights[p] = weights[p] * read<float>(tile.head_blocks[p / kPagePositions] + block.v_scale, p % kPagePositions);
     top = std::max(top, weights[p]);
   }
   const WeightCodes code(top);
   for (size_t d = 0; d < block.v_dim; ++d) {
     int32_t sum = 0;
     for (size_t p = begin; p < end; ++p) {
-      sum += code(weights[p]) * value_code(block, tile.heads[p / kPagePositions], p % kPagePositions, d);
+      sum += code(weights[p]) * value_code(block, tile.head_blocks[p / kPagePositions], p % kPagePositions, d);
     }
     out[d] = static_cast<float>(sum) * code.step;
   }
@@ -125,7 +125,7 @@ void add_int4_values(const KvHeadBlock& block, const AttendTile& tile, size_t be
   for (size_t g = 0; g < block.value_groups(); ++g) {
     float scaled[kAttentionBlock], lanes[16] = {}, top = 0;
     for (size_t p = begin; p < end; ++p) {
-      const std::byte* scales = tile.heads[p / kPagePositions] + block.v_scale;
+      const std::byte* scales = tile.head_blocks[p / kPagePositions] + block.v_scale;
       const size_t at = nibble_scale(g, p % kPagePositions);
       scaled[p] = weights[p] * half(scales, at);
       top = std::max(top, scaled[p]);
@@ -136,7 +136,8 @@ void add_int4_values(const KvHeadBlock& block, const AttendTile& tile, size_t be
     for (size_t d = g * kNibbleGroup; d < std::min((g + 1) * kNibbleGroup, block.v_dim); ++d) {
       int32_t sum = 0;
       for (size_t p = begin; p < end; ++p) {
-        sum += code(scaled[p]) * nibble(stored_values(block), tile.heads[p / kPagePositions], p % kPagePositions, d);
+        sum +=
+            code(scaled[p]) * nibble(stored_values(block), tile.head_blocks[p / kPagePositions], p % kPagePositions, d);
       }
       out[d] = std::fma(static_cast<float>(sum), code.step, floor);
     }
@@ -154,7 +155,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row) {
   float scores[kAttentionBlock];
   float largest = kNone;
   for (size_t p = begin; p < end; ++p) {
-    const std::byte* head = tile.heads[p / kPagePositions];
+    const std::byte* head = tile.head_blocks[p / kPagePositions];
     const size_t at = p % kPagePositions;
     float s = score(block, head, at, query) * tile.scale;
     if (tile.softcap != 0) s = tile.softcap * portable_tanh(s / tile.softcap);
@@ -169,7 +170,7 @@ void attend_row(const KvHeadBlock& block, const AttendTile& tile, size_t row) {
     lanes[p % 16] = lanes[p % 16] + weight;
     scores[p] = weight;
     if (!is_coded(block.values())) {
-      add_values(block, tile.heads[p / kPagePositions], p % kPagePositions, weight, out);
+      add_values(block, tile.head_blocks[p / kPagePositions], p % kPagePositions, weight, out);
     }
   }
   if (block.values() == KvNumberFormat::kInt8) add_int8_values(block, tile, begin, end, scores, out);

@@ -35,7 +35,7 @@ struct Block {
       std::memcpy(&fifth, more + 4 * lane, 4);
       value |= static_cast<int>((fifth >> (8 * (k % 4) + k / 4)) & 1u) << 4;
     }
-    if (format->table != CodeTable::kNumbers) return code_values(format->table)[static_cast<size_t>(value)];
+    if (format->table != CodeTable::kNoTable) return code_values(format->table)[static_cast<size_t>(value)];
     if (format->bits == 6) value |= (byte_at(more, k / 16, k % 4) >> (2 * (k % 16 / 4)) & 3) << 4;
     return value - format->offset;
   }

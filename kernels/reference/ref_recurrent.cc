@@ -53,11 +53,11 @@ void update_column(const StateStep& s, size_t t, size_t p) {
   const float* decays = s.decays + t * (s.decay_per_key ? s.key_stride : s.number_stride);
   const float rate = s.rates == nullptr ? 1.0f : s.rates[t * s.number_stride];
   const float v = p < s.n_values ? s.values[t * s.value_stride + p] : 0.0f;
-  Sum told = 0, out = 0;
+  Sum predicted = 0, out = 0;
   for (size_t i = 0; s.delta && i < s.n_keys; ++i) {
-    told = std::fma(Sum{s.after[state_index(s, i, p)]}, Sum{s.decayed_keys[t * s.key_stride + i]}, told);
+    predicted = std::fma(Sum{s.after[state_index(s, i, p)]}, Sum{s.decayed_keys[t * s.key_stride + i]}, predicted);
   }
-  const Sum u = Sum{rate} * (s.delta ? Sum{v} - told : Sum{v});
+  const Sum u = Sum{rate} * (s.delta ? Sum{v} - predicted : Sum{v});
   for (size_t i = 0; i < s.n_keys; ++i) {
     float& x = s.after[state_index(s, i, p)];
     const float d = s.decay_per_key ? decays[i] : decays[0];

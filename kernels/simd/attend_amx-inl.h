@@ -11,9 +11,9 @@ namespace {
 
 static_assert(kAttendPassRows == 16, "a pass is the rows of a tile");
 
-// Use of the tile registers (digits: high or low bytes of the quantised weights):
+// Use of the tile registers (code bytes: high or low bytes of the quantised weights):
 //   tmm0        queries [16][chunk]          tmm1   keys [chunk / 4][16 positions][4]
-//   tmm2        digits [16][64 positions]    tmm3   values [16][16 dimensions][4 positions]
+//   tmm2        code bytes [16][64 positions]   tmm3   values [16][16 dimensions][4 positions]
 //   tmm4..tmm7  sums [16][16]
 
 // Number of query dimensions per tile product: a divisor of k_dim.
@@ -66,7 +66,7 @@ void score_sums(const KvHeadBlock& block, const std::byte* keys, const TileQueri
 void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk,
                      size_t page) {
   alignas(64) int32_t sums[kAttendPassRows * kPagePositions];
-  const std::byte* head = tile.heads[page];
+  const std::byte* head = tile.head_blocks[page];
   score_sums(block, head + block.k, {s.q, s.q_stride, chunk}, {block.latent_dim, block.k_dim}, sums,
              kPagePositions * sizeof(int32_t));
   const auto* k_scale = reinterpret_cast<const float*>(head + block.k_scale) + kPagePositions;
@@ -87,14 +87,14 @@ void score_pages(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   auto* sums = reinterpret_cast<int32_t*>(s.scores);  // the loop below converts the sums to floats in place
   const Span dims{0, block.is_latent() ? block.latent_dim : block.k_dim};
   for (size_t page = first; page <= last; ++page) {
-    score_sums(block, tile.heads[page] + block.k, {s.q, s.q_stride, chunk}, dims, sums + page * kPagePositions,
+    score_sums(block, tile.head_blocks[page] + block.k, {s.q, s.q_stride, chunk}, dims, sums + page * kPagePositions,
                kScoreStride * sizeof(int32_t));
   }
   for (size_t row = 0; row < tile.n_rows; ++row) {
     const I16 offset = set1(s.q_offset[0][row]);
     const V16 q_scale = set1(s.q_scale[0][row]);
     for (size_t page = first; page <= last; ++page) {
-      const auto* k_scale = reinterpret_cast<const float*>(tile.heads[page] + block.k_scale);
+      const auto* k_scale = reinterpret_cast<const float*>(tile.head_blocks[page] + block.k_scale);
       const size_t at = row * kScoreStride + page * kPagePositions;
       for (size_t p = 0; p < kPagePositions; p += 16) {
         const V16 both = mul(q_scale, load(k_scale + p));

@@ -85,7 +85,8 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
   float* const scaled = s.scaled;
   for (size_t page = pages.begin / kPagePositions; page * kPagePositions < pages.end; ++page) {
     const Span here = page_span(page);
-    const auto* scales = reinterpret_cast<const uint16_t*>(tile.heads[page] + block.v_scale) + nibble_scale(group, 0);
+    const auto* scales =
+        reinterpret_cast<const uint16_t*>(tile.head_blocks[page] + block.v_scale) + nibble_scale(group, 0);
     const bool whole = common.begin <= here.begin && here.end <= common.end;
     for (size_t p = here.begin; p < here.end; p += 16, scales += 16) {
       const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
@@ -130,19 +131,19 @@ void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 // --- values
 
-// Number of digits (bytes of a weight's code) summed in one pass over the values. If 2, a pass also sums both halves of
-// the bytes.
-constexpr size_t kDigitsAtOnce = kTilePanels > 1 ? 2 : 1;
+// How many of the two bytes of a weight's code are summed in one pass over the values. If 2, a pass also sums both
+// halves of the bytes.
+constexpr size_t kCodeBytesPerPass = kTilePanels > 1 ? 2 : 1;
 
-// Sums kDigits digits of the weights' codes, from `digit` on, times a group's values over all positions visible to
-// `rows`, for the low, the high or both halves of the bytes. The accumulators stay in registers for the whole block,
-// and a byte is unpacked once for all rows and digits.
-template <size_t kRows, size_t kDigits, bool kLow, bool kHigh>
+// Sums kCodeBytes bytes of the weights' codes, from `code_byte` on, times a group's values over all positions visible
+// to `rows`, for the low, the high or both halves of the bytes. The accumulators stay in registers for the whole block,
+// and a byte is unpacked once for all rows and code bytes.
+template <size_t kRows, size_t kCodeBytes, bool kLow, bool kHigh>
 IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, RowTile rows, size_t group, size_t stride,
-                             size_t digit, bool fetch) {
-  I16 low[kDigits][kRows], high[kDigits][kRows];
+                             size_t code_byte, bool fetch) {
+  I16 low[kCodeBytes][kRows], high[kCodeBytes][kRows];
   const size_t ahead = operands.ahead_of_values();
-  for (size_t i = 0; i < kDigits; ++i) {
+  for (size_t i = 0; i < kCodeBytes; ++i) {
     for (size_t r = 0; r < kRows; ++r) low[i][r] = high[i][r] = set1(int32_t{0});
   }
   for (size_t page = rows.seen.begin / kPagePositions; page * kPagePositions < rows.seen.end; ++page) {
@@ -150,7 +151,7 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
     const size_t first = page * kPagePositions, begin = (here.begin - first) / kValueGroup;
     const size_t end = (here.end - first + kValueGroup - 1) / kValueGroup;
     const Stream stream = operands.values(page, fetch);
-    const uint8_t* codes = s.codes + digit * kAttentionBlock + first;
+    const uint8_t* codes = s.codes + code_byte * kAttentionBlock + first;
 #pragma GCC unroll 2
     for (size_t g = begin; g < end; ++g) {
       const size_t at = group * 64 + g * stride;
@@ -158,7 +159,7 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
       const B64 both = load_bytes(stream.at + at);
       const B64 lows = low_nibbles(both), highs = high_nibbles(both);
       // Codes are bytes up to 255, but values are below 16, so no sum of two products saturates 16 bits.
-      for (size_t i = 0; i < kDigits; ++i) {
+      for (size_t i = 0; i < kCodeBytes; ++i) {
         for (size_t r = 0; r < kRows; ++r) {
           const B64 code = spread4(codes + (2 * r + i) * kAttentionBlock + g * kValueGroup);
           if constexpr (kLow) low[i][r] = dot4_small(low[i][r], code, lows);
@@ -167,9 +168,9 @@ IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, Row
       }
     }
   }
-  for (size_t i = 0; i < kDigits; ++i) {
+  for (size_t i = 0; i < kCodeBytes; ++i) {
     for (size_t r = 0; r < kRows; ++r) {
-      int32_t* const to = s.totals + ((digit + i) * kTileRows + r) * kNibbleGroup;
+      int32_t* const to = s.totals + ((code_byte + i) * kTileRows + r) * kNibbleGroup;
       if constexpr (kLow) store(to, low[i][r]);
       if constexpr (kHigh) store(to + 16, high[i][r]);
     }
@@ -185,7 +186,7 @@ void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const Tile
     const size_t n = smaller(block.v_dim - group * kNibbleGroup, kNibbleGroup);
     for (size_t d = 0; d < n; d += 16) {
       const int32_t* total = s.totals + r * kNibbleGroup + d;
-      const I16 sum = add(shift_left<kWeightDigitBits>(load(total)), load(total + kTileRows * kNibbleGroup));
+      const I16 sum = add(shift_left<kCodeByteBits>(load(total)), load(total + kTileRows * kNibbleGroup));
       storeu(out + d, fma(to_float(sum), set1(s.step[r]), set1(s.floors[r])));
     }
   }
@@ -199,14 +200,14 @@ void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
   for (size_t group = 0; group < block.value_groups(); ++group) {
     encode_tile<kRows>(block, tile, s, rows, group);
     const bool two = group * kNibbleGroup + 16 < block.v_dim;
-    for (size_t digit = 0; digit < 2; digit += kDigitsAtOnce) {
-      const bool ask = fetch && digit == 0;
-      if (kDigitsAtOnce == 2 && two) {
-        sum_nibbles<kRows, kDigitsAtOnce, true, true>(operands, s, rows, group, stride, digit, ask);
+    for (size_t code_byte = 0; code_byte < 2; code_byte += kCodeBytesPerPass) {
+      const bool ask = fetch && code_byte == 0;
+      if (kCodeBytesPerPass == 2 && two) {
+        sum_nibbles<kRows, kCodeBytesPerPass, true, true>(operands, s, rows, group, stride, code_byte, ask);
         continue;
       }
-      sum_nibbles<kRows, kDigitsAtOnce, true, false>(operands, s, rows, group, stride, digit, ask);
-      if (two) sum_nibbles<kRows, kDigitsAtOnce, false, true>(operands, s, rows, group, stride, digit, false);
+      sum_nibbles<kRows, kCodeBytesPerPass, true, false>(operands, s, rows, group, stride, code_byte, ask);
+      if (two) sum_nibbles<kRows, kCodeBytesPerPass, false, true>(operands, s, rows, group, stride, code_byte, false);
     }
     finish_nibbles(block, tile, s, rows, group);
   }

@@ -121,7 +121,7 @@ IBID_INLINE void fetch_ahead(const Stream& stream, size_t offset, size_t bytes) 
 
 // Returns the values of a page in the layout of V.
 IBID_INLINE const std::byte* values_of(const KvHeadBlock& block, const AttendTile& tile, size_t page) {
-  return (block.is_latent() ? tile.values[page] : tile.heads[page]) + block.v;
+  return (block.is_latent() ? tile.values[page] : tile.head_blocks[page]) + block.v;
 }
 
 // Converts n keys or values at `from` to floats. n is a multiple of 16.
@@ -131,7 +131,7 @@ void widen(const std::byte* from, size_t n, float* to) {
   for (size_t i = 0; i < n; i += 16) store(to + i, load_values(elements + i));
 }
 
-// Prefetches tile.next_heads into the L2 cache, one share per step, so that large tiles, which compute for
+// Prefetches tile.next_head_blocks into the L2 cache, one share per step, so that large tiles, which compute for
 // long, need not wait for memory when the next block begins.
 class NextBlock {
  public:
@@ -142,7 +142,7 @@ class NextBlock {
 
   void fetch_share() {
     const size_t end = smaller(at_ + share_, tile_.n_next * head_bytes_);
-    for (; at_ < end; at_ += 64) prefetch_l2(tile_.next_heads[at_ / head_bytes_] + at_ % head_bytes_);
+    for (; at_ < end; at_ += 64) prefetch_l2(tile_.next_head_blocks[at_ / head_bytes_] + at_ % head_bytes_);
   }
 
  private:
@@ -195,8 +195,8 @@ class Operands {
         s_(s),
         first_(first),
         n_pages_(last + 1 - first),
-        unequal_(block.keys() != block.values()),
-        distance_(unequal_ ? n_pages_ : (kFetchAhead + block.k_scale - 1) / block.k_scale),
+        formats_differ_(block.keys() != block.values()),
+        distance_(formats_differ_ ? n_pages_ : (kFetchAhead + block.k_scale - 1) / block.k_scale),
         keys_widened_(tile.n_rows > kWidenRows && block.keys() == KvNumberFormat::kF16),
         values_widened_(tile.n_rows > kWidenRows && block.values() == KvNumberFormat::kF16) {}
 
@@ -207,7 +207,7 @@ class Operands {
   void widen_all(Span seen) const {
     const size_t n_keys = kPagePositions * block_.head_dim, n_values = kPagePositions * block_.v_dim;
     for (size_t page = first_; keys_widened_ && page < first_ + n_pages_; ++page) {
-      widen<uint16_t>(tile_.heads[page] + block_.k, n_keys, s_.keys + page * n_keys);
+      widen<uint16_t>(tile_.head_blocks[page] + block_.k, n_keys, s_.keys + page * n_keys);
     }
     for (size_t page = first_; values_widened_ && page < first_ + n_pages_; ++page) {
       const Span here = intersect(seen, page_span(page));
@@ -221,7 +221,7 @@ class Operands {
   Stream keys(size_t page, bool fetch) const {
     if (keys_widened_) return in_scratch(s_.keys + page * kPagePositions * block_.head_dim);
     if (fetch) fetch_scales(page - first_);
-    return {tile_.heads[page] + block_.k, fetch ? part(page - first_ + distance_) : nullptr};
+    return {tile_.head_blocks[page] + block_.k, fetch ? part(page - first_ + distance_) : nullptr};
   }
   Stream values(size_t page, bool fetch) const {
     if (values_widened_) return in_scratch(s_.values + page * kPagePositions * block_.v_dim);
@@ -230,7 +230,7 @@ class Operands {
 
   // Bytes to prefetch per byte of values read. With INT8 keys, which are twice as long as INT4 values, two are needed:
   // with one, a decoding thread waited for every other line and took 1.2 to 1.4 times as long.
-  size_t ahead_of_values() const { return unequal_ ? 2 : 1; }
+  size_t ahead_of_values() const { return formats_differ_ ? 2 : 1; }
 
  private:
   static Stream in_scratch(const float* p) { return {reinterpret_cast<const std::byte*>(p), nullptr}; }
@@ -238,19 +238,19 @@ class Operands {
   // Returns the i-th address in reading order: the keys of the block's pages, the values of these pages, then the same
   // of the next block.
   const std::byte* part(size_t i) const {
-    if (i < n_pages_) return tile_.heads[first_ + i] + block_.k;
+    if (i < n_pages_) return tile_.head_blocks[first_ + i] + block_.k;
     i -= n_pages_;
-    if (i < n_pages_) return tile_.heads[first_ + i] + block_.v;
+    if (i < n_pages_) return tile_.head_blocks[first_ + i] + block_.v;
     i -= n_pages_;
-    if (i < tile_.n_next) return tile_.next_heads[i] + block_.k;
+    if (i < tile_.n_next) return tile_.next_head_blocks[i] + block_.k;
     i -= tile_.n_next;
-    return i < tile_.n_next ? tile_.next_heads[i] + block_.v : nullptr;
+    return i < tile_.n_next ? tile_.next_head_blocks[i] + block_.v : nullptr;
   }
 
   // Prefetches scales a whole block ahead: scales are outside the streams of codes, and are needed before the values.
   void fetch_scales(size_t i) const {
     if (i >= tile_.n_next) return;
-    const std::byte* head = tile_.next_heads[i];
+    const std::byte* head = tile_.next_head_blocks[i];
     for (size_t at = block_.k_scale; at < block_.v; at += 64) prefetch_l2(head + at);
     for (size_t at = block_.v_scale; at < block_.bytes; at += 64) prefetch_l2(head + at);
   }
@@ -259,8 +259,8 @@ class Operands {
   const AttendTile& tile_;
   const TileScratch& s_;
   const size_t first_, n_pages_;
-  const bool unequal_;     // formats of keys and values differ; keys then prefetch values, and values the next keys
-  const size_t distance_;  // prefetch distance: the keys or values of this number of pages
+  const bool formats_differ_;  // formats of keys and values differ; keys then prefetch values, and values the next keys
+  const size_t distance_;      // prefetch distance: the keys or values of this number of pages
   const bool keys_widened_, values_widened_;
 };
 

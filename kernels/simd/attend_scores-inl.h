@@ -72,7 +72,7 @@ void score_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   constexpr size_t kWidth = kTilePanels * kKeyGroup;
   const Span here = intersect(rows.seen, page_span(page));
   const float* q = tile.q + rows.first * tile.q_stride;
-  const std::byte* scales = tile.heads[page] + block.k_scale;
+  const std::byte* scales = tile.head_blocks[page] + block.k_scale;
   for (size_t p = here.begin / kWidth * kWidth; p < here.end; p += kWidth) {
     float* scores = s.scores + rows.first * kScoreStride + p;
     const size_t group = p % kPagePositions / kKeyGroup;

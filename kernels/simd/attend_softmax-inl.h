@@ -82,7 +82,7 @@ float encode_weights(const float* weights, float top, Span seen, Span pages, uin
     } else {
       for (size_t i = 0; i < 4; ++i) code[i] = to_int(mul(load_seen(weights, p + 16 * i, seen), inverse));
     }
-    store_digits(high + p, low + p, code);
+    store_code_bytes(high + p, low + p, code);
   }
   return is_zero ? 0.0f : top / kLargestWeightCode;
 }
@@ -141,7 +141,7 @@ void softmax_rows(const KvHeadBlock& block, const AttendTile& tile, const TileSc
   for (size_t p = first; p < rows.seen.end; p += 16) {
     V16 value_scale = zero();
     if constexpr (kInt8) {
-      const std::byte* head = tile.heads[p / kPagePositions];
+      const std::byte* head = tile.head_blocks[p / kPagePositions];
       value_scale = load(reinterpret_cast<const float*>(head + block.v_scale) + p % kPagePositions);
     }
     for (size_t r = 0; r < kRows; ++r) {
@@ -189,13 +189,13 @@ void softmax(const KvHeadBlock& block, const AttendTile& tile, const TileScratch
 
 // Writes the results of rows whose values were summed as integers.
 void finish_codes(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
-  const size_t low_digits = kAttendPassRows * block.v_dim;
+  const size_t low_bytes = kAttendPassRows * block.v_dim;
   for (size_t row = 0; row < tile.n_rows; ++row) {
     if (is_empty(s.spans[row])) continue;
     float* out = tile.result.out + row * tile.result.out_stride;
     for (size_t d = 0; d < block.v_dim; d += 16) {
       const int32_t* total = s.totals + row * block.v_dim + d;
-      const I16 sum = add(shift_left<kWeightDigitBits>(load(total)), load(total + low_digits));
+      const I16 sum = add(shift_left<kCodeByteBits>(load(total)), load(total + low_bytes));
       storeu(out + d, mul(to_float(sum), set1(s.step[row])));
     }
   }

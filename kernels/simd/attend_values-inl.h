@@ -92,7 +92,7 @@ void value_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScra
   }
 }
 
-// --- INT8 values, times both digits (high and low byte) of the weights, in integers
+// --- INT8 values, times both bytes (high and low) of the weights' codes, in integers
 
 // totals[r] += sums of code * value over the groups of four positions [begin, end) of a page. codes: the first row's
 // code of the page's first position; the codes of the next row follow 2 * kAttentionBlock later.
@@ -126,9 +126,9 @@ void code_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, Ro
   const size_t first = page * kPagePositions;
   const size_t begin = (here.begin - first) / kValueGroup, end = (here.end - first + kValueGroup - 1) / kValueGroup;
   const size_t v_dim = block.v_dim;
-  for (size_t digit = 0; digit < 2; ++digit) {
-    const uint8_t* codes = s.codes + (rows.first * 2 + digit) * kAttentionBlock + first;
-    int32_t* totals = s.totals + (digit * kAttendPassRows + rows.first) * v_dim;
+  for (size_t code_byte = 0; code_byte < 2; ++code_byte) {
+    const uint8_t* codes = s.codes + (rows.first * 2 + code_byte) * kAttentionBlock + first;
+    int32_t* totals = s.totals + (code_byte * kAttendPassRows + rows.first) * v_dim;
     size_t d = 0;
     for (; d + 16 * kTilePanels <= v_dim; d += 16 * kTilePanels) {
       add_codes<kRows, kTilePanels>(stream, d, v_dim, begin, end, codes, totals);

@@ -194,8 +194,8 @@ IBID_INLINE Half to_half(float x) {
   return {halves[0], floats[0]};
 }
 
-// Clamps the extreme (minimum or maximum) of a group to the range of a half, and replaces -0 by 0.
-IBID_INLINE float extreme(float x) {
+// Clamps a bound (minimum or maximum) of a group to the range of a half, and replaces -0 by 0.
+IBID_INLINE float clamp_bound(float x) {
   return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
 }
 
@@ -210,7 +210,7 @@ void store_int4(const KvHeadBlock& block, const KvPartOrder& order, std::byte* h
     const size_t first = group * kNibbleGroup;
     const V16 a = load(x + first), b = load(x + first + 16);
     const V16 lows = max(neg(a), neg(b)), highs = max(a, b);
-    const float lowest = extreme(-reduce_max(lows)), highest = extreme(reduce_max(highs));
+    const float lowest = clamp_bound(-reduce_max(lows)), highest = clamp_bound(reduce_max(highs));
     const Half minimum = to_half(lowest), scale = to_half((highest - lowest) / 15.0f);
     scales[nibble_scale(group, position)] = scale.bits;
     scales[nibble_scale(group, position) + kPagePositions] = minimum.bits;

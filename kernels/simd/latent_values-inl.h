@@ -17,7 +17,7 @@ namespace {
 // --- Transposition of small matrices in 128-bit registers, the same for every instruction set of x86.
 
 // Transposes four rows of four 32-bit numbers; strides are in numbers.
-IBID_INLINE void turn4x4(const float* from, size_t from_stride, float* to, size_t to_stride) {
+IBID_INLINE void transpose4x4(const float* from, size_t from_stride, float* to, size_t to_stride) {
   __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + from_stride);
   __m128 c = _mm_loadu_ps(from + 2 * from_stride), d = _mm_loadu_ps(from + 3 * from_stride);
   _MM_TRANSPOSE4_PS(a, b, c, d);
@@ -55,7 +55,8 @@ void turn_floats(const KvHeadBlock& block, const float* keys, float* values) {
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.head_dim * kKeyGroup) {
     for (size_t p = 0; p < kKeyGroup; p += 4) {
       float* to = values + (group * kKeyGroup + p) * block.v_dim;
-      for (size_t d = 0; d < block.v_dim; d += 4) turn4x4(keys + d * kKeyGroup + p, kKeyGroup, to + d, block.v_dim);
+      for (size_t d = 0; d < block.v_dim; d += 4)
+        transpose4x4(keys + d * kKeyGroup + p, kKeyGroup, to + d, block.v_dim);
     }
   }
 }
@@ -71,7 +72,7 @@ void turn_halves(const KvHeadBlock& block, const uint16_t* keys, uint16_t* value
 
 // Transposes INT8 codes. Four dimensions of four positions are 16 bytes in both layouts. Keys have the highest bit
 // flipped.
-void turn_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
+void transpose_codes(const KvHeadBlock& block, const std::byte* keys, std::byte* values) {
   const __m128i highest = _mm_set1_epi8(-128);
   for (size_t group = 0; group < kPageGroups; ++group, keys += block.k_dim * kKeyGroup) {
     for (size_t d = 0; d < block.v_dim; d += 4) {
@@ -114,7 +115,7 @@ void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* v
       return turn_floats(block, reinterpret_cast<const float*>(keys), reinterpret_cast<float*>(values));
     case KvNumberFormat::kF16:
       return turn_halves(block, reinterpret_cast<const uint16_t*>(keys), reinterpret_cast<uint16_t*>(values));
-    case KvNumberFormat::kInt8: return turn_codes(block, keys, values);
+    case KvNumberFormat::kInt8: return transpose_codes(block, keys, values);
     case KvNumberFormat::kInt4: return turn_nibbles(block, keys, values);
   }
 }

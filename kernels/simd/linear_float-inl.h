@@ -11,7 +11,7 @@ namespace {
 // Columns per block: four panels of a block (256 KB as floats) and the inputs of one row block fit in L2.
 constexpr size_t kFloatColumnBlock = 1024;
 constexpr size_t kFloatRowBlock = 128;
-constexpr size_t kFloatPrefetchRows = 128;  // prefetch distance in columns: 8 KB of floats
+constexpr size_t kFloatPrefetchColumns = 128;  // prefetch distance in columns: 8 KB of floats
 
 // kScaled: every 32 columns begin with one scale per row (kernels/layout/panel.h); otherwise a panel has only columns.
 struct FloatWeights {
@@ -94,7 +94,7 @@ void float_tile(const FloatTile& t) {
       for (size_t p = 0; p < kPanels; ++p) {
         weights[p] = W::at(w + p * t.panel_size);
         if constexpr (W::kScaled) weights[p] = mul(weights[p], scales[p]);
-        if (kRows <= 4) prefetch_l2(w + p * t.panel_size + kFloatPrefetchRows * kStep);
+        if (kRows <= 4) prefetch_l2(w + p * t.panel_size + kFloatPrefetchColumns * kStep);
       }
 #pragma GCC unroll 8
       for (size_t r = 0; r < kRows; ++r) {

@@ -17,7 +17,7 @@ template <PanelFormat kLayout_>
 struct Format {
   static constexpr PanelFormat kLayout = kLayout_;
   static constexpr int kBits = kLayout.bits, kOffset = kLayout.offset;
-  static constexpr bool kMins = kLayout.has_mins, kTable = kLayout.table != CodeTable::kNumbers;
+  static constexpr bool kMins = kLayout.has_mins, kTable = kLayout.table != CodeTable::kNoTable;
   static constexpr bool kSmall = kOffset < 128;  // stored codes, or the bytes of the lookup table, are below 128
   static constexpr ScaleKind kScales = kLayout.scales;
   static constexpr size_t kGroup = kLayout.group, kGroups = kQuantBlock / kGroup;  // columns/group, groups/block
@@ -35,7 +35,7 @@ struct Format {
 // Returns the format whose kernels serve this type: formats that differ only in their table share kernels.
 consteval PanelFormat kernel_format(size_t type) {
   PanelFormat format = kPanels[type].format;
-  if (format.table != CodeTable::kNumbers) format.table = CodeTable::kFp4;
+  if (format.table != CodeTable::kNoTable) format.table = CodeTable::kFp4;
   return format;
 }
 // Returns the first type with the same kernels as this type; kPanelTypeCount for float panels (linear_float).

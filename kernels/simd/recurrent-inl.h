@@ -47,14 +47,14 @@ void short_conv(const ConvStep& s, Range channels) {
 
 // Updates kN vectors of columns of the state S, from `column` on, with all rows of the step while they stay in the L1
 // cache. Reads S at `from` and writes it at `to`, both in rows of `width` floats. While the new S is in registers,
-// `told` sums what S predicts for the next row.
+// `predicted` sums what S predicts for the next row.
 template <size_t kN, bool kDelta, bool kPerKey>
 IBID_INLINE void update_columns(const StateStep& s, size_t column, size_t width, const float* from, float* to) {
-  V16 told[kN];
-  for (V16& sum : told) sum = zero();
+  V16 predicted[kN];
+  for (V16& sum : predicted) sum = zero();
   for (size_t i = 0; kDelta && i < s.n_keys; ++i) {
     const V16 key = set1(s.decayed_keys[i]);
-    for (size_t n = 0; n < kN; ++n) told[n] = fma(load(from + i * width + 16 * n), key, told[n]);
+    for (size_t n = 0; n < kN; ++n) predicted[n] = fma(load(from + i * width + 16 * n), key, predicted[n]);
   }
   for (size_t t = 0; t < s.n_rows; ++t) {
     const float* keys = s.keys + t * s.key_stride;
@@ -67,7 +67,7 @@ IBID_INLINE void update_columns(const StateStep& s, size_t column, size_t width,
     V16 u[kN], out[kN], next[kN];
     for (size_t n = 0; n < kN; ++n) {
       const V16 v = load_upto(values + 16 * n, left - 16 * n);
-      u[n] = mul(rate, kDelta ? sub(v, told[n]) : v);
+      u[n] = mul(rate, kDelta ? sub(v, predicted[n]) : v);
       out[n] = next[n] = zero();
     }
     V16 decay = set1(decays[0]);
@@ -82,7 +82,7 @@ IBID_INLINE void update_columns(const StateStep& s, size_t column, size_t width,
       }
     }
     for (size_t n = 0; n < kN; ++n) {
-      told[n] = next[n];
+      predicted[n] = next[n];
       if (s.out == nullptr) continue;
       const V16 v = load_upto(values + 16 * n, left - 16 * n);
       store_upto(s.out + t * s.out_stride + column + 16 * n, fma(set1(s.skip), v, out[n]), left - 16 * n);

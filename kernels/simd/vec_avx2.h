@@ -177,7 +177,7 @@ IBID_INLINE void store_u8(uint8_t* p, I16 x) {  // lanes: 0..255
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
 }
 // Stores the high and the low bytes of the 64 numbers of x, 0..65535.
-IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&x)[4]) {
+IBID_INLINE void store_code_bytes(uint8_t* high, uint8_t* low, const I16 (&x)[4]) {
   for (size_t i = 0; i < 4; ++i) {
     store_u8(high + 16 * i, shift_right<8>(x[i]));
     store_u8(low + 16 * i, bit_and(x[i], set1(int32_t{255})));

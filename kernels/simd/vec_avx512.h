@@ -132,7 +132,7 @@ IBID_INLINE void store_i8(int8_t* p, I16 a) {  // lanes: -128..127
 }
 
 // Stores the high and the low bytes of the 64 numbers of a, 0..65535.
-IBID_INLINE void store_digits(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
+IBID_INLINE void store_code_bytes(uint8_t* high, uint8_t* low, const I16 (&a)[4]) {
   // Packing works within 128-bit quarters; the shuffle moves the low bytes of a quarter's eight numbers before the high
   // bytes. The 32-bit words then alternate between a[0] and a[1], or a[2] and a[3], and a permutation sorts them.
   const __m512i apart = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15));

@@ -29,13 +29,13 @@ enum class Windows : uint8_t {
 enum class RopeLayers : uint8_t {
   kNone,  // no layers: positions are learned
   kAll,
-  kWindowed,  // layers with a window; all layers if no layer has one
-  kTwoRules,  // layers with a window use the second rule, the others the first
-  kListed,    // the layers that no_rope_layers lists; without a list, all layers except every fourth one
-  kIfNamed,   // all layers, unless position_embedding_type names another kind
-  kIfTheta,   // all layers, if the file has a theta
-  kIfAsked,   // no layers, unless use_mem_rope is set
-  kNever,     // no layers, and positions are not learned either
+  kWindowed,   // layers with a window; all layers if no layer has one
+  kTwoRules,   // layers with a window use the second rule, the others the first
+  kListed,     // the layers that no_rope_layers lists; without a list, all layers except every fourth one
+  kIfNamed,    // all layers, unless position_embedding_type names another kind
+  kIfTheta,    // all layers, if the file has a theta
+  kIfEnabled,  // no layers, unless use_mem_rope is set
+  kNever,      // no layers, and positions are not learned either
 };
 
 inline bool is_in(In in, bool gguf) { return in == In::kBoth || in == (gguf ? In::kGguf : In::kHf); }
@@ -48,7 +48,7 @@ struct RecurrentFamily {
   FusedInputs gguf_fused = FusedInputs::kQkv;
   bool tiled_in_gguf = false;              // GGUF: head h reads key head h % n_key_heads (tiled_heads)
   bool beside_attention = false;           // every layer has attention and a recurrent mixer
-  bool alone = false;                      // no layer has attention
+  bool without_attention = false;          // no layer has attention
   bool common_blocks = false;              // some layers run shared blocks before their mixers (CommonBlocks)
   bool gguf_folds_factors = false;         // GGUF has the model's factors multiplied into its weights
   bool one_block = false;                  // each layer has only one of: mixer, attention, MLP, experts
@@ -64,13 +64,13 @@ struct Architecture {
   std::string_view written_recurrent = {};  // general.architecture of converted recurrent models; empty: as for others
 
   // --- files
-  std::span<const TensorName> names = {};  // tensor names that replace those in the tensor table
-  const char* hf_prefix = "model.";        // replaces '@' in the names of a complete checkpoint
-  In adjacent_pairs = In::kNeither;        // files where RoPE pairs rows 2 i, 2 i + 1 of a head; others: i, i + d / 2
-  In norms_minus_one = In::kNeither;       // files that store norm weights minus 1
-  In qkv_by_group = In::kNeither;          // files whose fused q|k|v lists for each KV head its queries, key and value
-  In transposed = In::kNeither;            // files that store matrices of the layers as [in, out]
-  bool gguf_cuts_gate_up = false;          // GGUF has separate gate and up even if checkpoints have them fused
+  std::span<const TensorName> tensor_names = {};  // tensor names that replace those in the tensor table
+  const char* hf_prefix = "model.";               // replaces '@' in the names of a complete checkpoint
+  In adjacent_pairs = In::kNeither;   // files where RoPE pairs rows 2 i, 2 i + 1 of a head; others: i, i + d / 2
+  In norms_minus_one = In::kNeither;  // files that store norm weights minus 1
+  In qkv_by_group = In::kNeither;     // files whose fused q|k|v lists for each KV head its queries, key and value
+  In transposed = In::kNeither;       // files that store matrices of the layers as [in, out]
+  bool gguf_splits_gate_up = false;   // GGUF has separate gate and up even if checkpoints have them fused
 
   // --- norms
   NormKind norm = NormKind::kRms;
@@ -103,7 +103,7 @@ struct Architecture {
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
-  size_t gguf_cut_layers = 0;  // number of first layers that cut 95 % of their gates, if a GGUF does not list cutoffs
+  size_t gguf_default_cutoff_layers = 0;  // number of first layers that cut 95 % of gates if a GGUF lists no cutoffs
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;  // default if the file has no key; true: attention and MLP read the same x

@@ -90,8 +90,8 @@ class KeyWriter {
     integer(keys::kVocabSize, config_.vocab_size);
     number(keys::kNormEps, double{config_.norm_eps}, config_.norm == NormKind::kRms ? 0 : 1);
     const size_t widest = config_.widest(&ModelConfig::mlp_dim);
-    if (to_.recurrent.alone) integer(keys::kFfnDim, 0);
-    if (to_.recurrent.alone) return {};
+    if (to_.recurrent.without_attention) integer(keys::kFfnDim, 0);
+    if (to_.recurrent.without_attention) return {};
     if (to_.recurrent.one_block) {
       by_layer(keys::kFfnDim, [&](const LayerConfig& layer) {
         return layer.blocks == LayerBlocks::kExperts ? config_.moe.ffn_dim : layer.ffn_dim;
@@ -108,7 +108,7 @@ class KeyWriter {
   size_t kv_heads(const LayerConfig& layer) const { return config_.latent.used() ? config_.n_heads : layer.n_kv_heads; }
 
   void write_heads() {
-    if (!config_.recurs() || to_.recurrent.beside_attention || to_.recurrent.alone) {
+    if (!config_.recurs() || to_.recurrent.beside_attention || to_.recurrent.without_attention) {
       by_layer(keys::kNKvHeads, [&](const LayerConfig& layer) { return kv_heads(layer); });
     }
     if (config_.latent.used() || !config_.attends()) return;
@@ -128,7 +128,7 @@ class KeyWriter {
   // Writes which layers are recurrent, as numbers of KV heads by layer, which are 0 in recurrent layers. For gated
   // delta rules it writes the period of the attention layers instead.
   Status write_kinds() {
-    if (to_.recurrent.beside_attention || to_.recurrent.alone) return {};
+    if (to_.recurrent.beside_attention || to_.recurrent.without_attention) return {};
     if (to_.recurrent.rule != RecurrentRule::kGatedDelta) {
       std::vector<uint32_t> heads;
       for (const LayerConfig& layer : config_.layers) {
@@ -183,7 +183,7 @@ class KeyWriter {
       integer(keys::kStreams, config_.altup.n_streams);
       integer(keys::kActiveStream, config_.altup.active);
     }
-    if (to_.gguf_cut_layers == 0) return;
+    if (to_.gguf_default_cutoff_layers == 0) return;
     std::vector<float> cutoffs;
     for (const LayerConfig& layer : config_.layers) {
       cutoffs.push_back(layer.gate_cutoff.value_or(-std::numeric_limits<float>::infinity()));

@@ -79,16 +79,16 @@ class Lister {
   // True for tensors that llama.cpp's converters keep fused.
   bool stays_fused(const TensorRow& row, const TensorSource& source) const {
     if (!source.of_fused) return false;
-    return row.part_of == kWqkv || row.part_of == kBqkv || (row.part_of == kWGateUp && !to_.gguf_cuts_gate_up);
+    return row.part_of == kWqkv || row.part_of == kBqkv || (row.part_of == kWGateUp && !to_.gguf_splits_gate_up);
   }
 
   // Returns a role's name in GGUF. If a spelling is also the name of another role, which the model lacks, returns this
   // spelling: Falcon's only norm has the name of the MLP's norm in Falcon models with two norms.
   Result<std::string> name_of(TensorRole role, size_t layer) const {
-    const std::vector<std::string> names = gguf_names(to_.names, role, layer);
-    for (const TensorName& other : to_.names) {
+    const std::vector<std::string> names = gguf_names(to_.tensor_names, role, layer);
+    for (const TensorName& other : to_.tensor_names) {
       if (names.size() < 2 || other.role == role || *other.gguf == '\0') continue;
-      const std::string name = gguf_names(to_.names, other.role, layer).front();
+      const std::string name = gguf_names(to_.tensor_names, other.role, layer).front();
       if (std::ranges::find(names, name) == names.end()) continue;
       TRY_ASSIGN(const TensorSource source, find_source(file_, config_, tensor_row(other.role), layer));
       if (!source.found()) return name;
@@ -155,7 +155,7 @@ class Lister {
     tensor.view.dtype = rows.as_floats() ? DType::kF32 : source.tensor.dtype;
     tensor.view.source = tensor.rows.get();
     tensor.view.shape = Shape{{rows.n_rows(), source.n_cols}, 2};
-    if (row.copies != Copies::kOne) {
+    if (row.copies != Copies::kNone) {
       tensor.view.shape = Shape{{rows.n_rows() / source.n_rows, source.n_rows, source.n_cols}, 3};
     }
     const bool is_float =
@@ -193,7 +193,7 @@ class Lister {
     const bool by_head = config_.qk_norm == QkNorm::kEachHead && (row.role == kQNorm || row.role == kKNorm);
     const size_t width = by_head ? config_.layers[layer].head_dim : n;
     CHECK(width > 0);
-    const bool is_list = row.copies != Copies::kOne || by_head;
+    const bool is_list = row.copies != Copies::kNone || by_head;
     set_values(tensor, is_list ? Shape{{tensor.values.size() / width, width}, 2}
                                : gguf_float_shape(config_, row.role, tensor.values.size() / n_cols, n_cols));
     return {};
@@ -215,9 +215,10 @@ class Lister {
       tensor.values = factors;
       set_values(tensor, Shape{{factors.size()}, 1});
     };
-    std::vector<float> turning(rule.n_turning, 1.0f);
-    if (rule.n_turning != 0) turning.resize(rule.rotary_dim / 2, kUnturned);
-    add_factors(longrope ? kLongRopeFactors : kRopeFactors, rule.n_turning != 0 ? turning : rule.frequency_factors);
+    std::vector<float> rotated(rule.n_rotated_pairs, 1.0f);
+    if (rule.n_rotated_pairs != 0) rotated.resize(rule.rotary_dim / 2, kUnrotated);
+    add_factors(longrope ? kLongRopeFactors : kRopeFactors,
+                rule.n_rotated_pairs != 0 ? rotated : rule.frequency_factors);
     add_factors(kShortRopeFactors, rule.short_factors);
   }
 

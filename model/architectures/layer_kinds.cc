@@ -171,7 +171,7 @@ Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, Mo
   if (family.rule == RecurrentRule::kNone) return {};
   const size_t n = config.n_layers;
   std::vector<LayerKind> kinds(n, {family.beside_attention, true, LayerBlocks::kAll});
-  if (!family.beside_attention && !family.alone) {
+  if (!family.beside_attention && !family.without_attention) {
     TRY_ASSIGN(kinds, file.gguf() ? gguf_kinds(file, family, n) : hf_kinds(file, family, n));
   }
   size_t n_states = 0;
@@ -180,7 +180,7 @@ Status read_layer_kinds(const Hyperparameters& file, const Architecture& row, Mo
     layer.attends = kinds[l].attends;
     layer.blocks = kinds[l].blocks;
     if (kinds[l].recurs) layer.state_layer = n_states++;
-    if (family.alone || layer.blocks == LayerBlocks::kMixer) layer.ffn_dim = 0;
+    if (family.without_attention || layer.blocks == LayerBlocks::kMixer) layer.ffn_dim = 0;
   }
   return family.common_blocks ? read_common_blocks(file, config) : Status();
 }

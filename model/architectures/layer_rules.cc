@@ -17,7 +17,7 @@ namespace {
 constexpr Key kLayerTypes{"types of layers", "", "layer_types"};
 constexpr Key kUseWindow{"use of windows", "", "use_sliding_window"};
 
-bool period_says_window(size_t layer, size_t period) { return period == 0 || (layer + 1) % period != 0; }
+bool has_window_by_period(size_t layer, size_t period) { return period == 0 || (layer + 1) % period != 0; }
 
 // Returns whether each layer has a window, from the list of layer types in config.json.
 Result<std::vector<bool>> windowed_by_types(const Hyperparameters& file, const ModelConfig& config) {
@@ -56,7 +56,7 @@ Result<std::vector<bool>> windowed_by_period(const Hyperparameters& file, const 
     if (is_list) return std::vector<bool>(listed.begin(), listed.end());
     period = listed.front();
   }
-  for (size_t l = 0; l < config.n_layers; ++l) windowed.push_back(period_says_window(l, period));
+  for (size_t l = 0; l < config.n_layers; ++l) windowed.push_back(has_window_by_period(l, period));
   return windowed;
 }
 
@@ -64,8 +64,8 @@ Result<std::vector<bool>> windowed_layers(const Hyperparameters& file, const Arc
                                           const ModelConfig& config) {
   constexpr Key kFirst{"first layer with a window", "", "max_window_layers"};
   std::vector<bool> none(config.n_layers, false), all(config.n_layers, true);
-  const bool asks = row.windows == Windows::kUpperLayers || row.windows == Windows::kWithoutRope;
-  if (asks && !file.gguf()) {
+  const bool has_window_flag = row.windows == Windows::kUpperLayers || row.windows == Windows::kWithoutRope;
+  if (has_window_flag && !file.gguf()) {
     TRY_ASSIGN(const bool used, file.flag(kUseWindow, false));
     if (!used) return none;
   }
@@ -114,7 +114,7 @@ Status read_gguf_chunks(const Hyperparameters& file, ModelConfig& config) {
   }
   TRY_ASSIGN(const size_t period, file.integer(keys::kWindowPattern, 0, kMaxLayers, kUsualPeriod));
   config.attention_chunk = kChunk;
-  for (size_t l = 0; l < config.n_layers; ++l) config.layers[l].chunked = period_says_window(l, period);
+  for (size_t l = 0; l < config.n_layers; ++l) config.layers[l].chunked = has_window_by_period(l, period);
   return {};
 }
 
@@ -164,8 +164,8 @@ Status read_listed_ropes(const Hyperparameters& file, ModelConfig& config) {
 Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
   constexpr Key kName{"type of position embedding", "", "position_embedding_type"};
   TRY_ASSIGN(const std::optional<std::string> name, file.text(kName));
-  TRY_ASSIGN(const bool turns, file.flag(keys::kRopeUsed, file.gguf() || (name && *name == "rope")));
-  if (turns) return {};
+  TRY_ASSIGN(const bool has_rope, file.flag(keys::kRopeUsed, file.gguf() || (name && *name == "rope")));
+  if (has_rope) return {};
   for (LayerConfig& layer : config.layers) layer.rope = kNoRope;
   return {};
 }
@@ -173,13 +173,13 @@ Status read_named_rope(const Hyperparameters& file, ModelConfig& config) {
 // Reads whether a model has rope, for families in which the file must enable it or have a theta.
 Status read_optional_rope(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   constexpr Key kTheta{"rope_theta", "rope.freq_base", "rope_parameters.rope_theta|rope_theta"};
-  constexpr Key kAsked{"use of rope", "", "use_mem_rope"};
-  bool turns = true;
-  if (row.rope_layers == RopeLayers::kIfTheta) turns = file.has(kTheta);
-  if (row.rope_layers == RopeLayers::kIfAsked) {
-    TRY_ASSIGN(turns, file.flag(kAsked, false));
+  constexpr Key kUseRope{"use of rope", "", "use_mem_rope"};
+  bool has_rope = true;
+  if (row.rope_layers == RopeLayers::kIfTheta) has_rope = file.has(kTheta);
+  if (row.rope_layers == RopeLayers::kIfEnabled) {
+    TRY_ASSIGN(has_rope, file.flag(kUseRope, false));
   }
-  for (LayerConfig& layer : config.layers) layer.rope = turns ? layer.rope : kNoRope;
+  for (LayerConfig& layer : config.layers) layer.rope = has_rope ? layer.rope : kNoRope;
   return {};
 }
 
@@ -254,7 +254,7 @@ Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, M
   for (size_t l = 0; l < config.n_layers; ++l) {
     std::optional<float>& cutoff = config.layers[l].gate_cutoff;
     if (!listed) {
-      if (file.gguf() && l < row.gguf_cut_layers) cutoff = static_cast<float>(normal_quantile(kUsualShare));
+      if (file.gguf() && l < row.gguf_default_cutoff_layers) cutoff = static_cast<float>(normal_quantile(kUsualShare));
     } else if (file.gguf()) {
       if (std::isfinite((*listed)[l])) cutoff = static_cast<float>((*listed)[l]);
     } else if (const double share = (*listed)[l]; share != 0) {

@@ -148,7 +148,7 @@ Status read_hf_scaling(const Hyperparameters& file, const HfRule& hf, const Mode
   }
   if (kind == "dynamic") return {};  // affects only positions beyond the trained context
   if (kind == "proportional") {      // rotates a share of a head's pairs, at the frequencies of a whole head
-    rule.n_turning = rule.rotary_dim / 2;
+    rule.n_rotated_pairs = rule.rotary_dim / 2;
     rule.rotary_dim = head_dim_of(config, rule);
     if (!hf.has("factor")) return {};
     rule.kind = RopeRule::Kind::kLinear;
@@ -229,21 +229,21 @@ Status read_factors(const ModelFile& file, const char* name, size_t wanted, std:
   return {};
 }
 
-// If the first factors are 1 and the others kUnturned, replaces them by the number of rotated pairs.
-void take_unturned(RopeRule& rule) {
+// If the first factors are 1 and the others kUnrotated, replaces them by the number of rotated pairs.
+void replace_unrotated_factors(RopeRule& rule) {
   std::vector<float>& factors = rule.frequency_factors;
   const auto is_one = [](float factor) { return factor == 1; };
-  const auto is_unturned = [](float factor) { return factor >= kUnturned; };
+  const auto is_unrotated = [](float factor) { return factor >= kUnrotated; };
   const auto end = std::ranges::find_if_not(factors, is_one);
-  if (end == factors.begin() || end == factors.end() || !std::all_of(end, factors.end(), is_unturned)) return;
-  rule.n_turning = static_cast<size_t>(end - factors.begin());
+  if (end == factors.begin() || end == factors.end() || !std::all_of(end, factors.end(), is_unrotated)) return;
+  rule.n_rotated_pairs = static_cast<size_t>(end - factors.begin());
   factors.clear();
 }
 
 // Reads frequency factors from GGUF: one tensor for llama3's rule, two (long and short) for longrope's.
 Status read_gguf_factors(const Hyperparameters& file, RopeRule& rule) {
   TRY(read_factors(file.file(), kRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));
-  take_unturned(rule);
+  replace_unrotated_factors(rule);
   if (file.file().find_tensor(kLongRopeFactors) == nullptr) return {};
   rule.kind = RopeRule::Kind::kLongrope;
   TRY(read_factors(file.file(), kLongRopeFactors, rule.rotary_dim / 2, rule.frequency_factors));

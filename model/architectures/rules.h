@@ -63,7 +63,7 @@ Status read_ropes(const Hyperparameters& file, const Architecture& row, ModelCon
 
 // Names of the tensors of GGUF that have one factor per rotated pair: one name for any rule, and two for longrope.
 inline constexpr const char* kRopeFactors = "rope_freqs.weight";
-inline constexpr float kUnturned = 1e30f;  // a pair with this factor is not rotated
+inline constexpr float kUnrotated = 1e30f;  // a pair with this factor is not rotated
 inline constexpr const char* kLongRopeFactors = "rope_factors_long.weight";
 inline constexpr const char* kShortRopeFactors = "rope_factors_short.weight";
 

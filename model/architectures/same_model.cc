@@ -103,7 +103,9 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
   const auto same_function = [](const LayerConfig& x, const LayerConfig& y) {
     return same_activation(x.activation, y.activation);
   };
-  const auto turned_alike = [&](const LayerConfig& x, const LayerConfig& y) { return same_rope(a, x.rope, b, y.rope); };
+  const auto rotated_alike = [&](const LayerConfig& x, const LayerConfig& y) {
+    return same_rope(a, x.rope, b, y.rope);
+  };
   const Part parts[] = {
       {"shape", a.vocab_size == b.vocab_size && a.n_layers == b.n_layers && a.dim == b.dim && a.n_heads == b.n_heads &&
                     a.trained_context == b.trained_context},
@@ -122,7 +124,7 @@ Status check_same_model(const ModelConfig& wanted, const ModelConfig& got, const
       {"latent attention", same_latent(a.latent, b.latent)},
       {"attention gate", a.attention_gate == b.attention_gate},
       {"learned positions", a.learned_positions == b.learned_positions},
-      {"rope", all_layers(a, b, turned_alike)},
+      {"rope", all_layers(a, b, rotated_alike)},
       {"windows", all_layers(a, b, same_window) && a.attention_chunk == b.attention_chunk},
       {"activation", all_layers(a, b, same_function) && a.gated == b.gated},
       {"parallel attention and MLP", a.parallel == b.parallel},

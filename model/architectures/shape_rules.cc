@@ -164,18 +164,21 @@ Result<size_t> count_layers(const Hyperparameters& file) {
 Status read_shape(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
   TRY_ASSIGN(config.n_layers, count_layers(file));
   // GGUF's number of layers includes layers for multi-token prediction, which come last and are not used here.
-  constexpr Key kGuessing{"number of multi-token prediction layers", "nextn_predict_layers", ""};
-  TRY_ASSIGN(const size_t n_guessing, file.integer(kGuessing, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
-  config.n_layers -= n_guessing;
+  constexpr Key kPredictionLayers{"number of multi-token prediction layers", "nextn_predict_layers", ""};
+  TRY_ASSIGN(const size_t n_prediction_layers,
+             file.integer(kPredictionLayers, 0, static_cast<int64_t>(config.n_layers) - 1, size_t{0}));
+  config.n_layers -= n_prediction_layers;
   TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
-  const bool alone = row.recurrent.alone;  // no attention: files lack the number of heads, often the context
-  TRY_ASSIGN(config.n_heads,
-             file.integer(keys::kNHeads, alone ? 0 : 1, kMaxWidth, alone ? std::optional<size_t>(0) : std::nullopt));
-  TRY_ASSIGN(config.trained_context, file.integer(keys::kTrainedContext, 1, kMaxPositions,
-                                                  alone ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
+  const bool without_attention =
+      row.recurrent.without_attention;  // no attention: files lack the number of heads, often the context
+  TRY_ASSIGN(config.n_heads, file.integer(keys::kNHeads, without_attention ? 0 : 1, kMaxWidth,
+                                          without_attention ? std::optional<size_t>(0) : std::nullopt));
+  TRY_ASSIGN(config.trained_context,
+             file.integer(keys::kTrainedContext, 1, kMaxPositions,
+                          without_attention ? std::optional<size_t>(kUnboundedContext) : std::nullopt));
   // GPT-2 and Falcon files omit the width of the MLP if it is 4 times `dim`.
-  const bool may_be_absent = alone || file.has({"", "", "n_embd|multi_query"});
-  const int64_t narrowest = alone || row.recurrent.one_block ? 0 : 1;
+  const bool may_be_absent = without_attention || file.has({"", "", "n_embd|multi_query"});
+  const int64_t narrowest = without_attention || row.recurrent.one_block ? 0 : 1;
   TRY_ASSIGN(const auto listed, file.per_layer(keys::kFfnDim, narrowest, kMaxWidth, config.n_layers));
   if (!listed && !may_be_absent) return file.integer(keys::kFfnDim, 1, kMaxWidth).status();
   config.layers.resize(config.n_layers);

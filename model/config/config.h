@@ -129,8 +129,8 @@ struct ModelConfig {
   float logit_softcap = 0;  // logits l become cap tanh(l / cap); 0: no cap
 
   // --- storage in the file
-  std::span<const TensorName> names;  // tensor names that differ from the tensor table's
-  std::string name_prefix;            // replaces '@' in tensor names
+  std::span<const TensorName> tensor_names;  // tensor names that differ from the tensor table's
+  std::string name_prefix;                   // replaces '@' in tensor names
   bool adjacent_pairs = false;   // RoPE rotates rows 2 i and 2 i + 1 of wq and wk; packing reorders them into halves
   bool norms_minus_one = false;  // norm weights in the file are stored minus 1
   bool qkv_by_group = false;     // fused q|k|v is stored by KV head (its queries, key, value); else all q, all k, all v

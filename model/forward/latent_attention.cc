@@ -19,26 +19,26 @@ void copy_pairs_as_halves(const float* pairs, size_t n, float* halves) {
   }
 }
 
-void turn_latent(const PassPart& p, size_t layer, size_t row, const float* pairs, float* turned) {
+void rotate_latent(const PassPart& p, size_t layer, size_t row, const float* pairs, float* rotated) {
   const PassModel& m = p.model;
   const size_t rope = m.config.layers[layer].rope;
   if (m.config.latent.adjacent_pairs) {
-    copy_pairs_as_halves(pairs, m.config.latent.rope_dim, turned);
+    copy_pairs_as_halves(pairs, m.config.latent.rope_dim, rotated);
   } else {
-    std::copy_n(pairs, m.config.latent.rope_dim, turned);
+    std::copy_n(pairs, m.config.latent.rope_dim, rotated);
   }
-  if (rope != kNoRope) m.kernels.rope(turned, p.buffers.cos_sin[rope].row(row), m.config.latent.rope_dim);
+  if (rope != kNoRope) m.kernels.rope(rotated, p.buffers.cos_sin[rope].row(row), m.config.latent.rope_dim);
 }
 
 // Rotates the part of a key that all heads share. The bias is added to a copy, because kv_a is a shared buffer.
-void turn_key(const PassPart& p, size_t layer, size_t row, WeightVector bias, float* turned) {
+void rotate_key(const PassPart& p, size_t layer, size_t row, WeightVector bias, float* rotated) {
   const PassModel& m = p.model;
   const size_t first = m.config.latent.kv_rank, n = m.config.latent.rope_dim;
   const float* pairs = m.acts.latent.kv_a.row(row) + first;
-  if (bias.empty()) return turn_latent(p, layer, row, pairs, turned);
+  if (bias.empty()) return rotate_latent(p, layer, row, pairs, rotated);
   float sum[kMaxLatentRopeDim];
   for (size_t i = 0; i < n; ++i) sum[i] = pairs[i] + bias[first + i];
-  turn_latent(p, layer, row, sum, turned);
+  rotate_latent(p, layer, row, sum, rotated);
 }
 
 // to = norm(from + bias), over as many columns as the norm has weights.
@@ -83,7 +83,7 @@ void make_queries(const PassPart& p, size_t layer) {
   for (size_t item = items.begin; item < items.end; ++item) {
     const size_t row = item / m.config.n_heads, head = item % m.config.n_heads;
     float* to = m.acts.q.row(row) + head * shape.row_dim();
-    turn_latent(p, layer, row, q.row(row) + head * shape.key_dim() + shape.nope_dim, to + shape.row_value_dim());
+    rotate_latent(p, layer, row, q.row(row) + head * shape.key_dim() + shape.nope_dim, to + shape.row_value_dim());
     std::fill(to + shape.row_value_dim() + shape.rope_dim, to + shape.row_dim(), 0.0f);
   }
 }
@@ -100,7 +100,7 @@ void store_latents(const PassPart& p, size_t layer) {
       float* k = m.acts.k.row(row);
       std::copy_n(p.buffers.kv_latent.row(row), shape.kv_rank, k);
       std::fill(k + shape.kv_rank, k + shape.row_value_dim(), 0.0f);
-      turn_key(p, layer, row, bias, k + shape.row_value_dim());
+      rotate_key(p, layer, row, bias, k + shape.row_value_dim());
       std::fill(k + shape.row_value_dim() + shape.rope_dim, k + shape.row_dim(), 0.0f);
     };
     const float* rows = m.acts.k.row(first_row);  // a row is both key and value

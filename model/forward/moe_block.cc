@@ -159,7 +159,7 @@ class Mixture {
     }
     s_.worker.barrier();
     const bool finite = choose();
-    if (!s_.alone) s_.worker.barrier();
+    if (!s_.computes_all) s_.worker.barrier();
     list_uses();
     gate_and_up();
     s_.worker.barrier();
@@ -168,7 +168,7 @@ class Mixture {
   }
 
  private:
-  ExpertChoice* choices() const { return s_.alone ? own_.choices : buffers_.choices; }
+  ExpertChoice* choices() const { return s_.computes_all ? own_.choices : buffers_.choices; }
 
   // Chooses the experts of this worker's rows. Returns false if logits are not finite.
   bool choose() {
@@ -232,10 +232,11 @@ class Mixture {
     size_t offset = 0;
     for (const ExpertUse& use : uses()) {
       const size_t pairs = n_pairs(use.expert->w_up);
-      const Range mine = items_within(line, offset, cost(use), pairs);
+      const Range own_share = items_within(line, offset, cost(use), pairs);
       offset += cost(use) * pairs;
-      if (mine.empty()) continue;
-      const Range panels{mine.begin * kPairPanels, std::min(mine.end * kPairPanels, use.expert->w_up.n_panels())};
+      if (own_share.empty()) continue;
+      const Range panels{own_share.begin * kPairPanels,
+                         std::min(own_share.end * kPairPanels, use.expert->w_up.n_panels())};
       for_parts({0, use.n_rows}, kMoeTileRows, [&](Range rows) {
         const LinearInput x = input_of(use, rows);
         for_parts(panels, kMoeTilePanels, [&](Range part) { gate_and_up_tile(use, rows, x, part); });

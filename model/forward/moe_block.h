@@ -100,8 +100,8 @@ struct MoeStep {
   const LinearContext& linear;  // the scratch of `linear` is wide enough for D and every F
   const LinearInput& h;         // [T, D] norm(x); also in int8 if the weights of an expert are quantised
   const LinearInput& router_h;  // [T, D] the input of the router: h, or another norm of x
-  bool alone;                   // h is this worker's own copy, which it computes completely; false: all workers share h
-  Range rows;                   // rows whose experts this worker chooses: all if `alone`, else its share
+  bool computes_all;            // h is this worker's own copy, which it computes completely; false: all workers share h
+  Range rows;                   // rows whose experts this worker chooses: all if `computes_all`, else its share
   Rows out;                     // [T, D]
 };
 

@@ -31,7 +31,8 @@ Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFi
 Result<std::unique_ptr<TransformerModel>> TransformerModel::create(const ModelFile& file, ModelConfig config,
                                                                    const ModelOptions& options, KvLayout layout) {
   TRY_ASSIGN(const Isa isa, options.isa ? Result<Isa>(*options.isa) : active_isa());
-  TRY_ASSIGN(std::unique_ptr<ThreadTeam> team, ThreadTeam::create(options.n_threads, OversubscriptionPolicy::kGiveWay));
+  TRY_ASSIGN(std::unique_ptr<ThreadTeam> team,
+             ThreadTeam::create(options.n_threads, OversubscriptionPolicy::kSkipLateThreads));
   std::unique_ptr<TransformerModel> model(
       new TransformerModel(std::move(config), options, std::move(layout), std::move(team)));
   const bool reference = options.numerics == Numerics::kReference;

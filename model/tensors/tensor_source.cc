@@ -24,7 +24,7 @@ std::string_view spellings(bool gguf, std::span<const TensorName> names, TensorR
 }
 
 std::string_view spellings(const ModelFile& file, const ModelConfig& config, TensorRole role) {
-  return spellings(file.container() == Container::kGguf, config.names, role);
+  return spellings(file.container() == Container::kGguf, config.tensor_names, role);
 }
 
 std::string fill_in(std::string_view spelling, std::string_view prefix, size_t layer, size_t copy) {
@@ -56,7 +56,7 @@ Found find(const ModelFile& file, const ModelConfig& config, TensorRole role, si
   for_each_piece(spellings(file, config, role), '|', [&](std::string_view spelling) {
     std::string name = fill_in(spelling, config.name_prefix, layer, copy);
     found.tensor = file.find_tensor(name);
-    const bool several = tensor_row(role).copies != Copies::kOne;
+    const bool several = tensor_row(role).copies != Copies::kNone;
     const bool numbered = spelling.find('%') != std::string_view::npos;
     found.all_copies = several && !numbered;
     found.spelling = !several && numbered ? std::string(spelling) : "";
@@ -107,9 +107,9 @@ Status check_made_rows(const ModelFile& file, const Found& found, const Shape& w
 Shape wanted_shape(const TensorRow& row, const TensorSource& source, size_t file_rows, size_t n_copies) {
   Shape shape;
   if (n_copies > 0) shape.dims[shape.rank++] = n_copies;
-  const bool turned = source.transposed;
-  shape.dims[shape.rank++] = turned ? source.n_cols : file_rows;
-  if (row.is_matrix()) shape.dims[shape.rank++] = turned ? file_rows : source.n_cols;
+  const bool transposed = source.transposed;
+  shape.dims[shape.rank++] = transposed ? source.n_cols : file_rows;
+  if (row.is_matrix()) shape.dims[shape.rank++] = transposed ? file_rows : source.n_cols;
   return shape;
 }
 

@@ -331,7 +331,7 @@ std::span<const TensorRow> tensor_table() {
 
 size_t n_copies(const TensorRow& row, const ModelConfig& config, size_t layer) {
   switch (row.copies) {
-    case Copies::kOne: return 1;
+    case Copies::kNone: return 1;
     case Copies::kExperts: return config.layers[layer].has_experts ? config.moe.router.n_experts : 0;
     case Copies::kAdapters: return config.layers[layer].common_layer == layer ? config.common.n_uses : 0;
     case Copies::kStreams: return config.altup.used() ? config.altup.n_streams - 1 : 0;

@@ -233,7 +233,7 @@ enum class FixUp : uint8_t {
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
 // The kinds of copies of a tensor: none, or one tensor per expert, stream or adapter.
-enum class Copies : uint8_t { kOne, kExperts, kStreams, kAdapters };
+enum class Copies : uint8_t { kNone, kExperts, kStreams, kAdapters };
 
 struct TensorRow {
   using Dimension = size_t (*)(const ModelConfig&, size_t layer);
@@ -257,8 +257,8 @@ struct TensorRow {
   Presence (*presence)(const ModelConfig&, size_t layer);
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
-  TensorRole part_of = role;     // the fused tensor that may contain this tensor; its own role: never fused
-  Copies copies = Copies::kOne;  // kOne, if `place` is a member of Expert: the shared expert
+  TensorRole part_of = role;      // the fused tensor that may contain this tensor; its own role: never fused
+  Copies copies = Copies::kNone;  // kNone, if `place` is a member of Expert: the shared expert
 
   bool per_layer() const {
     return role >= TensorRole::kCommonNorm || std::string_view(gguf).find('#') != std::string_view::npos;

@@ -218,9 +218,9 @@ class LayerNoise {
       for (size_t i = 0; i < latent.nope_dim; ++i) {
         absorbed += q->energy(first + i) * expansion.variance[first_expanded + i];
       }
-      const double turned = q->energy(first + latent.nope_dim, first + latent.key_dim());
+      const double rotated_energy = q->energy(first + latent.nope_dim, first + latent.key_dim());
       const double of_c = score_noise(absorbed, c_energy, latent.kv_rank);
-      const double of_rope = score_noise(turned, rope_energy, latent.rope_dim);
+      const double of_rope = score_noise(rotated_energy, rope_energy, latent.rope_dim);
       squares += of_c * of_c + of_rope * of_rope;
     }
     noise.score = std::sqrt(squares / static_cast<double>(config_.n_heads));

@@ -98,7 +98,7 @@ class TransposedKeys : public RowSource {
 
 struct LatentExpansionSources {
   TensorSource keys, values;
-  std::unique_ptr<RowSource> turned;  // source of `keys.tensor`
+  std::unique_ptr<RowSource> transposed;  // source of `keys.tensor`
 };
 
 // Splits W_kvb into its keys and values. whole: [H (nope_dim + value_dim), kv_rank]; for each head its key rows, then
@@ -111,13 +111,13 @@ LatentExpansionSources split_latent_expansion(const ModelConfig& config, const T
   parts.values.order = {.first = shape.nope_dim, .block = shape.value_dim, .stride = shape.nope_dim + shape.value_dim};
   const DType stored = whole.tensor.dtype;
   const DType dtype = dtype_is_float(stored) && dtype_block(stored).values == 1 ? stored : DType::kF32;
-  parts.turned = std::make_unique<TransposedKeys>(whole.tensor, shape, dtype);
+  parts.transposed = std::make_unique<TransposedKeys>(whole.tensor, shape, dtype);
   parts.keys.name = whole.name;
   parts.keys.n_rows = config.n_heads * shape.row_value_dim();
   parts.keys.n_cols = shape.nope_dim;
   parts.keys.tensor.dtype = dtype;
   parts.keys.tensor.shape = Shape{{parts.keys.n_rows, parts.keys.n_cols}, 2};
-  parts.keys.tensor.source = parts.turned.get();
+  parts.keys.tensor.source = parts.transposed.get();
   return parts;
 }
 
@@ -169,7 +169,7 @@ class Binder {
           LatentExpansionSources parts = split_latent_expansion(config_, source);
           at.keys = matrix(parts.keys);
           at.values = matrix(parts.values);
-          turned_.push_back(std::move(parts.turned));
+          transposed_.push_back(std::move(parts.transposed));
         } else {
           TRY_ASSIGN(at, vector(row, source));
         }
@@ -210,7 +210,7 @@ class Binder {
   const ModelConfig& config_;
   const Numerics numerics_;
   Arena& arena_;
-  std::vector<std::unique_ptr<RowSource>> turned_;  // sources from which packing_ reads
+  std::vector<std::unique_ptr<RowSource>> transposed_;  // sources from which packing_ reads
   PackingList packing_;
 };
 

@@ -102,7 +102,7 @@ struct Mxfp4 {
 };
 
 // --- Blocks of 256 values (weights/block_formats.h). Each type gathers the words of a block, then returns
-//   scales, mins: a byte per group;   d(): F16 d, and dmin in the upper 16 bits;   codes(): of 64 columns.
+//   scales, mins: a byte per group;   block_scales(): F16 d, and dmin in the upper 16 bits;   codes(): of 64 columns.
 
 // Joins 32 codes of at most 4 bits to nibbles. low(w, r): word w of 8 of row r, with the codes of four columns.
 template <typename Low>
@@ -128,7 +128,7 @@ struct Q2K {
   Word words[21];  // nibbles of scales and mins [4] | 2-bit codes [16] | d and dmin [1]
   Word scales[4], mins[4];
 
-  const Word& d() const { return words[20]; }
+  const Word& block_scales() const { return words[20]; }
   void read(const Blocks& blocks) {
     gather<21>(blocks, 0, words);
     for (size_t w = 0; w < 4; ++w) {
@@ -165,7 +165,7 @@ struct Q4K {
   Word words[36];  // d and dmin [1] | scales and mins [3] | nibbles [32]
   Word scales[2], mins[2];
 
-  const Word& d() const { return words[0]; }
+  const Word& block_scales() const { return words[0]; }
   void read(const Blocks& blocks) {
     gather<36>(blocks, 0, words);
     split_k_scales(words + 1, scales, mins);
@@ -185,7 +185,7 @@ struct Q5K {
   Word words[44];  // d and dmin [1] | scales and mins [3] | fifth bits [8] | nibbles [32]
   Word scales[2], mins[2];
 
-  const Word& d() const { return words[0]; }
+  const Word& block_scales() const { return words[0]; }
   void read(const Blocks& blocks) {
     gather<44>(blocks, 0, words);
     split_k_scales(words + 1, scales, mins);
@@ -211,7 +211,7 @@ struct Q6K {
   Word halves;
   const Word* const scales = words + 48;
 
-  const Word& d() const { return halves; }
+  const Word& block_scales() const { return halves; }
   void read(const Blocks& blocks) {
     gather<52>(blocks, 0, words);
     gather<1>(blocks, 206, &halves);
@@ -239,7 +239,7 @@ struct Q3K {
   Word words[27];  // third bits of codes [8] | lower 2 bits [16] | scales [3]
   Word halves, scales[4];
 
-  const Word& d() const { return halves; }
+  const Word& block_scales() const { return halves; }
   void read(const Blocks& blocks) {
     gather<27>(blocks, 0, words);
     gather<1>(blocks, 106, &halves);
@@ -274,7 +274,7 @@ struct Iq4xs {
   Word words[34];  // d, upper 2 bits of scales [1] | lower 4 bits of scales [1] | nibbles [32]
   Word scales[2];
 
-  const Word& d() const { return words[0]; }
+  const Word& block_scales() const { return words[0]; }
   void read(const Blocks& blocks) {
     gather<34>(blocks, 0, words);
     for (unsigned g = 0; g < kGroups; ++g) {
@@ -293,8 +293,8 @@ template <typename Block>
 void pack_super(const PanelFormat& format, const Blocks& blocks, std::byte* out) {
   Block block;
   block.read(blocks);
-  store_halves(block.d(), 0, out);
-  if constexpr (Block::kMins) store_halves(block.d(), 16, out + format.super_mins_at());
+  store_halves(block.block_scales(), 0, out);
+  if constexpr (Block::kMins) store_halves(block.block_scales(), 16, out + format.super_mins_at());
   for (size_t group = 0; group < Block::kGroups; ++group) {
     const unsigned shift = static_cast<unsigned>(8 * (group % 4));
     store_bytes(block.scales[group / 4], shift, out + format.scale_codes_at() + group * kLanes);

@@ -19,7 +19,7 @@ constexpr size_t kUsualPages = 32, kPartOfBudget = 4;
 
 // Returns how many tokens the tokenizer adds before a text. with: the tokens of the text and those added around it;
 // plain: only those of the text.
-size_t n_in_front(TokenSpan with, TokenSpan plain) {
+size_t n_tokens_before(TokenSpan with, TokenSpan plain) {
   for (size_t n = 0; n + plain.size() <= with.size(); ++n) {
     if (std::equal(plain.begin(), plain.end(), with.begin() + static_cast<std::ptrdiff_t>(n))) return n;
   }
@@ -38,12 +38,12 @@ Tokens ids_to_embed(const Tokenizer& tokenizer, std::string_view text, size_t mo
   Tokens ids = tokenizer.encode(text, TextOrigin::kInput, true);
   if (most == 0 || ids.size() <= most) return ids;
   const Tokens plain = tokenizer.encode(text, TextOrigin::kInput);
-  const size_t n_front = n_in_front(ids, plain), n_around = ids.size() - plain.size();
+  const size_t n_before = n_tokens_before(ids, plain), n_around = ids.size() - plain.size();
   if (ids.size() < plain.size() || n_around >= most) {  // no token of the text would remain
     ids.resize(most);
     return ids;
   }
-  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(n_front + plain.size());
+  const auto end = ids.begin() + static_cast<std::ptrdiff_t>(n_before + plain.size());
   ids.erase(end - static_cast<std::ptrdiff_t>(ids.size() - most), end);
   return ids;
 }
@@ -54,40 +54,40 @@ TextEmbedding::TextEmbedding(EngineState& engine, Text text, Priority priority, 
                              std::shared_ptr<Waker> waker)
     : Task(priority, std::move(stop), std::move(waker)),
       entry_(engine.pool()),
-      rest_(text.ids),
+      unfed_tokens_(text.ids),
       pooling_(engine.pooling().value_or(Pooling::kLast)),
       n_tokens_(text.ids.size()),
       dim_(engine.model().dim()),
       sum_(text.n_dims),
       vector_(text.n_dims) {
-  CHECK(engine.pooling() && !rest_.empty() && text.n_dims <= dim_);
+  CHECK(engine.pooling() && !unfed_tokens_.empty() && text.n_dims <= dim_);
   const size_t n_rows = pooling_ == Pooling::kMean ? std::min(n_tokens_, engine.model().max_chunk()) : 1;
   hidden_.resize(n_rows * dim_);
 }
 
-Task::Wish TextEmbedding::next(SequenceChunk& chunk) noexcept {
-  if (!rest_.empty() && status_.ok() && is_cancelled()) status_ = {ErrorCode::kCancelled, "cancelled"};
-  if (rest_.empty() || !status_.ok()) {
+Task::Action TextEmbedding::next(SequenceChunk& chunk) noexcept {
+  if (!unfed_tokens_.empty() && status_.ok() && is_cancelled()) status_ = {ErrorCode::kCancelled, "cancelled"};
+  if (unfed_tokens_.empty() || !status_.ok()) {
     entry_.release();
-    return Wish::kOver;
+    return Action::kOver;
   }
   const bool mean = pooling_ == Pooling::kMean;
-  const size_t n_rows = mean ? std::min(rest_.size(), hidden_.size() / dim_) : rest_.size();
-  chunk = {&entry_, rest_.first(n_rows), mean ? WantLogits::kAll : WantLogits::kLast, hidden_.data()};
-  return Wish::kFeed;
+  const size_t n_rows = mean ? std::min(unfed_tokens_.size(), hidden_.size() / dim_) : unfed_tokens_.size();
+  chunk = {&entry_, unfed_tokens_.first(n_rows), mean ? WantLogits::kAll : WantLogits::kLast, hidden_.data()};
+  return Action::kFeed;
 }
 
-void TextEmbedding::fed(size_t n_rows, Status status, const LogitsRows& /*rows*/) noexcept {
+void TextEmbedding::computed(size_t n_rows, Status status, const LogitsRows& /*rows*/) noexcept {
   status_ = std::move(status);
   if (!status_.ok()) return;
-  rest_ = rest_.subspan(n_rows);
-  if (pooling_ == Pooling::kLast && !rest_.empty()) return;
+  unfed_tokens_ = unfed_tokens_.subspan(n_rows);
+  if (pooling_ == Pooling::kLast && !unfed_tokens_.empty()) return;
   const size_t n_states = pooling_ == Pooling::kMean ? n_rows : 1;
   for (size_t i = 0; i < n_states; ++i) {
     const float* state = hidden_.data() + i * dim_;
     for (size_t d = 0; d < sum_.size(); ++d) sum_[d] += double{state[d]};
   }
-  if (rest_.empty()) finish();
+  if (unfed_tokens_.empty()) finish();
 }
 
 // The sum is not divided by the count, because the vector is normalised anyway.
@@ -115,13 +115,13 @@ Embeddings::Embeddings(EngineState& engine, std::vector<Tokens> texts, Embedding
 }
 
 Embeddings::~Embeddings() {
-  for (UnderWay& one : under_way_) {
+  for (RunningText& one : running_) {
     // In a child of fork() no thread ends the task, so leak it.
     if (!engine_.check_process().ok()) (void)one.task.release();
     if (one.task != nullptr) one.task->cancel();
   }
-  const auto is_over = [](const UnderWay& one) { return one.task == nullptr || one.task->is_over(); };
-  while (!std::ranges::all_of(under_way_, is_over)) waker_->wait();
+  const auto is_over = [](const RunningText& one) { return one.task == nullptr || one.task->is_over(); };
+  while (!std::ranges::all_of(running_, is_over)) waker_->wait();
 }
 
 size_t Embeddings::most_bytes(const EngineState& engine, size_t longest) {
@@ -173,24 +173,24 @@ bool Embeddings::advance() noexcept {
     take_results();
     while (status_.ok() && !waiting_.empty()) {
       const size_t n_bytes = engine_.pool().layout().work_bytes(texts_[waiting_.front()].size());
-      if (!under_way_.empty() && n_bytes_ + n_bytes > most_bytes_) break;
+      if (!running_.empty() && n_bytes_ + n_bytes > most_bytes_) break;
       if (Status status = submit_next(); !status.ok()) fail(std::move(status));
     }
   } catch (const std::bad_alloc&) {
     fail(out_of_heap());
   }
-  return under_way_.empty() && (waiting_.empty() || !status_.ok());
+  return running_.empty() && (waiting_.empty() || !status_.ok());
 }
 
 Status Embeddings::submit_next() {
   const size_t text = waiting_.front();
   const size_t n_dims = options_.n_dims == 0 ? engine_.model().dim() : options_.n_dims;
   const size_t n_bytes = engine_.pool().layout().work_bytes(texts_[text].size());
-  under_way_.reserve(under_way_.size() + 1);
+  running_.reserve(running_.size() + 1);
   auto task = std::make_unique<TextEmbedding>(engine_, TextEmbedding::Text{texts_[text], n_dims}, options_.priority,
                                               options_.stop, waker_);
   TRY(engine_.scheduler().submit(*task));
-  under_way_.push_back({text, n_bytes, std::move(task)});
+  running_.push_back({text, n_bytes, std::move(task)});
   n_bytes_ += n_bytes;
   waiting_.pop_front();
   return {};
@@ -198,19 +198,19 @@ Status Embeddings::submit_next() {
 
 // Takes the results of tasks that are over. A text that lacked memory is retried when fewer texts run.
 void Embeddings::take_results() {
-  for (size_t i = 0; i < under_way_.size();) {
-    UnderWay& one = under_way_[i];
+  for (size_t i = 0; i < running_.size();) {
+    RunningText& one = running_[i];
     if (!one.task->is_over()) {
       ++i;
       continue;
     }
     Status status = one.task->take_status();
-    const bool may_wait = status.code() == ErrorCode::kOutOfMemory && under_way_.size() > 1 && status_.ok();
+    const bool may_wait = status.code() == ErrorCode::kOutOfMemory && running_.size() > 1 && status_.ok();
     if (may_wait) waiting_.push_front(one.text);
     if (may_wait) most_bytes_ = n_bytes_ - one.n_bytes;
     if (status.ok()) vectors_[one.text] = one.task->take_vector();
     n_bytes_ -= one.n_bytes;
-    under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
+    running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
     if (!status.ok() && !may_wait) fail(std::move(status));
   }
 }
@@ -218,11 +218,11 @@ void Embeddings::take_results() {
 // Keeps the first error and cancels the running tasks.
 void Embeddings::fail(Status status) {
   if (status_.ok()) status_ = std::move(status);
-  for (UnderWay& one : under_way_) one.task->cancel();
+  for (RunningText& one : running_) one.task->cancel();
 }
 
 Result<std::vector<std::vector<float>>> Embeddings::finish() {
-  CHECK(under_way_.empty());
+  CHECK(running_.empty());
   TRY(status_);
   return std::move(vectors_);
 }

@@ -59,12 +59,12 @@ class TextEmbedding final : public Task {
   std::vector<float> take_vector() { return std::move(vector_); }
 
  private:
-  Wish next(SequenceChunk& chunk) noexcept override;
-  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
+  Action next(SequenceChunk& chunk) noexcept override;
+  void computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
   void finish() noexcept;
 
   KvCacheEntry entry_;
-  TokenSpan rest_;
+  TokenSpan unfed_tokens_;
   const Pooling pooling_;
   const size_t n_tokens_, dim_;
   std::vector<float> hidden_;  // [rows of a pass, dim]; one row if only the last position counts
@@ -102,7 +102,7 @@ class Embeddings {
   void take_results();
   void fail(Status status);
 
-  struct UnderWay {
+  struct RunningText {
     size_t text;
     size_t n_bytes;
     std::unique_ptr<TextEmbedding> task;
@@ -113,7 +113,7 @@ class Embeddings {
   const EmbeddingOptions options_;
   const std::shared_ptr<Waker> waker_;
   std::deque<size_t> waiting_;  // indices of the texts that wait
-  std::vector<UnderWay> under_way_;
+  std::vector<RunningText> running_;
   size_t n_bytes_ = 0;  // bytes of keys and values of running texts
   size_t most_bytes_ = 0;
   std::vector<std::vector<float>> vectors_;  // vector of each text, by the text's index

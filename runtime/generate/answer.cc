@@ -62,7 +62,7 @@ Answer::Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sa
 
 // --- compute thread: what to feed next
 
-Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
+Task::Action Answer::next(SequenceChunk& chunk) noexcept {
   try {
     if (stage_ != Stage::kOver && is_cancelled()) end_cancelled();
     if (stage_ == Stage::kNew) start();
@@ -71,15 +71,15 @@ Task::Wish Answer::next(SequenceChunk& chunk) noexcept {
     break_off();
   }
   switch (stage_) {
-    case Stage::kReading: chunk = next_part(); return Wish::kFeed;
+    case Stage::kReading: chunk = next_part(); return Action::kFeed;
     case Stage::kDecoding:
       chunk = {&entry_, fed_, draft_.empty() ? WantLogits::kLast : WantLogits::kAll};
-      return Wish::kFeed;
-    case Stage::kOver: return Wish::kOver;
+      return Action::kFeed;
+    case Stage::kOver: return Action::kOver;
     case Stage::kNew:
     case Stage::kWaiting: break;
   }
-  return Wish::kWait;
+  return Action::kWait;
 }
 
 TokenSpan Answer::unread() const { return TokenSpan(request_.prompt).subspan(entry_.length() - request_.prompt_begin); }
@@ -100,7 +100,8 @@ void Answer::start() {
   }
   if (!request_.shared) return begin_reading();
   const SharedPrompt& shared = *request_.shared;
-  reading_ = std::make_unique<PendingPrefixes::Reading>(*shared.pending, shared.name_space, request_.prompt);
+  pending_prefill_ =
+      std::make_unique<PendingPrefixes::PendingPrefill>(*shared.pending, shared.name_space, request_.prompt);
   stage_ = Stage::kWaiting;
 }
 
@@ -108,11 +109,11 @@ void Answer::wait_for_others() {
   using Earlier = PendingPrefixes::Earlier;
   for (;;) {
     const size_t n_held = entry_.length();
-    const Earlier earlier = reading_->earlier(n_held);
-    if (earlier == Earlier::kReads) return;
-    const bool knows_more =
+    const Earlier earlier = pending_prefill_->earlier_state(n_held);
+    if (earlier == Earlier::kPrefilling) return;
+    const bool may_find_more =
         earlier != Earlier::kNothing || request_.shared->pending->n_changes() != request_.shared->n_changes;
-    if (knows_more) search();
+    if (may_find_more) search();
     // A prefix that was published but is not found did not fit into the store, so it is prefilled here. If the answer
     // that prefilled it gave up, the next answer in line may still publish more, so check again.
     if (earlier == Earlier::kNothing || (earlier == Earlier::kPublished && entry_.length() <= n_held)) break;
@@ -148,25 +149,26 @@ void Answer::begin_reading() {
 // full pages. Then all positions are published if a waiting prompt needs such a checkpoint or, at the prompt's end, if
 // the checkpoint before the first user message is one of these: other conversations with the same beginning resume
 // there.
-void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
+void publish(const SharedPrompt& shared, PendingPrefixes::PendingPrefill& pending_prefill, KvCacheEntry& entry,
              const CheckpointPositions& checkpoints, size_t n_unread) {
   const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
   if (entry.layout().n_states() == 0) {
     shared.publish(entry, false);
-    return reading.published(n_pages);
+    return pending_prefill.published(n_pages);
   }
   const bool is_end = n_unread == 0;
   const size_t border = is_end ? n : checkpoints.last(n);
   const size_t next = is_end ? n + 1 : checkpoints.next(n, n + n_unread);
   const size_t hidden = checkpoints.next(n_pages, border);  // the first checkpoint after the full pages
   const bool is_wanted = is_end && checkpoints.first_turn_boundary() > n_pages;
-  const bool whole = n_pages < border && border == n && (is_wanted || reading.is_awaited(hidden, next));
-  const size_t n_found = shared.publish(entry, whole) ? n : n_pages;
+  const bool with_last_page =
+      n_pages < border && border == n && (is_wanted || pending_prefill.is_awaited(hidden, next));
+  const size_t n_found = shared.publish(entry, with_last_page) ? n : n_pages;
   // A longer prefix becomes available only at the next checkpoint, so waiters need not wake before.
-  if (border > 0) reading.published(border <= n_found ? next - 1 : hidden - 1);
+  if (border > 0) pending_prefill.published(border <= n_found ? next - 1 : hidden - 1);
 }
 
-void Answer::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept try {
+void Answer::computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept try {
   if (stage_ == Stage::kReading) {
     take_time(now_.timings.prefill_ms);
     if (status.ok()) return read(n_rows, rows);
@@ -190,7 +192,8 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
   now_.work.n_rows += n_rows;
   now_.length = entry_.length();
   request_.checkpoints.keep(entry_, unread().empty());
-  if (reading_ != nullptr) publish(*request_.shared, *reading_, entry_, request_.checkpoints, unread().size());
+  if (pending_prefill_ != nullptr)
+    publish(*request_.shared, *pending_prefill_, entry_, request_.checkpoints, unread().size());
   emit({.kind = TurnEvent::Kind::kPrefill, .n_done = entry_.length(), .n_total = n_prompt_, .n_cached = n_cached_});
   if (!unread().empty()) return;
   const std::span<const float> row = rows.row(0);
@@ -199,7 +202,7 @@ void Answer::read(size_t n_rows, const LogitsRows& rows) {
 }
 
 void Answer::begin_decoding() {
-  reading_.reset();
+  pending_prefill_.reset();
   stage_ = Stage::kDecoding;
   out_.prompt_logits = request_.prompt_logits;
   decode(*out_.prompt_logits, nullptr);
@@ -310,7 +313,7 @@ void Answer::end_cancelled() {
 }
 
 void Answer::end(Status status) noexcept {
-  reading_.reset();
+  pending_prefill_.reset();
   (void)entry_.slice_to_at_most(now_.length);  // drop KV of drafts, or KV that search() found
   now_.n_draws = sampler_.n_draws();
   now_.work.history_steps = sampler_.history().n_steps() - n_steps_before_;

@@ -78,8 +78,8 @@ class Answer final : public Task {
  private:
   enum class Stage { kNew, kWaiting, kReading, kDecoding, kOver };
 
-  Wish next(SequenceChunk& chunk) noexcept override;
-  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
+  Action next(SequenceChunk& chunk) noexcept override;
+  void computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
 
   void start();
   void wait_for_others();
@@ -120,7 +120,7 @@ class Answer final : public Task {
 
   // Members for the compute thread only, until the answer is over.
   Stage stage_ = Stage::kNew;
-  std::unique_ptr<PendingPrefixes::Reading> reading_;
+  std::unique_ptr<PendingPrefixes::PendingPrefill> pending_prefill_;
   NextTokens next_tokens_;
   ReplyText reply_;
   RepetitionDetector repetition_;  // updated only if a repetition may end the answer
@@ -144,7 +144,7 @@ class Answer final : public Task {
 
 // Publishes the computed part of a prompt while it is being prefilled. Call after a pass, with n_unread tokens of the
 // prompt left.
-void publish(const SharedPrompt& shared, PendingPrefixes::Reading& reading, KvCacheEntry& entry,
+void publish(const SharedPrompt& shared, PendingPrefixes::PendingPrefill& pending_prefill, KvCacheEntry& entry,
              const CheckpointPositions& checkpoints, size_t n_unread);
 
 }  // namespace ibid

@@ -46,15 +46,16 @@ Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(ConstraintK
     if (lead.empty()) return grammar;
     return compile_after(lead, grammar);
   };
-  return find_or_make({kind, std::string(text), lead}, compile, std::move(stop));
+  return find_or_compile({kind, std::string(text), lead}, compile, std::move(stop));
 }
 
 Result<std::shared_ptr<const TokenConstraint>> ConstraintCache::make(const std::string& key, const Compile& compile,
                                                                      std::stop_token stop) {
-  return find_or_make({std::nullopt, key, {}}, compile, std::move(stop));
+  return find_or_compile({std::nullopt, key, {}}, compile, std::move(stop));
 }
 
-ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compile& compile, std::stop_token stop) {
+ConstraintCache::Compiled ConstraintCache::find_or_compile(Entry&& wanted, const Compile& compile,
+                                                           std::stop_token stop) {
   std::shared_ptr<Entry> entry;
   {
     std::unique_lock lock(mutex_);
@@ -65,21 +66,21 @@ ConstraintCache::Made ConstraintCache::find_or_make(Entry&& wanted, const Compil
       if (found == entries_.end()) break;
       entries_.splice(entries_.begin(), entries_, found);
       const std::shared_ptr<Entry> other = *found;
-      if (!is_made_.wait(lock, stop, [&] { return other->made.has_value(); })) {
+      if (!is_made_.wait(lock, stop, [&] { return other->compiled.has_value(); })) {
         return {ErrorCode::kCancelled, "cancelled while waiting for the constraint to be compiled"};
       }
       // If the compiling request was cancelled, this request compiles.
-      if (other->made->ok() || other->made->status().code() != ErrorCode::kCancelled) return *other->made;
+      if (other->compiled->ok() || other->compiled->status().code() != ErrorCode::kCancelled) return *other->compiled;
     }
     entry = std::make_shared<Entry>(std::move(wanted));
     entries_.push_front(entry);
   }
   // The requests that wait for the entry get an outcome even if memory runs out.
   finish(entry, guarded([&] { return run(compile, std::move(stop)); }));
-  return *entry->made;
+  return *entry->compiled;
 }
 
-ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_token stop) {
+ConstraintCache::Compiled ConstraintCache::run(const Compile& compile, std::stop_token stop) {
   ++n_compiled_;
   CompileBudget budget(std::move(stop));
   TRY_ASSIGN(const Grammar grammar, compile(budget));
@@ -88,13 +89,13 @@ ConstraintCache::Made ConstraintCache::run(const Compile& compile, std::stop_tok
 }
 
 // Sets the entry's outcome, and wakes the requests that wait for it. After an error later requests compile again.
-void ConstraintCache::finish(const std::shared_ptr<Entry>& entry, Made made) noexcept {
+void ConstraintCache::finish(const std::shared_ptr<Entry>& entry, Compiled compiled) noexcept {
   const std::lock_guard lock(mutex_);
-  if (!made.ok()) entries_.remove(entry);
-  entry->made = std::move(made);
+  if (!compiled.ok()) entries_.remove(entry);
+  entry->compiled = std::move(compiled);
   size_t n_kept = 0;
   for (auto it = entries_.begin(); it != entries_.end();) {
-    const bool is_kept = !(*it)->made || ++n_kept <= kMostKept;
+    const bool is_kept = !(*it)->compiled || ++n_kept <= kMostKept;
     it = is_kept ? std::next(it) : entries_.erase(it);
   }
   is_made_.notify_all();

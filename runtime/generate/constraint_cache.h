@@ -60,19 +60,19 @@ class ConstraintCache {
   size_t n_compiled() const { return n_compiled_; }
 
  private:
-  using Made = Result<std::shared_ptr<const TokenConstraint>>;
-  // A request and its result; `made` is unset while the request is compiled.
+  using Compiled = Result<std::shared_ptr<const TokenConstraint>>;
+  // A request and its result; `compiled` is unset while the request is compiled.
   struct Entry {
     std::optional<ConstraintKind> kind;  // unset: `text` is a key
     std::string text;
     Preamble lead;
-    std::optional<Made> made = {};
+    std::optional<Compiled> compiled = {};
   };
   using Entries = std::list<std::shared_ptr<Entry>>;
 
-  Made find_or_make(Entry&& wanted, const Compile& compile, std::stop_token stop);
-  Made run(const Compile& compile, std::stop_token stop);
-  void finish(const std::shared_ptr<Entry>& entry, Made made) noexcept;
+  Compiled find_or_compile(Entry&& wanted, const Compile& compile, std::stop_token stop);
+  Compiled run(const Compile& compile, std::stop_token stop);
+  void finish(const std::shared_ptr<Entry>& entry, Compiled compiled) noexcept;
 
   const Tokenizer& tokenizer_;
   std::atomic<size_t> n_compiled_ = 0;

@@ -11,31 +11,31 @@ Feeding::Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_to
                  Publish publish)
     : Task(priority, std::move(stop), std::move(waker)),
       entry_(entry),
-      rest_(part.ids),
+      unfed_tokens_(part.ids),
       want_(part.want),
       checkpoints_(std::move(part.checkpoints)),
       publish_(std::move(publish)) {}
 
-Task::Wish Feeding::next(SequenceChunk& chunk) noexcept {
-  if (!rest_.empty() && status_.ok() && is_cancelled()) status_ = {ErrorCode::kCancelled, "cancelled"};
-  if (rest_.empty() || !status_.ok()) {
+Task::Action Feeding::next(SequenceChunk& chunk) noexcept {
+  if (!unfed_tokens_.empty() && status_.ok() && is_cancelled()) status_ = {ErrorCode::kCancelled, "cancelled"};
+  if (unfed_tokens_.empty() || !status_.ok()) {
     if (publish_) publish_(entry_);
-    return Wish::kOver;
+    return Action::kOver;
   }
-  const size_t n = checkpoints_.next(entry_.length(), entry_.length() + rest_.size()) - entry_.length();
-  chunk = {&entry_, rest_.first(n), n == rest_.size() ? want_ : WantLogits::kNone};
-  return Wish::kFeed;
+  const size_t n = checkpoints_.next(entry_.length(), entry_.length() + unfed_tokens_.size()) - entry_.length();
+  chunk = {&entry_, unfed_tokens_.first(n), n == unfed_tokens_.size() ? want_ : WantLogits::kNone};
+  return Action::kFeed;
 }
 
-void Feeding::fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept {
+void Feeding::computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept {
   status_ = std::move(status);
   if (!status_.ok()) return;
   try {
-    if (n_rows == rest_.size() && want_ != WantLogits::kNone) {
+    if (n_rows == unfed_tokens_.size() && want_ != WantLogits::kNone) {
       logits_.copy_rows(rows.logits, rows.first, want_ == WantLogits::kLast ? 1 : n_rows);
     }
-    checkpoints_.keep(entry_, n_rows == rest_.size());
-    rest_ = rest_.subspan(n_rows);
+    checkpoints_.keep(entry_, n_rows == unfed_tokens_.size());
+    unfed_tokens_ = unfed_tokens_.subspan(n_rows);
   } catch (const std::bad_alloc&) {
     // No memory for the logits or the state of the last part, so that part counts as not computed. Slicing within the
     // last pass loses nothing else.

@@ -36,12 +36,12 @@ class Feeding final : public Task {
   Logits take_logits() { return std::move(logits_); }
 
  private:
-  Wish next(SequenceChunk& chunk) noexcept override;
-  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
+  Action next(SequenceChunk& chunk) noexcept override;
+  void computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override;
   bool is_preemptible() const noexcept override { return true; }
 
   KvCacheEntry& entry_;
-  TokenSpan rest_;
+  TokenSpan unfed_tokens_;
   const WantLogits want_;
   const CheckpointPositions checkpoints_;
   const Publish publish_;

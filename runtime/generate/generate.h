@@ -45,7 +45,7 @@ struct SharedPrompt {
   std::function<void(KvCacheEntry longer)> replace;  // replaces the answer's entry by a longer one that search() found
   // Publishes the computed KV: full pages, or if `whole`, up to the last token. Returns true if all of it was
   // published.
-  std::function<bool(KvCacheEntry& entry, bool whole)> publish;
+  std::function<bool(KvCacheEntry& entry, bool with_last_page)> publish;
 };
 
 // Which events the owner of an answer takes, and what a stop does to an answer that is beyond these events.

@@ -164,12 +164,12 @@ LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& trans
 LostPrefix explain_missing_rows(LostCause cause, size_t n_tokens, size_t n_found, const Transcript& transcript,
                                 const Json& messages) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
-  const auto behind = std::ranges::upper_bound(spans, n_found, {}, &TranscriptSpan::id_begin);
+  const auto after = std::ranges::upper_bound(spans, n_found, {}, &TranscriptSpan::id_begin);
   LostPrefix lost;
   lost.cause = cause;
   lost.n_tokens = n_tokens;
   lost.token = n_found;
-  lost.byte = behind == spans.begin() ? 0 : std::prev(behind)->byte_begin;
+  lost.byte = after == spans.begin() ? 0 : std::prev(after)->byte_begin;
   lost.message = message_at(transcript, messages, lost.byte);
   return lost;
 }

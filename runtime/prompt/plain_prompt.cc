@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kIds = "ids";
 
 // Text of the token that the tokenizer puts before every text; empty: none.
-std::string_view text_in_front(const Tokenizer& tokenizer) {
+std::string_view text_before_prompt(const Tokenizer& tokenizer) {
   const std::optional<TokenId> bos = tokenizer.bos();
   if (!bos) return {};
   const Tokens around = tokenizer.encode("", TextOrigin::kTemplate, true);
@@ -67,7 +67,7 @@ Result<PromptDelta> plan_plain_prompt(const Tokenizer& tokenizer, const Json& me
       const std::string* content = content_of(message);
       if (content == nullptr) return {ErrorCode::kInvalidArgument, "the messages of a prompt need text content"};
       if (text.empty()) {
-        const std::string_view front = text_in_front(tokenizer);
+        const std::string_view front = text_before_prompt(tokenizer);
         if (!content->starts_with(front)) text.append(front, TextOrigin::kTemplate);
       }
       text.append(*content, TextOrigin::kTemplate);

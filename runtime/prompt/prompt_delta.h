@@ -74,7 +74,7 @@ struct AheadPrompt {
   Tokens ids;
   size_t n_transcript = 0;  // number of leading tokens that are those of the transcript
   bool is_whole = false;    // true: this is the whole prompt, because the last message awaits an answer
-  BranchPoints cuts = {};
+  BranchPoints branch_points = {};
 };
 
 // Plans the prompt of n_messages messages. Its first `begin` bytes are the transcript's; `text` is the rest. Sets all

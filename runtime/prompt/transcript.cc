@@ -142,8 +142,8 @@ void Transcript::renumber_replies(size_t n_known, const NumberOf& number_of) {
     if (!number) continue;
     next = *number + 1;
     span.first_message = span.last_message = *number;
-    TranscriptSpan& behind = spans_[i + 1];  // exists, because the last reply is after spans_[i]
-    if (behind.origin == SpanOrigin::kEndOfTurn) behind.first_message = behind.last_message = *number;
+    TranscriptSpan& next_span = spans_[i + 1];  // exists, because the last reply is after spans_[i]
+    if (next_span.origin == SpanOrigin::kEndOfTurn) next_span.first_message = next_span.last_message = *number;
   }
 }
 

@@ -29,7 +29,7 @@ inline void add_prefill_usage(Usage& turn, const Usage& read) {
   const size_t n_new = std::min(read.n_prefilled, saturating_sub(turn.n_cached, read.n_cached));
   turn.n_cached -= n_new;
   turn.n_prefilled += n_new;
-  turn.n_read_again = std::min(std::max(turn.n_read_again, read.n_read_again), turn.n_prefilled);
+  turn.n_reprefilled = std::min(std::max(turn.n_reprefilled, read.n_reprefilled), turn.n_prefilled);
   turn.n_from_disk = std::min(std::max(turn.n_from_disk, read.n_from_disk), turn.n_cached);
 }
 

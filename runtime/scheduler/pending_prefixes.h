@@ -1,9 +1,9 @@
 // PendingPrefixes: the prompts that are being prefilled now. A prefix that several sessions need at the same time is
 // computed once: the first session prefills it, the others wait and then find it in the store.
 //
-// A reading (the prefill of a prompt) waits only for earlier readings, so there are no cycles. Prompts are compared by
-// tokens, and only within one namespace. No call blocks: a reading that has to wait polls. Thread-safe; must outlive
-// its readings.
+// A prefill waits only for earlier prefills, so there are no cycles. Prompts are compared by
+// tokens, and only within one namespace. No call blocks: a prefill that has to wait polls. Thread-safe; must outlive
+// its prefills.
 #pragma once
 
 #include <atomic>
@@ -22,27 +22,28 @@ namespace ibid {
 class PendingPrefixes {
  public:
   enum class Earlier {
-    kNothing,    // no earlier prefill has the prefix
-    kReads,      // an earlier prefill will publish the prefix
-    kPublished,  // the prefix is published
-    kOver,       // the earlier prefill ended and published a part; another one may continue
+    kNothing,     // no earlier prefill has the prefix
+    kPrefilling,  // an earlier prefill will publish the prefix
+    kPublished,   // the prefix is published
+    kOver,        // the earlier prefill ended and published a part; another one may continue
   };
 
   // A prompt that is being prefilled, until destruction. Used by one thread at a time.
-  class Reading {
+  class PendingPrefill {
    public:
     // Announces that these tokens will be prefilled. The tokens must outlive the object.
-    Reading(PendingPrefixes& pending, std::string_view name_space, TokenSpan ids);
-    ~Reading();
-    Reading(const Reading&) = delete;
-    Reading& operator=(const Reading&) = delete;
+    PendingPrefill(PendingPrefixes& pending, std::string_view name_space, TokenSpan ids);
+    ~PendingPrefill();
+    PendingPrefill(const PendingPrefill&) = delete;
+    PendingPrefill& operator=(const PendingPrefill&) = delete;
 
-    // True if a later reading waits for at least `begin` and fewer than `end` of the tokens of this one.
+    // True if a later prefill waits for at least `begin` and fewer than `end` of the tokens of this one.
     bool is_awaited(size_t begin, size_t end) const;
 
-    // Returns whether an earlier reading will publish at least one page more of these tokens than n_held. After kReads,
-    // call again until the result changes. After any result but kNothing the store may have a longer prefix.
-    Earlier earlier(size_t n_held);
+    // Returns whether an earlier prefill will publish at least one page more of these tokens than n_held. After
+    // kPrefilling, call again until the result changes. After any result but kNothing the store may have a longer
+    // prefix.
+    Earlier earlier_state(size_t n_held);
 
     // Marks the first n tokens as published: the store has everything that prompts need to resume within them.
     void published(size_t n);
@@ -55,22 +56,22 @@ class PendingPrefixes {
     const std::string name_space_;
     const TokenSpan ids_;
     size_t n_published_ = 0;
-    const Reading* awaited_ = nullptr;  // an earlier reading, or null
-    size_t n_awaited_ = 0;              // number of tokens that awaited_ is expected to publish
-    std::list<Reading*>::iterator place_;
+    const PendingPrefill* awaited_ = nullptr;  // an earlier prefill, or null
+    size_t n_awaited_ = 0;                     // number of tokens that awaited_ is expected to publish
+    std::list<PendingPrefill*>::iterator place_;
   };
 
   // unit: published lengths are multiples of this number.
   explicit PendingPrefixes(size_t unit = kPagePositions) : unit_(unit) {}
 
-  // Changes whenever tokens were published or a reading ended. If it has changed since the last search of the store,
+  // Changes whenever tokens were published or a prefill ended. If it has changed since the last search of the store,
   // another search may find more.
   uint64_t n_changes() const { return n_changes_.load(std::memory_order_acquire); }
 
  private:
   const size_t unit_;
-  std::mutex mutex_;              // guards the readings and their progress
-  std::list<Reading*> readings_;  // oldest first
+  std::mutex mutex_;                     // guards the prefills and their progress
+  std::list<PendingPrefill*> prefills_;  // oldest first
   std::atomic<uint64_t> n_changes_{0};
 };
 

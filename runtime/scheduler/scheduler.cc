@@ -35,10 +35,10 @@ size_t n_logit_rows(const SequenceChunk& chunk) {
 
 // Returns the first n_rows of a chunk. A part without the last row needs no logits, unless the logits of all rows are
 // wanted.
-SequenceChunk first_part(const SequenceChunk& wish, size_t n_rows) {
-  SequenceChunk part = wish;
-  part.tokens = wish.tokens.first(n_rows);
-  if (n_rows < wish.tokens.size() && wish.want != WantLogits::kAll) part.want = WantLogits::kNone;
+SequenceChunk first_part(const SequenceChunk& requested, size_t n_rows) {
+  SequenceChunk part = requested;
+  part.tokens = requested.tokens.first(n_rows);
+  if (n_rows < requested.tokens.size() && requested.want != WantLogits::kAll) part.want = WantLogits::kNone;
   return part;
 }
 
@@ -133,10 +133,10 @@ size_t Scheduler::ask_tasks() noexcept {
   size_t n_candidates = 0;
   for (auto it = tasks_.begin(); it != tasks_.end();) {
     Task& task = **it;
-    const Task::Wish wish = task.next(task.chunk_);
-    task.n_rows_ = wish == Task::Wish::kFeed ? 1 : 0;
+    const Task::Action requested = task.next(task.chunk_);
+    task.n_rows_ = requested == Task::Action::kFeed ? 1 : 0;
     n_candidates += task.n_rows_;
-    if (wish != Task::Wish::kOver) {
+    if (requested != Task::Action::kOver) {
       ++it;
       continue;
     }
@@ -211,8 +211,8 @@ void Scheduler::run_alone(Task& task) noexcept {
   if (status.ok()) read_rows({&member, 1});
   record_pass({&member, 1}, status.ok());
   if (status.code() == ErrorCode::kOutOfMemory && end_idle_readings(task)) return;
-  const size_t n_fed = status.ok() ? task.n_rows_ : 0;
-  task.fed(n_fed, std::move(status), {logits_, 0});
+  const size_t n_computed = status.ok() ? task.n_rows_ : 0;
+  task.computed(n_computed, std::move(status), {logits_, 0});
 }
 
 // Drops states that no sequence of these tasks needs to continue (SequenceState::drop_spare()), to free memory for
@@ -256,7 +256,7 @@ bool Scheduler::run_shared() noexcept {
   read_rows(members_);
   record_pass(members_, true);
   model_.for_each(members_.size(), [this](size_t i) {
-    members_[i]->fed(members_[i]->n_rows_, Status(), {logits_, first_rows_[i]});
+    members_[i]->computed(members_[i]->n_rows_, Status(), {logits_, first_rows_[i]});
   });
   return true;
 }
@@ -279,8 +279,8 @@ void Scheduler::read_rows(std::span<Task* const> members) noexcept {
   }
 }
 
-// Updates cost estimates and statistics. Called before fed(), so that a caller that has its answer finds its passes
-// counted.
+// Updates cost estimates and statistics. Called before computed(), so that a caller that has its answer finds its
+// passes counted.
 void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noexcept {
   const int64_t now_ns = clock_.steady_ns();
   size_t n_decode = 0, n_prefill = 0, n_score = 0;

@@ -1,7 +1,7 @@
 // Task: one sequence that is fed to the model pass by pass; a state machine without a thread. Its owner submits it to
-// the Scheduler. Before each pass the compute thread calls next() for the tokens to feed, and afterwards fed() with the
-// results, until the task is over. An answer is a task (runtime/generate/answer.h), and so is a prefill without an
-// answer (runtime/generate/feeding.h).
+// the Scheduler. Before each pass the compute thread calls next() for the tokens to feed, and afterwards computed()
+// with the results, until the task is over. An answer is a task (runtime/generate/answer.h), and so is a prefill
+// without an answer (runtime/generate/feeding.h).
 //
 // The submitter owns a task, and keeps it and its data until is_over(). After that the compute thread does not touch
 // it.
@@ -23,7 +23,7 @@
 
 namespace ibid {
 
-// The logits of one task's rows in a pass. Valid during fed().
+// The logits of one task's rows in a pass. Valid during computed().
 struct LogitsRows {
   const Logits& logits;
   size_t first = 0;
@@ -44,7 +44,7 @@ class Task {
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
 
  protected:
-  enum class Wish {
+  enum class Action {
     kFeed,  // feed the tokens in `chunk`
     kWait,  // wait for another task that was submitted before
     kOver,
@@ -64,16 +64,16 @@ class Task {
   friend class Scheduler;
 
   // Returns the next action. Called before each pass, even if nothing was fed since the last call. The tokens follow
-  // entry->length(), and must stay valid until fed(). Up to kDecodeRows tokens (or the model's max_chunk, if less) are
-  // fed all at once. Of more tokens, and of the tokens of tasks that give way, possibly only a first part is fed.
-  virtual Wish next(SequenceChunk& chunk) noexcept = 0;
+  // entry->length(), and must stay valid until computed(). Up to kDecodeRows tokens (or the model's max_chunk, if less)
+  // are fed all at once. Of more tokens, and of the tokens of tasks that give way, possibly only a first part is fed.
+  virtual Action next(SequenceChunk& chunk) noexcept = 0;
   // Reports that the first n_rows of the tokens were fed. With kLast, the logits or hidden states come once the last
   // token was fed. With kAll, each fed part has the logits or hidden states of its own rows. n_rows 0: `status` is the
   // error (of LanguageModel::forward(), or kOutOfMemory of the heap), and the entry is unchanged. Called for several
   // tasks at the same time, on threads of the engine's team.
-  virtual void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept = 0;
-  // For tasks that give way: reduces the logits of the row at a position of the sequence. Called before fed() for all
-  // rows of a part, several at the same time.
+  virtual void computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept = 0;
+  // For tasks that give way: reduces the logits of the row at a position of the sequence. Called before computed() for
+  // all rows of a part, several at the same time.
   virtual void read_row(size_t position, std::span<const float> logits) noexcept { (void)position, (void)logits; }
 
   const Priority priority_;

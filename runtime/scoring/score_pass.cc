@@ -69,19 +69,19 @@ class ScorePass::Scoring final : public Task {
   Scored take_scored() { return std::move(scored_); }
 
  private:
-  Wish next(SequenceChunk& chunk) noexcept override {
+  Action next(SequenceChunk& chunk) noexcept override {
     const size_t n_read = entry_.length(), n_all = ids_.size() - 1;
     if (n_read < n_all && status_.ok() && is_cancelled()) status_ = {ErrorCode::kCancelled, "cancelled"};
     if (n_read == n_all || !status_.ok()) {
       if (entry_.length() > 0) publish_(entry_);
       entry_.release();
-      return Wish::kOver;
+      return Action::kOver;
     }
     // The logits of a row give the log-probability of the token after it.
     const bool scores = n_read + 1 >= first_;
     const size_t end = scores ? std::min(n_all, n_read + kScoreRows) : first_ - 1;
     chunk = {&entry_, ids_.subspan(n_read, end - n_read), scores ? WantLogits::kAll : WantLogits::kNone};
-    return Wish::kFeed;
+    return Action::kFeed;
   }
 
   void read_row(size_t position, std::span<const float> logits) noexcept override try {
@@ -96,7 +96,7 @@ class ScorePass::Scoring final : public Task {
     has_no_heap_.store(true, std::memory_order_relaxed);
   }
 
-  void fed(size_t /*n_rows*/, Status status, const LogitsRows& /*rows*/) noexcept override {
+  void computed(size_t /*n_rows*/, Status status, const LogitsRows& /*rows*/) noexcept override {
     status_ = std::move(status);
     if (status_.ok() && has_no_heap_.load(std::memory_order_relaxed)) status_ = out_of_heap();
   }

@@ -20,13 +20,13 @@ Status too_long(const std::string& what, size_t n_tokens, size_t max_tokens, con
 }
 
 // Returns the number of tokens to keep free for the answer. n_least: tokens of the prompt that no policy can remove.
-size_t free_for_answer(const ContextRoom& room, size_t n_least) {
-  const auto share = static_cast<size_t>(kFreeForAnswer * static_cast<double>(room.max_tokens));
-  return std::min({share, room.n_answer, (room.max_tokens - n_least) / 2});
+size_t free_for_answer(const ContextLimits& limits, size_t n_least) {
+  const auto share = static_cast<size_t>(kFreeForAnswer * static_cast<double>(limits.max_tokens));
+  return std::min({share, limits.n_answer, (limits.max_tokens - n_least) / 2});
 }
 
-size_t filled_afterwards(const ContextRoom& room) {
-  return static_cast<size_t>(kFilledAfterwards * static_cast<double>(room.max_tokens));
+size_t filled_afterwards(const ContextLimits& limits) {
+  return static_cast<size_t>(kFilledAfterwards * static_cast<double>(limits.max_tokens));
 }
 
 // Drops the messages of the first n_turns turns, except system messages and turns with a pinned message. Turns are
@@ -123,17 +123,17 @@ Result<size_t> largest_that_fits(size_t most, Fits&& fits) {
 
 using TokenCount = std::function<Result<size_t>(const Json& messages, size_t first_changed)>;
 
-Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
+Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& pinned, const ContextLimits& limits,
                                   const TokenCount& count_tokens) {
   const std::vector<size_t> begins = turn_begins(messages);
   const size_t n_droppable = begins.empty() ? 0 : begins.size() - 1;
   FittedMessages fewest = without_turns(messages, pinned, begins, n_droppable);
   TRY_ASSIGN(const size_t n_least, count_tokens(fewest.messages, fewest.first_changed));
-  if (n_least > room.max_tokens) {
-    return too_long("even without all removable turns the conversation has", n_least, room.max_tokens, kShorten);
+  if (n_least > limits.max_tokens) {
+    return too_long("even without all removable turns the conversation has", n_least, limits.max_tokens, kShorten);
   }
-  const size_t aim = filled_afterwards(room);
-  const size_t limit = n_least <= aim ? aim : room.max_tokens - free_for_answer(room, n_least);
+  const size_t aim = filled_afterwards(limits);
+  const size_t limit = n_least <= aim ? aim : limits.max_tokens - free_for_answer(limits, n_least);
   // Searches for the largest number of removable turns that can be kept. Keeping none of them is known to fit.
   const auto fits = [&](size_t n_kept) -> Result<bool> {
     const FittedMessages fitted = without_turns(messages, pinned, begins, n_droppable - n_kept);
@@ -146,9 +146,9 @@ Result<FittedMessages> drop_turns(const Json& messages, const std::set<size_t>& 
 }
 
 // Cuts the newest message of `from`, whose other messages already fit.
-Result<FittedMessages> cut_newest(FittedMessages from, const ContextRoom& room, size_t n_least,
+Result<FittedMessages> cut_newest(FittedMessages from, const ContextLimits& limits, size_t n_least,
                                   const TokenCount& count_tokens) {
-  const size_t limit = room.max_tokens - free_for_answer(room, n_least);
+  const size_t limit = limits.max_tokens - free_for_answer(limits, n_least);
   const size_t n_dropped = from.left_out.n_messages, first_changed = from.first_changed;
   const auto cut_to = [&](size_t n_bytes) {
     FittedMessages out = with_cut_texts(from.messages, from.pinned, {.newest = n_bytes});
@@ -166,15 +166,15 @@ Result<FittedMessages> cut_newest(FittedMessages from, const ContextRoom& room, 
   return cut_to(n_bytes);
 }
 
-Result<FittedMessages> cut_texts(const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
+Result<FittedMessages> cut_texts(const Json& messages, const std::set<size_t>& pinned, const ContextLimits& limits,
                                  const TokenCount& count_tokens) {
-  const auto count_cut = [&](TextLimits limits) -> Result<size_t> {
-    const FittedMessages cut = with_cut_texts(messages, pinned, limits);
+  const auto count_cut = [&](TextLimits text_limits) -> Result<size_t> {
+    const FittedMessages cut = with_cut_texts(messages, pinned, text_limits);
     return count_tokens(cut.messages, cut.first_changed);
   };
-  const size_t aim = filled_afterwards(room);
+  const size_t aim = filled_afterwards(limits);
   TRY_ASSIGN(const size_t n_older, count_cut({.newest = 0}));
-  if (n_older <= aim) return cut_newest({messages, pinned, messages.size(), {}}, room, n_older, count_tokens);
+  if (n_older <= aim) return cut_newest({messages, pinned, messages.size(), {}}, limits, n_older, count_tokens);
   TRY_ASSIGN(const size_t n_shortest, count_cut({.newest = 0, .older = 0}));
   if (n_shortest <= aim) {
     const auto fits = [&](size_t n_bytes) -> Result<bool> {
@@ -188,13 +188,13 @@ Result<FittedMessages> cut_texts(const Json& messages, const std::set<size_t>& p
   const std::vector<size_t> begins = turn_begins(messages);
   FittedMessages last = without_turns(messages, pinned, begins, begins.empty() ? 0 : begins.size() - 1);
   TRY_ASSIGN(const size_t n_last, count_tokens(last.messages, last.first_changed));
-  if (n_last <= aim) return drop_turns(messages, pinned, room, count_tokens);
+  if (n_last <= aim) return drop_turns(messages, pinned, limits, count_tokens);
   const FittedMessages least = with_cut_texts(last.messages, last.pinned, {.newest = 0});
   TRY_ASSIGN(const size_t n_least, count_tokens(least.messages, 0));
-  if (n_least > room.max_tokens) {
-    return too_long("even with an empty newest message the conversation has", n_least, room.max_tokens, kShorten);
+  if (n_least > limits.max_tokens) {
+    return too_long("even with an empty newest message the conversation has", n_least, limits.max_tokens, kShorten);
   }
-  return cut_newest(std::move(last), room, n_least, count_tokens);
+  return cut_newest(std::move(last), limits, n_least, count_tokens);
 }
 
 }  // namespace
@@ -209,9 +209,9 @@ Status check_when_full(WhenFull policy) {
           "when_full: " + std::to_string(static_cast<int>(policy)) + ", allowed: one of the values of WhenFull"};
 }
 
-bool leaves_an_answer(size_t n_prompt, const ContextRoom& room) {
-  const auto least = static_cast<size_t>(kLeastForAnswer * static_cast<double>(room.max_tokens));
-  return n_prompt + std::min(room.n_answer, least) <= room.max_tokens;
+bool leaves_an_answer(size_t n_prompt, const ContextLimits& limits) {
+  const auto least = static_cast<size_t>(kLeastForAnswer * static_cast<double>(limits.max_tokens));
+  return n_prompt + std::min(limits.n_answer, least) <= limits.max_tokens;
 }
 
 std::vector<size_t> turn_begins(const Json& messages) {
@@ -223,10 +223,10 @@ std::vector<size_t> turn_begins(const Json& messages) {
 }
 
 Result<FittedMessages> fit_messages(WhenFull policy, const Json& messages, const std::set<size_t>& pinned,
-                                    const ContextRoom& room, const TokenCount& count_tokens) {
+                                    const ContextLimits& limits, const TokenCount& count_tokens) {
   CHECK(policy != WhenFull::kError);
-  return policy == WhenFull::kDropOldestTurns ? drop_turns(messages, pinned, room, count_tokens)
-                                              : cut_texts(messages, pinned, room, count_tokens);
+  return policy == WhenFull::kDropOldestTurns ? drop_turns(messages, pinned, limits, count_tokens)
+                                              : cut_texts(messages, pinned, limits, count_tokens);
 }
 
 Status context_full(size_t n_tokens, size_t max_tokens) {

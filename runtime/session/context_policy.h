@@ -34,13 +34,13 @@ inline constexpr double kLeastForAnswer = 1.0 / 16;
 std::vector<size_t> turn_begins(const Json& messages);
 
 // Limits for prompt and answer.
-struct ContextRoom {
+struct ContextLimits {
   size_t max_tokens = 0;       // size of the context in tokens
   size_t n_answer = SIZE_MAX;  // maximum tokens of the answer
 };
 
 // True if a prompt leaves enough of the context for an answer, so that no policy applies.
-bool leaves_an_answer(size_t n_prompt, const ContextRoom& room);
+bool leaves_an_answer(size_t n_prompt, const ContextLimits& limits);
 
 struct FittedMessages {
   Json messages;
@@ -49,18 +49,18 @@ struct FittedMessages {
   LeftOut left_out;
 };
 
-// Makes `messages` fit, that is count_tokens(result, first_changed) <= room.max_tokens:
+// Makes `messages` fit, that is count_tokens(result, first_changed) <= limits.max_tokens:
 // - kDropOldestTurns: drops the fewest turns after which at most kFilledAfterwards of the context is filled; if that
 //   cannot be reached, the fewest after which kFreeForAnswer is free; else the fewest after which the prompt fits.
 // - kCutNewestMessage: if the other messages fill at most kFilledAfterwards of the context, keeps as much of the newest
 //   message as fits beside the answer, which gets the least of: a quarter of the context, half of what the other
-//   messages leave, room.n_answer. If they fill more, cuts all texts but those of system and pinned messages to the
+//   messages leave, limits.n_answer. If they fill more, cuts all texts but those of system and pinned messages to the
 //   same number of bytes, the largest with which at most kFilledAfterwards is filled. If that cannot be reached, drops
 //   old turns too.
 // Errors: kContextFull if nothing makes it fit, with numbers and remedies; those of count_tokens. REQUIRES: policy is
 // not kError; the last message is a question.
 Result<FittedMessages> fit_messages(
-    WhenFull policy, const Json& messages, const std::set<size_t>& pinned, const ContextRoom& room,
+    WhenFull policy, const Json& messages, const std::set<size_t>& pinned, const ContextLimits& limits,
     const std::function<Result<size_t>(const Json& messages, size_t first_changed)>& count_tokens);
 
 // kContextFull for a conversation of n_tokens that no policy can shorten, with numbers and remedies.

@@ -44,8 +44,8 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
     const std::string* text = content_of(messages_[i]);
     return text == nullptr ? std::string_view() : trimmed(*text);
   };
-  const std::string_view said = text_of(first);
-  if (said.empty()) return 0;
+  const std::string_view user_text = text_of(first);
+  if (user_text.empty()) return 0;
   // Positions of the text, in spans that may show the user's message. An array, because this runs after the commit of a
   // turn, where no allocation may fail.
   std::array<size_t, kMostOpeningSpans> places;
@@ -61,14 +61,14 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
     const auto shown = [&] {
       return trimmed(bytes.substr(span.byte_begin, spans[end - 1].byte_end - span.byte_begin));
     };
-    while (shown().size() < said.size() && end < spans.size() && spans[end].origin == SpanOrigin::kInput) ++end;
-    if (shown() == said) places[n_places++] = span.id_begin;
+    while (shown().size() < user_text.size() && end < spans.size() && spans[end].origin == SpanOrigin::kInput) ++end;
+    if (shown() == user_text) places[n_places++] = span.id_begin;
   }
   if (n_places == 0) return 0;
   size_t n_before = 0, n_equal = 0;  // messages with that text: number before the user's message, and total
   last = std::min({last, messages_.size() - 1, first + kMostOpeningSpans});
   for (size_t i = 0; i <= last; ++i) {
-    if (text_of(i) != said) continue;
+    if (text_of(i) != user_text) continue;
     n_before += i < first ? 1 : 0;
     ++n_equal;
   }
@@ -78,7 +78,7 @@ size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, s
 // Finds the answers in the plan's prompt. A render does not say which message a span of input shows, so this matches
 // spans and message texts in order, from the end. It skips texts that the template does not show as a whole; a missing
 // position only costs prefill.
-BranchPoints Dialogue::cuts(const PromptDelta& delta, size_t n_read) const {
+BranchPoints Dialogue::branch_points(const PromptDelta& delta, size_t n_read) const {
   constexpr size_t kMostPassedBy = 4;
   BranchPoints found{.first_turn_boundary = first_turn_boundary(delta)};
   const std::vector<TranscriptSpan>& fresh = delta.patch.spans;
@@ -203,20 +203,20 @@ Result<PromptDelta> Dialogue::plan() {
   return planned;
 }
 
-Result<PromptSize> Dialogue::measure(const ContextRoom& room, WhenFull policy) {
-  TRY_ASSIGN(TurnPlan plan, plan_within(room, policy));
+Result<PromptSize> Dialogue::measure(const ContextLimits& limits, WhenFull policy) {
+  TRY_ASSIGN(TurnPlan plan, plan_within(limits, policy));
   const PromptSize size{plan.delta.n_prompt, transcript_.ids().size() - plan.delta.n_keep};
   if (!plan.fitted) planned_ = std::move(plan.delta);
   return size;
 }
 
-Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy) {
+Result<TurnPlan> Dialogue::plan_within(const ContextLimits& limits, WhenFull policy) {
   TRY_ASSIGN(PromptDelta first, plan());
-  const bool fits = first.n_prompt <= room.max_tokens;
-  if (fits && (policy == WhenFull::kError || leaves_an_answer(first.n_prompt, room))) {
+  const bool fits = first.n_prompt <= limits.max_tokens;
+  if (fits && (policy == WhenFull::kError || leaves_an_answer(first.n_prompt, limits))) {
     return TurnPlan{std::move(first), {}};
   }
-  if (policy == WhenFull::kError) return context_full(first.n_prompt, room.max_tokens);
+  if (policy == WhenFull::kError) return context_full(first.n_prompt, limits.max_tokens);
 
   TurnCost cost = first.cost;  // cost of the plans that did not fit
   const auto with = [](const Json& fewer, size_t first_changed) {
@@ -230,9 +230,9 @@ Result<TurnPlan> Dialogue::plan_within(const ContextRoom& room, WhenFull policy)
     return delta.n_prompt;
   };
   const Json full = messages_.json();  // a copy: the trials change messages_
-  Result<FittedMessages> fitted = fit_messages(policy, full, pinned_, room, count_tokens);
+  Result<FittedMessages> fitted = fit_messages(policy, full, pinned_, limits, count_tokens);
   const bool is_shorter = fitted.ok() && fitted->left_out.any();
-  if (!is_shorter && !fits) return fitted.ok() ? context_full(first.n_prompt, room.max_tokens) : fitted.status();
+  if (!is_shorter && !fits) return fitted.ok() ? context_full(first.n_prompt, limits.max_tokens) : fitted.status();
   TurnPlan out;
   if (is_shorter) {
     out.left_out = fitted->left_out;
@@ -256,7 +256,7 @@ Result<Tokens> Dialogue::prompt_ids(PendingEdit edit) {
   return PromptIds(delta, transcript_).from(0);
 }
 
-Result<TurnPlan> Dialogue::plan_continuing(const ContinuedAnswer& answer, const ContextRoom& room) {
+Result<TurnPlan> Dialogue::plan_continuing(const ContinuedAnswer& answer, const ContextLimits& limits) {
   TurnPlan out;
   bool keeps_ids = false;
   if (answer.was_sampled) {
@@ -274,15 +274,15 @@ Result<TurnPlan> Dialogue::plan_continuing(const ContinuedAnswer& answer, const 
     const DialogueChange trial = apply(PendingEdit::of(messages_.size(), std::move(tagged)));
     TRY_ASSIGN(out.delta, planner_.plan_continuing(messages_, before, transcript_));
   }
-  if (room.max_tokens > 0 && out.delta.n_prompt > room.max_tokens)
-    return context_full(out.delta.n_prompt, room.max_tokens);
+  if (limits.max_tokens > 0 && out.delta.n_prompt > limits.max_tokens)
+    return context_full(out.delta.n_prompt, limits.max_tokens);
   return out;
 }
 
 Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
   if (awaits_answer()) {
     TRY_ASSIGN(const PromptDelta delta, plan());
-    return AheadPrompt{PromptIds(delta, transcript_).from(0), delta.n_keep, true, cuts(delta, n_read)};
+    return AheadPrompt{PromptIds(delta, transcript_).from(0), delta.n_keep, true, branch_points(delta, n_read)};
   }
   std::optional<AheadPrompt> certain;
   for (const char* text : kProbes) {
@@ -292,7 +292,7 @@ Result<AheadPrompt> Dialogue::plan_ahead(size_t n_read) {
     if (certain) {
       certain->ids.resize(common_prefix_length(certain->ids, ids));
     } else {
-      certain = AheadPrompt{std::move(ids), delta.n_keep, false, cuts(delta, n_read)};
+      certain = AheadPrompt{std::move(ids), delta.n_keep, false, branch_points(delta, n_read)};
     }
   }
   certain->n_transcript = std::min(certain->n_transcript, certain->ids.size());

@@ -86,7 +86,7 @@ class Dialogue {
                                        : first_turn_boundary();
   }
   // Positions after the first n_read tokens at which later prompts may diverge from the plan's. O(tokens after n_read).
-  BranchPoints cuts(const PromptDelta& delta, size_t n_read) const;
+  BranchPoints branch_points(const PromptDelta& delta, size_t n_read) const;
   // Memory of messages, text, tokens and the drafter's index, approximately.
   size_t n_bytes() const;
   const Usage& usage() const { return usage_; }
@@ -106,15 +106,15 @@ class Dialogue {
   // Plans the prompt of the messages. Errors: those of PromptPlanner::plan().
   Result<PromptDelta> plan();
   // As plan(), for a turn; applies the policy if the context is full. Further error: kContextFull.
-  Result<TurnPlan> plan_within(const ContextRoom& room, WhenFull policy);
+  Result<TurnPlan> plan_within(const ContextLimits& limits, WhenFull policy);
   // Returns the tokens of the prompt of the proposed messages. Errors: those of plan() and plan_continuing().
   Result<Tokens> prompt_ids(PendingEdit edit);
   // Plans a turn that continues `answer`, which followed the messages. Sampled tokens of the transcript stay. Policies
-  // do not apply; room.max_tokens 0: no limit. Errors: those of PromptPlanner::plan_continuing(); kContextFull.
-  Result<TurnPlan> plan_continuing(const ContinuedAnswer& answer, const ContextRoom& room);
+  // do not apply; limits.max_tokens 0: no limit. Errors: those of PromptPlanner::plan_continuing(); kContextFull.
+  Result<TurnPlan> plan_continuing(const ContinuedAnswer& answer, const ContextLimits& limits);
   // Plans a turn and returns the length of its prompt, and the number of tokens of the transcript that it drops. The
   // next plan() returns this plan, unless something changes before. Errors: as plan_within().
-  Result<PromptSize> measure(const ContextRoom& room, WhenFull policy);
+  Result<PromptSize> measure(const ContextLimits& limits, WhenFull policy);
   // Plans the part of the next prompt that is known before the next message; its BranchPoints are those after n_read
   // tokens. Changes nothing. Errors: those of plan().
   Result<AheadPrompt> plan_ahead(size_t n_read);

@@ -41,7 +41,8 @@ class PrefillAhead {
         feeding_(entry_,
                  {.ids = TokenSpan(prompt_.ids).subspan(entry_.length()),
                   .want = prompt_.is_whole ? WantLogits::kLast : WantLogits::kNone,
-                  .checkpoints = CheckpointPositions(entry_.length(), prompt_.ids.size(), prompt_.cuts, start.states)},
+                  .checkpoints =
+                      CheckpointPositions(entry_.length(), prompt_.ids.size(), prompt_.branch_points, start.states)},
                  priority, std::move(stop), waker_,
                  [this, publish = std::move(publish)](KvCacheEntry& entry) { publish(entry, idle_); }) {}
   ~PrefillAhead() {

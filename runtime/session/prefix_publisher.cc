@@ -26,10 +26,10 @@ PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& ow
   return Found{std::move(foreign), n_in_memory, own, found.tokens_compared};
 }
 
-// Publishes the full pages of an entry that will grow. whole: publishes a fork instead, which has a copy of the last
-// page, so that the entry can append to its own last page without copying it.
-bool PrefixPublisher::publish(KvCacheEntry& entry, bool whole) const noexcept {
-  if (whole) {
+// Publishes the full pages of an entry that will grow. with_last_page: publishes a fork instead, which has a copy of
+// the last page, so that the entry can append to its own last page without copying it.
+bool PrefixPublisher::publish(KvCacheEntry& entry, bool with_last_page) const noexcept {
+  if (with_last_page) {
     Result<KvCacheEntry> copy = entry.fork();
     const bool has_room = copy.ok() && copy->own_last_page().ok();
     if (has_room && store().insert(name_space_, *copy, {.extent = Extent::kAll}).ok()) return true;
@@ -44,25 +44,25 @@ SharedPrompt PrefixPublisher::announce() const {
   shared.name_space = name_space_;
   shared.n_changes = engine_->state().pending().n_changes();
   shared.search = [this](TokenSpan ids) { return store().find_longest_prefix(name_space_, ids); };
-  shared.publish = [this](KvCacheEntry& entry, bool whole) { return publish(entry, whole); };
+  shared.publish = [this](KvCacheEntry& entry, bool with_last_page) { return publish(entry, with_last_page); };
   return shared;
 }
 
 void PrefixPublisher::insert(KvCacheEntry& entry, const Foreign& from, Extent extent,
-                             IdleSequence* rest) const noexcept {
+                             IdleSequence* idle) const noexcept {
   if (entry.length() == 0) return;
-  const Status status = store().insert(namespace_of(from), entry, {.extent = extent, .rest = rest});
+  const Status status = store().insert(namespace_of(from), entry, {.extent = extent, .idle = idle});
   CHECK(status.ok() || status.code() == ErrorCode::kOutOfMemory) << status.message();
   // Writes only committed turns to disk, not data that a running turn may change.
   if (extent != Extent::kAll || from != nullptr || engine_->state().tier() == nullptr) return;
   engine_->state().tier()->write_behind(name_space_, entry);
 }
 
-void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept {
-  if (entry.length() == 0 || store().make_idle(entry, rest)) return;
+void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& idle, const Foreign& from) const noexcept {
+  if (entry.length() == 0 || store().make_idle(entry, idle)) return;
   // The handle is stale, because the namespace was cleared or heap memory ran out. If there still is no memory, the
   // entry keeps its pages until the next turn, which is cheaper than prefilling again.
-  if (store().insert(namespace_of(from), entry, {.rest = &rest}).ok()) (void)store().make_idle(entry, rest);
+  if (store().insert(namespace_of(from), entry, {.idle = &idle}).ok()) (void)store().make_idle(entry, idle);
 }
 
 // Takes O(prompt), as does the search at the start of the turn.

@@ -43,12 +43,12 @@ class PrefixPublisher {
   // answer, which calls it on the compute thread.
   SharedPrompt announce() const;
 
-  // Inserts `entry` into the store and, unless its KV is imported, into the cache directory. rest: becomes the entry's
+  // Inserts `entry` into the store and, unless its KV is imported, into the cache directory. idle: becomes the entry's
   // handle (InsertOptions). A full store is not an error: caching is best effort.
   void insert(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
-              IdleSequence* rest = nullptr) const noexcept;
-  // Moves the entry's pages to the store, and its tokens to `rest`. If memory is out, the entry keeps both.
-  void make_idle(KvCacheEntry& entry, IdleSequence& rest, const Foreign& from) const noexcept;
+              IdleSequence* idle = nullptr) const noexcept;
+  // Moves the entry's pages to the store, and its tokens to `idle`. If memory is out, the entry keeps both.
+  void make_idle(KvCacheEntry& entry, IdleSequence& idle, const Foreign& from) const noexcept;
 
   // Publishes parts of a prefilled prompt for other conversations: the logits after the first n_prompt tokens, if
   // known, and the first `first_turn_boundary` tokens, before the first user message. REQUIRES: not imported.
@@ -56,7 +56,7 @@ class PrefixPublisher {
                       size_t first_turn_boundary) const noexcept;
 
  private:
-  bool publish(KvCacheEntry& entry, bool whole) const noexcept;
+  bool publish(KvCacheEntry& entry, bool with_last_page) const noexcept;
   const std::string& namespace_of(const Foreign& from) const { return from != nullptr ? from->name() : name_space_; }
 
   std::shared_ptr<Engine> engine_;

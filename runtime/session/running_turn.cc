@@ -119,7 +119,7 @@ RunningTurn::~RunningTurn() {
   }
   answer_->cancel();
   wait();
-  branch_.look_back.forget();
+  branch_.history_indexes.forget();
   drop();
 }
 
@@ -131,7 +131,7 @@ void RunningTurn::drop() noexcept {
   answer_.reset();
   lease_.reset();
   plan_.reset();
-  asked_.reset();
+  edit_.reset();
 }
 
 // --- begin
@@ -142,7 +142,7 @@ auto RunningTurn::guarded_indexes(Body&& body) -> decltype(body()) {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    branch_.look_back.forget();
+    branch_.history_indexes.forget();
     return out_of_heap();
   }
 }
@@ -159,13 +159,13 @@ Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
   TRY_ASSIGN(StopDetector stops, StopDetector::create(options_.stop_strings));
   const size_t n_answer = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
   continued_ = std::exchange(edit.continued, std::nullopt);
-  asked_.emplace(dialogue.apply(std::move(edit)));
+  edit_.emplace(dialogue.apply(std::move(edit)));
   TRY_ASSIGN(TurnPlan planned, plan({engine_.max_seq_len(), n_answer}));
   plan_.emplace(std::move(planned));
   const PromptDelta& delta = plan_->delta;
   meter_.add(delta.cost);
   turn_.left_out = plan_->left_out;
-  const size_t n_read = branch_.cache.n_read();
+  const size_t n_read = branch_.cache.n_computed_before();
   if (!dialogue.goes_back() && !plan_->fitted && delta.n_keep < n_read) {
     turn_.lost_prefix =
         explain_lost_prefix(delta, dialogue.transcript(), dialogue.messages().json(), engine_.tokenizer(), n_read);
@@ -175,20 +175,20 @@ Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
     TRY_ASSIGN(lease_, branch_.cache.checkout(prompt, options_.priority, options_.stop));
     meter_.work() += lease_->work();
-    if (options_.speculate) meter_.work().tokens_indexed += branch_.look_back.index(prompt);
+    if (options_.speculate) meter_.work().tokens_indexed += branch_.history_indexes.index(prompt);
   }
   turn_.usage.n_prompt = prompt.size();
   turn_.usage.n_from_disk = lease_->n_from_disk();
-  turn_.usage.n_read_again = lease_->n_read_again();
+  turn_.usage.n_reprefilled = lease_->n_reprefilled();
   if (lease_->missing() && !turn_.lost_prefix) {
-    turn_.lost_prefix = explain_missing_rows(*lease_->missing(), lease_->n_read_again(), lease_->n_found(),
+    turn_.lost_prefix = explain_missing_rows(*lease_->missing(), lease_->n_reprefilled(), lease_->n_found(),
                                              dialogue.transcript(), dialogue.messages().json());
   }
   turn_.seed = sampler.seed();
   if (options_.parse_reply) begin_reply(delta);
   TRY(begin_constraint(delta));
   counts_ = sampler.reads_history();
-  if (counts_) meter_.work().history_steps += branch_.look_back.checkout(prompt, sampler);
+  if (counts_) meter_.work().history_steps += branch_.history_indexes.checkout(prompt, sampler);
   auto answer =
       std::make_unique<Answer>(Answer::Setting{engine_.tokenizer(), engine_.model(), engine_.clock()}, lease_->entry(),
                                request_answer(prompt, delivery), std::move(sampler), std::move(stops), waker_);
@@ -196,9 +196,9 @@ Status RunningTurn::try_begin(PendingEdit edit, Delivery delivery) {
   return engine_.scheduler().submit(*answer_);
 }
 
-Result<TurnPlan> RunningTurn::plan(const ContextRoom& room) {
+Result<TurnPlan> RunningTurn::plan(const ContextLimits& limits) {
   Dialogue& dialogue = branch_.dialogue;
-  return continued_ ? dialogue.plan_continuing(*continued_, room) : dialogue.plan_within(room, setting_.when_full);
+  return continued_ ? dialogue.plan_continuing(*continued_, limits) : dialogue.plan_within(limits, setting_.when_full);
 }
 
 GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery delivery) {
@@ -207,8 +207,9 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
   request.prompt_begin = request.shared ? 0 : lease_->entry().length();
   request.prompt = prompt.from(request.prompt_begin);
   if (engine_.state_share().spacing > 0) {
-    const BranchPoints cuts = branch_.dialogue.cuts(plan_->delta, request.prompt_begin);
-    request.checkpoints = CheckpointPositions(request.prompt_begin, prompt.size(), cuts, engine_.state_share());
+    const BranchPoints branch_points = branch_.dialogue.branch_points(plan_->delta, request.prompt_begin);
+    request.checkpoints =
+        CheckpointPositions(request.prompt_begin, prompt.size(), branch_points, engine_.state_share());
   }
   request.prompt_logits = lease_->logits();
   request.max_tokens = options_.max_tokens == 0 ? SIZE_MAX : options_.max_tokens;
@@ -229,8 +230,8 @@ GenerateRequest RunningTurn::request_answer(const PromptIds& prompt, Delivery de
   request.logprobs_after_sampling = options_.logprobs_after_sampling;
   request.priority = options_.priority;
   request.stop = options_.stop;
-  request.expected = branch_.look_back.take_expected();
-  request.drafter = options_.speculate ? &branch_.look_back.drafter() : nullptr;
+  request.expected = branch_.history_indexes.take_expected();
+  request.drafter = options_.speculate ? &branch_.history_indexes.drafter() : nullptr;
   request.start_ns = meter_.start_ns();
   request.delivery = delivery;
   return request;
@@ -272,9 +273,9 @@ void RunningTurn::end_answer() noexcept {
 
 Result<Generation> RunningTurn::try_end_answer() {
   Result<Generation> generated = answer_->finish();
-  if (counts_) branch_.look_back.take_back(answer_->take_history());
+  if (counts_) branch_.history_indexes.take_back(answer_->take_history());
   // Keep the sampled tokens as drafts, because a retry with the same seed samples the same tokens.
-  if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.look_back.expect(answer_->take_sampled());
+  if (generated.status().code() == ErrorCode::kOutOfMemory) branch_.history_indexes.expect(answer_->take_sampled());
   TRY(generated.status());
   note(*generated);
   return generated;
@@ -288,7 +289,7 @@ Result<Turn> RunningTurn::finish() {
   Status status = generated_->status();
   if (status.ok()) status = guarded_indexes([&] { return try_commit(); });
   if (status.ok()) return std::move(turn_);
-  if (answer_->broke_off()) branch_.look_back.forget();
+  if (answer_->broke_off()) branch_.history_indexes.forget();
   drop();
   if (status.code() == ErrorCode::kNonFinite) branch_.cache.drop_imported_kv();
   return status;
@@ -318,8 +319,8 @@ void RunningTurn::note(Generation& generation) {
   usage.n_cached = answer_->n_cached();
   usage.n_prefilled = usage.n_prompt - usage.n_cached;
   // Tokens that another session prefilled meanwhile do not count as prefilled again.
-  usage.n_read_again = saturating_sub(usage.n_read_again, saturating_sub(usage.n_cached, lease_->n_found()));
-  if (usage.n_read_again == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
+  usage.n_reprefilled = saturating_sub(usage.n_reprefilled, saturating_sub(usage.n_cached, lease_->n_found()));
+  if (usage.n_reprefilled == 0 && turn_.lost_prefix && is_missing_rows(turn_.lost_prefix->cause)) {
     turn_.lost_prefix.reset();
   }
   usage.n_decoded = progress.n_sampled;
@@ -349,9 +350,9 @@ const Json* RunningTurn::offered_tools() const {
 void RunningTurn::begin_reply(const PromptDelta& delta) {
   constexpr size_t kMarkerBytes = 256;  // bytes at the end of the prompt that may be a marker of reasoning
   const ReplyFormat& format = engine_.reply_format();
-  const size_t n_said = delta.n_continued.value_or(0);
-  const std::string end = end_of_prompt(delta, branch_.dialogue.transcript(), n_said + kMarkerBytes);
-  const std::string_view prompt = std::string_view(end).substr(0, end.size() - n_said);
+  const size_t n_continued = delta.n_continued.value_or(0);
+  const std::string end = end_of_prompt(delta, branch_.dialogue.transcript(), n_continued + kMarkerBytes);
+  const std::string_view prompt = std::string_view(end).substr(0, end.size() - n_continued);
   turn_.begins_in_reasoning = opens_reasoning(format, prompt);
   ReplyContext context;
   context.tools = offered_tools();
@@ -368,8 +369,8 @@ Status RunningTurn::begin_constraint(const PromptDelta& delta) {
   constraint_ = options_.constraint;
   if (constraint_ == nullptr || !continued_) return {};
   // The content of a given answer is continued; the prompt shows its reasoning before it.
-  const std::string said = end_of_prompt(delta, branch_.dialogue.transcript(), delta.n_continued.value_or(0));
-  const std::string_view content = delta.keeps_reply && reply_ ? std::string_view(reply_->content_so_far()) : said;
+  const std::string prefix = end_of_prompt(delta, branch_.dialogue.transcript(), delta.n_continued.value_or(0));
+  const std::string_view content = delta.keeps_reply && reply_ ? std::string_view(reply_->content_so_far()) : prefix;
   const Tokenizer& tokenizer = engine_.tokenizer();
   const Tokens ids = tokenizer.encode(content, TextOrigin::kInput);
   TRY_ASSIGN(constraint_, constraint_after(*constraint_, ids, tokenizer.vocab_size()));
@@ -398,10 +399,10 @@ Json RunningTurn::message_to_keep(std::string text) const {
     // Sampled tokens stay up to the last whole character; a text that the caller supplied stays as it is.
     const PromptDelta& delta = plan_->delta;
     const std::string* given = content_of(before);
-    const std::string said = delta.keeps_reply || given == nullptr
-                                 ? end_of_prompt(delta, branch_.dialogue.transcript(), delta.n_continued.value_or(0))
-                                 : *given;
-    set_content(message, said + *content_of(message));
+    const std::string prefix = delta.keeps_reply || given == nullptr
+                                   ? end_of_prompt(delta, branch_.dialogue.transcript(), delta.n_continued.value_or(0))
+                                   : *given;
+    set_content(message, prefix + *content_of(message));
   }
   for (const auto& [name, value] : before.get_ref<const Json::object_t&>()) {
     if (!message.contains(name)) message[name] = value;
@@ -416,15 +417,15 @@ void RunningTurn::commit(Generation generation) {
   Json message = message_to_keep(std::move(generation.text));
   dialogue.append_answer(plan_->delta, std::move(reply), std::move(message));
   // Nothing below fails.
-  const size_t n_fed = answer_->progress().length;
+  const size_t n_computed = answer_->progress().length;
   answer_.reset();
   if (plan_->fitted) plan_->fitted->commit();
-  asked_->commit();
+  edit_->commit();
   const TokenSpan ids = dialogue.transcript().ids();
-  branch_.look_back.settle(n_keep, ids.size(), options_.speculate, counts_);
+  branch_.history_indexes.settle(n_keep, ids.size(), options_.speculate, counts_);
   {
     const Stopwatch watch = meter_.time(&Timings::match_ms);
-    lease_->keep({ids, n_prompt, n_fed, std::move(generation.prompt_logits), dialogue.first_turn_boundary()});
+    lease_->keep({ids, n_prompt, n_computed, std::move(generation.prompt_logits), dialogue.first_turn_boundary()});
   }
   lease_.reset();
   turn_.work = meter_.cost().work;

@@ -45,7 +45,7 @@ SequenceCache::SequenceCache(const SequenceCache& other)
     : publisher_(other.publisher_),
       idle_(publisher_.store().copy(other.idle_)),
       foreign_(other.foreign_),
-      n_read_(other.n_read_),
+      n_computed_before_(other.n_computed_before_),
       prompt_end_(other.prompt_end_),
       may_be_elsewhere_(other.may_be_elsewhere_) {
   CHECK(!other.is_leased());
@@ -62,8 +62,8 @@ Result<KvCacheEntry> SequenceCache::held() const {
 
 Result<KvCacheEntry> SequenceCache::find_all(TokenSpan ids) const {
   TRY_ASSIGN(KvCacheEntry entry, held());
-  if (entry.length() >= n_read_) return entry;
-  PrefixPublisher::Found found = publisher_.look_up(ids.first(n_read_), foreign_);
+  if (entry.length() >= n_computed_before_) return entry;
+  PrefixPublisher::Found found = publisher_.look_up(ids.first(n_computed_before_), foreign_);
   if (found.length() > entry.length()) entry = std::move(found.entry);
   return entry;
 }
@@ -85,7 +85,7 @@ size_t SequenceCache::adopt(std::optional<KvCacheEntry> entry, TokenSpan ids) {
     foreign_ = publisher_.new_foreign();
     found.entry = *std::move(entry);
   }
-  n_read_ = std::max(found.length(), ids.size() - 1);
+  n_computed_before_ = std::max(found.length(), ids.size() - 1);
   publisher_.insert(found.entry, foreign_, Extent::kAll, &idle_);
   put_back(std::move(found.entry));
   return n_same;
@@ -113,7 +113,7 @@ Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_prefill(AheadPrompt p
   }
   // Only computing the last token gives logits, so the last token of a whole prompt is always computed.
   const size_t n_most = prompt.is_whole ? ids.size() - 1 : ids.size();
-  const size_t n_own = std::min({prompt.n_transcript, n_read_, n_most});
+  const size_t n_own = std::min({prompt.n_transcript, n_computed_before_, n_most});
   Usage read;
   read.n_prompt = ids.size();
   TRY_ASSIGN(KvCacheEntry entry, held());
@@ -126,11 +126,11 @@ Result<std::unique_ptr<PrefillAhead>> SequenceCache::begin_prefill(AheadPrompt p
   }
   read.n_cached = entry.length();
   read.n_prefilled = ids.size() - entry.length();
-  read.n_read_again = saturating_sub(n_own, entry.length());
+  read.n_reprefilled = saturating_sub(n_own, entry.length());
   // Moves the pages to the store as soon as the prefill ends, before end_prefill() is called.
-  const auto publish = [this, from](KvCacheEntry& rows, IdleSequence& rest) {
-    publisher_.insert(rows, from, Extent::kAll, &rest);
-    if (!publisher_.store().make_idle(rows, rest)) rows.slice_to_length(0);
+  const auto publish = [this, from](KvCacheEntry& rows, IdleSequence& idle) {
+    publisher_.insert(rows, from, Extent::kAll, &idle);
+    if (!publisher_.store().make_idle(rows, idle)) rows.slice_to_length(0);
   };
   PrefillAhead::Start start{std::move(entry), std::move(prompt), read, from, engine.state().state_share()};
   auto prefill = std::make_unique<PrefillAhead>(std::move(start), priority, std::move(stop), std::move(waker), publish);
@@ -193,7 +193,8 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   length_before_ = entry_.length();
   // Sampling the first token of the answer needs the logits of the prompt: unless cached, its last token is computed.
   const size_t n_most = is_same_prompt(prompt) ? prompt.size() : prompt.size() - 1;
-  const size_t n_own = std::min({prompt.n_keep(), cache_->n_read_, n_most});  // computed by this conversation before
+  const size_t n_own =
+      std::min({prompt.n_keep(), cache_->n_computed_before_, n_most});  // computed by this conversation before
   size_t n_keep = entry_.resumable_length(std::min(n_own, entry_.length()));
   if (is_same_prompt(prompt) && n_keep == n_most) logits_ = cache_->prompt_end_.logits;
   TRY_ASSIGN(const bool ahead_is_there, take_ahead(prompt, n_keep));
@@ -211,8 +212,8 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
     n_keep = entry_.slice_to_at_most(n_keep);  // window parts may have been evicted since resumable_length()
   }
   if (n_keep < prompt.size()) logits_.reset();
-  n_read_again_ = saturating_sub(n_own, n_keep);
-  if (n_read_again_ == 0) missing_.reset();
+  n_reprefilled_ = saturating_sub(n_own, n_keep);
+  if (n_reprefilled_ == 0) missing_.reset();
   // Keeps only the state at the entry's end: the store owns the others, and may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
   if (before_) before_->state().clear();
@@ -291,8 +292,8 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
   const size_t n_same = n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
   // If this also lost KV of tokens that stay, these tokens count as computed.
-  const bool lost_rows = entry_.length() < kept.n_fed;
-  cache.n_read_ = lost_rows ? std::min(kept.n_fed, kept.ids.size()) : n_same;
+  const bool lost_rows = entry_.length() < kept.n_computed;
+  cache.n_computed_before_ = lost_rows ? std::min(kept.n_computed, kept.ids.size()) : n_same;
   (void)entry_.slice_to_at_most(n_same);
   cache.foreign_ = std::move(foreign_);
   cache.prompt_end_ = {kept.n_prompt, std::move(kept.logits)};

@@ -5,7 +5,7 @@
 
 namespace ibid {
 
-size_t LookBack::index(const PromptIds& prompt) {
+size_t HistoryIndexes::index(const PromptIds& prompt) {
   // Also correct if the turn fails: the first n_indexed_ tokens are those of the transcript in any case.
   n_indexed_ = std::min(n_indexed_, prompt.n_keep());
   const Tokens ids = prompt.from(n_indexed_);
@@ -14,7 +14,7 @@ size_t LookBack::index(const PromptIds& prompt) {
   return ids.size();
 }
 
-size_t LookBack::checkout(const PromptIds& prompt, Sampler& sampler) {
+size_t HistoryIndexes::checkout(const PromptIds& prompt, Sampler& sampler) {
   const size_t n_steps = history_.n_steps();
   // Also correct if the turn fails: the first n_counted_ tokens are those of the transcript in any case.
   n_counted_ = std::min({n_counted_, prompt.n_keep(), history_.size()});
@@ -24,12 +24,12 @@ size_t LookBack::checkout(const PromptIds& prompt, Sampler& sampler) {
   return sampler.history().n_steps() - n_steps;
 }
 
-void LookBack::settle(size_t n_keep, size_t n_tokens, bool indexed, bool counted) noexcept {
+void HistoryIndexes::settle(size_t n_keep, size_t n_tokens, bool indexed, bool counted) noexcept {
   n_indexed_ = std::min(indexed ? drafter_.size() : std::min(n_indexed_, n_keep), n_tokens);
   n_counted_ = std::min(counted ? history_.size() : std::min(n_counted_, n_keep), n_tokens);
 }
 
-void LookBack::forget() noexcept {
+void HistoryIndexes::forget() noexcept {
   drafter_.forget_tokens();
   n_indexed_ = 0;
   history_ = TokenHistory();

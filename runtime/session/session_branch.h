@@ -1,6 +1,6 @@
 // SessionBranch: one branch of a conversation, with all that a fork has of its own: messages (Dialogue), keys and
-// values (SequenceCache), and indexes for drafts and penalties (LookBack). Each of the three keeps its own invariants;
-// only a committed turn changes all of them together (RunningTurn). Internal.
+// values (SequenceCache), and indexes for drafts and penalties (HistoryIndexes). Each of the three keeps its own
+// invariants; only a committed turn changes all of them together (RunningTurn). Internal.
 //
 // A value, for one thread at a time, that of the session's current call. A copy copies text and tokens, but no pages.
 #pragma once
@@ -24,7 +24,7 @@ namespace ibid {
 //
 // Invariant between turns: the drafter's first n_indexed_ tokens and the history's first n_counted_ are the
 // transcript's. Tokens after these are from failed turns.
-class LookBack {
+class HistoryIndexes {
  public:
   Drafter& drafter() { return drafter_; }
 
@@ -56,7 +56,7 @@ class LookBack {
 struct SessionBranch {
   Dialogue dialogue;
   SequenceCache cache;
-  LookBack look_back;
+  HistoryIndexes history_indexes;
 };
 static_assert(std::is_nothrow_move_assignable_v<SessionBranch>);
 

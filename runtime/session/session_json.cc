@@ -150,37 +150,36 @@ void take(Result<T> value, const char* name, T& out, LoadWarnings& load_warnings
 
 // --- what JSON can express
 
-struct Trouble {
+struct Defect {
   ErrorCode code;
   const char* what;
   std::string where;  // path from the outermost value to the value that cannot be saved
 };
 
 // Checks a value that is nested in `depth` levels.
-std::optional<Trouble> find_trouble(const Json& value, size_t depth, size_t& n_values) {
+std::optional<Defect> find_defect(const Json& value, size_t depth, size_t& n_values) {
   ++n_values;
-  const auto invalid = [](const char* what) { return Trouble{ErrorCode::kInvalidArgument, what, {}}; };
+  const auto invalid = [](const char* what) { return Defect{ErrorCode::kInvalidArgument, what, {}}; };
   if (value.is_string() && !utf8_is_valid(value.get_ref<const std::string&>())) {
     return invalid("a string that is not valid UTF-8");
   }
   if (value.is_number_float() && !std::isfinite(value.get<double>())) return invalid("a number that is not finite");
   if (value.is_binary() || value.is_discarded()) return invalid("a value that JSON cannot represent");
   if (!value.is_structured()) return std::nullopt;
-  if (depth == kMaxJsonDepth) return Trouble{ErrorCode::kLimitExceeded, "more nested levels than can be loaded", {}};
-  std::optional<Trouble> trouble;
+  if (depth == kMaxJsonDepth) return Defect{ErrorCode::kLimitExceeded, "more nested levels than can be loaded", {}};
+  std::optional<Defect> defect;
   if (value.is_object()) {
     for (const auto& [key, member] : value.get_ref<const Json::object_t&>()) {
-      trouble =
-          utf8_is_valid(key) ? find_trouble(member, depth + 1, n_values) : invalid("a key that is not valid UTF-8");
-      if (trouble) trouble->where.insert(0, "." + utf8_sanitize(key));
-      if (trouble) return trouble;
+      defect = utf8_is_valid(key) ? find_defect(member, depth + 1, n_values) : invalid("a key that is not valid UTF-8");
+      if (defect) defect->where.insert(0, "." + utf8_sanitize(key));
+      if (defect) return defect;
     }
     return std::nullopt;
   }
   for (size_t i = 0; i < value.size(); ++i) {
-    trouble = find_trouble(value[i], depth + 1, n_values);
-    if (trouble) trouble->where.insert(0, "[" + std::to_string(i) + "]");
-    if (trouble) return trouble;
+    defect = find_defect(value[i], depth + 1, n_values);
+    if (defect) defect->where.insert(0, "[" + std::to_string(i) + "]");
+    if (defect) return defect;
   }
   return std::nullopt;
 }
@@ -249,10 +248,10 @@ Result<SavedSession> session_from_json(const Json& json) {
 
 Result<std::string> session_to_text(const Json& json) {
   size_t n_values = 0;
-  if (std::optional<Trouble> trouble = find_trouble(json, 0, n_values)) {
-    std::string where = trouble->where.substr(trouble->where.starts_with('.') ? 1 : 0);
+  if (std::optional<Defect> defect = find_defect(json, 0, n_values)) {
+    std::string where = defect->where.substr(defect->where.starts_with('.') ? 1 : 0);
     if (where.size() > kMaxPlaceBytes) where = utf8_sanitize(where.substr(0, kMaxPlaceBytes)) + "...";
-    return {trouble->code, "the session cannot be saved: " + where + " holds " + trouble->what};
+    return {defect->code, "the session cannot be saved: " + where + " holds " + defect->what};
   }
   std::string text = json_to_string(json);
   if (text.size() > kMaxSessionBytes || n_values > JsonLimits{}.max_values) {

@@ -157,7 +157,7 @@ Status save_session(const SessionState& session, const std::string& path, bool w
   TRY_ASSIGN(KvCacheEntry entry, session.branch.cache.find_all(session.branch.dialogue.transcript().ids()));
   const std::array<size_t, 3> places = next_places(session.branch.dialogue, entry.length());
   TRY(write_session_file(engine.files(), path, to_saved(session), &entry, identity, states_for(entry, places)));
-  report.n_with_rows = entry.length();
+  report.n_with_kv = entry.length();
   return {};
 }
 

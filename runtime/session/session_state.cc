@@ -96,7 +96,8 @@ SessionBranch SessionState::new_branch(std::string system) const {
   PromptPlanner planner = plain ? PromptPlanner(parts.tokenizer(), parts.clock())
                                 : PromptPlanner(parts.tokenizer(), *parts.chat_template(),
                                                 TemplateVariables{variables, options.now}, parts.clock());
-  return {Dialogue(std::move(planner), std::move(system)), SequenceCache(engine, options.cache_namespace), LookBack()};
+  return {Dialogue(std::move(planner), std::move(system)), SequenceCache(engine, options.cache_namespace),
+          HistoryIndexes()};
 }
 
 // --- calls
@@ -224,7 +225,7 @@ void SessionState::begin_after_turn() noexcept {
 
 Result<std::unique_ptr<PrefillAhead>> SessionState::begin_prefill_ahead(Priority priority, std::stop_token stop,
                                                                         std::shared_ptr<Waker> waker) {
-  TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_read()));
+  TRY_ASSIGN(AheadPrompt prompt, branch.dialogue.plan_ahead(branch.cache.n_computed_before()));
   return branch.cache.begin_prefill(std::move(prompt), priority, std::move(stop), std::move(waker));
 }
 
@@ -237,7 +238,7 @@ Result<Usage> SessionState::prefill_ahead(Priority priority, std::stop_token sto
 
 bool SessionState::rewrites_history() {
   const std::optional<size_t> n = branch.dialogue.n_tokens_that_stay();
-  return n && *n < branch.cache.n_read();
+  return n && *n < branch.cache.n_computed_before();
 }
 
 // If there is no memory for idle work, the next turn prefills instead.

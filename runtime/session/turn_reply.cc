@@ -26,15 +26,16 @@ Tokens shown_tokens(const EngineState& engine, bool with_calls) {
   return shown;
 }
 
-TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed, std::string_view said)
-    : parser_(format, context), seed_(seed), continues_(!said.empty()) {
+TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed,
+                     std::string_view continued_text)
+    : parser_(format, context), seed_(seed), continues_(!continued_text.empty()) {
   if (!continues_) return;
   // A character that is in no marker releases the held bytes as text, also those of an end of turn.
   constexpr char kInNoMarker = '\1';
   ReplyParser alone(format, context);
-  alone.feed(std::string(said) + kInNoMarker, {});
+  alone.feed(std::string(continued_text) + kInNoMarker, {});
   alone.finish({});
-  parser_.feed(said, {});
+  parser_.feed(continued_text, {});
   const auto n_held = [](const std::string& released, const std::string& shown) {
     return saturating_sub(released.size() - (released.ends_with(kInNoMarker) ? 1 : 0), shown.size());
   };

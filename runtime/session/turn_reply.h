@@ -26,9 +26,10 @@ Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {
  public:
-  // seed: for ids of calls to which the model gave none (assign_call_ids()). said: the answer that this turn continues;
-  // it is parsed first, and not emitted.
-  TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed, std::string_view said = {});
+  // seed: for ids of calls to which the model gave none (assign_call_ids()). continued_text: the answer that this turn
+  // continues; it is parsed first, and not emitted.
+  TurnReply(const ReplyFormat& format, const ReplyContext& context, uint64_t seed,
+            std::string_view continued_text = {});
 
   // Parses the next piece of text and emits the parts that are certain.
   void feed(std::string_view text, const ReplyParser::Listener& on_event);

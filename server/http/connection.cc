@@ -18,7 +18,8 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kMaxAhead = 64u << 10;  // maximum bytes of the next requests that are read while one is answered
-constexpr milliseconds kLookTime{50};  // interval of checks whether a client is connected while nothing is read from it
+constexpr milliseconds kConnectionCheckDelay{
+    50};  // interval of checks whether a client is connected while nothing is read from it
 constexpr milliseconds kLingerTime{1000};  // time for a client to read its last response before the connection closes
 constexpr size_t kMaxLingered = 4u << 20;  // maximum bytes that are read and discarded while lingering
 constexpr size_t kBodyBytesPerSecond = 256u << 10;
@@ -170,7 +171,7 @@ void Connection::close_when_idle() {
 void Connection::read_more() {
   if (state_ == State::kClosed || input_ended_ || is_reading_) return;
   if (is_far_ahead()) {
-    look_at_ = Clock::now() + kLookTime;
+    connection_check_at_ = Clock::now() + kConnectionCheckDelay;
     return schedule();
   }
   is_reading_ = true;
@@ -421,7 +422,7 @@ void Connection::schedule() {
   if (state_ == State::kClosed) return;
   Reply::KeepAlive keep_alive;
   const TimePoint next =
-      std::min({deadline_, outbox_.deadline(), outbox_.stall(), look_at_, keep_alive_time(keep_alive)});
+      std::min({deadline_, outbox_.deadline(), outbox_.stall(), connection_check_at_, keep_alive_time(keep_alive)});
   if (next >= alarm_) return;  // an alarm that is too early need not be changed: when it fires, it is set again
   alarm_ = next;
   transport_->wake_at(next, [self = shared_from_this()] { self->in_turn([&] { self->on_time(); }); });
@@ -437,8 +438,8 @@ void Connection::on_time() {
     is_slow_ = state_ == State::kAnswering;
     if (is_slow_) room_->connections.set_waiting(this, true);
   }
-  if (now >= look_at_) {
-    look_at_ = TimePoint::max();
+  if (now >= connection_check_at_) {
+    connection_check_at_ = TimePoint::max();
     if (is_far_ahead() && transport_->client_has_ended()) return on_end_of_input();
     read_more();
   }

@@ -169,7 +169,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   TimePoint deadline_ = TimePoint::max();  // deadline of the current state
   // Time at which to check whether the client is connected, if nothing is read from it.
-  TimePoint look_at_ = TimePoint::max();
+  TimePoint connection_check_at_ = TimePoint::max();
   TimePoint last_sent_;
   TimePoint alarm_ = TimePoint::max();  // time for which the transport's timer is set
 };

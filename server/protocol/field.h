@@ -144,19 +144,19 @@ void of_request(const Json& value, Call& call) {
 }
 
 // The neutral values of most fields.
-inline constexpr std::string_view kNothing = R"([false,0,"",[],{}])";
+inline constexpr std::string_view kDefaultNeutral = R"([false,0,"",[],{}])";
 
 // A row that refuses all values but the neutral ones. about: the alternative, or the reason.
 template <typename Target>
 constexpr Field<Target> refused_field(std::string_view name, std::string_view about,
-                                      std::string_view neutral = kNothing) {
+                                      std::string_view neutral = kDefaultNeutral) {
   return {{name, Shape::kAny, about, 0, 0, Standing::kRefused, "", false, neutral}};
 }
 
 // A row for a field whose value is ignored; values that are not neutral are reported.
 template <typename Target>
 constexpr Field<Target> ignored_field(std::string_view name, std::string_view about,
-                                      std::string_view neutral = kNothing) {
+                                      std::string_view neutral = kDefaultNeutral) {
   return {{name, Shape::kAny, about, 0, 0, Standing::kIgnored, "", false, neutral}};
 }
 

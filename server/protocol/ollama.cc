@@ -190,19 +190,19 @@ OllamaCall read_ollama(const Site& site, const http::Request& source, std::span<
 int64_t ns_of(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
 // The endpoint that answers, /api/chat or /api/generate: their responses have different fields.
-struct OllamaForm {
+struct OllamaEndpoint {
   bool is_chat = true;
   Site site;
 };
 
-Json ollama_part(const OllamaForm& form, const std::string& model, std::string_view text = "",
+Json ollama_part(const OllamaEndpoint& endpoint, const std::string& model, std::string_view text = "",
                  std::string_view thinking = "") {
   Json message = Json::object();
-  if (form.is_chat) message["role"] = "assistant";
-  message[form.is_chat ? "content" : "response"] = text;
+  if (endpoint.is_chat) message["role"] = "assistant";
+  message[endpoint.is_chat ? "content" : "response"] = text;
   if (!thinking.empty()) message["thinking"] = thinking;
-  Json json = {{"model", model}, {"created_at", precise_time(form.site.clock.unix_ns())}};
-  if (form.is_chat) {
+  Json json = {{"model", model}, {"created_at", precise_time(endpoint.site.clock.unix_ns())}};
+  if (endpoint.is_chat) {
     json["message"] = std::move(message);
   } else {
     json.update(message);
@@ -241,42 +241,42 @@ void add_ollama_end(Json& json, const Answer& turn, const Heard& heard) {
 
 class OllamaStream final : public StreamReply {
  public:
-  OllamaStream(http::ExchangePtr exchange, OllamaForm form)
-      : StreamReply(std::move(exchange), 1), form_(std::move(form)) {}
+  OllamaStream(http::ExchangePtr exchange, OllamaEndpoint endpoint)
+      : StreamReply(std::move(exchange), 1), endpoint_(std::move(endpoint)) {}
 
  private:
-  void content(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, text)); }
-  void reasoning(size_t, std::string_view text) override { emit(ollama_part(form_, heard_.model, "", text)); }
+  void content(size_t, std::string_view text) override { emit(ollama_part(endpoint_, heard_.model, text)); }
+  void reasoning(size_t, std::string_view text) override { emit(ollama_part(endpoint_, heard_.model, "", text)); }
   // Emits calls only when complete, because their arguments are objects in this protocol.
   void answered(size_t, const Answer& answer) override {
-    if (!form_.is_chat || answer.tool_calls.empty()) return;
-    Json json = ollama_part(form_, heard_.model);
+    if (!endpoint_.is_chat || answer.tool_calls.empty()) return;
+    Json json = ollama_part(endpoint_, heard_.model);
     add_ollama_calls(json, answer);
     emit(json);
   }
   void finished() override {
-    Json json = ollama_part(form_, heard_.model);
+    Json json = ollama_part(endpoint_, heard_.model);
     add_ollama_end(json, heard_.answers.front(), heard_);
     emit(json);
   }
 
-  const OllamaForm form_;
+  const OllamaEndpoint endpoint_;
 };
 
 // Answers a request without messages and prompt, which loads the model, or unloads it if keep_alive is 0.
-void load_or_unload(const OllamaForm& form, const AnswerRequest& request, const http::ExchangePtr& exchange) {
-  const Result<std::string> name = form.site.backend->resolve(request.model);
+void load_or_unload(const OllamaEndpoint& endpoint, const AnswerRequest& request, const http::ExchangePtr& exchange) {
+  const Result<std::string> name = endpoint.site.backend->resolve(request.model);
   if (!name.ok()) throw fault_of(name.status());
-  const auto respond_done = [form, name = *name, exchange](const char* reason) {
-    Json json = ollama_part(form, name);
+  const auto respond_done = [endpoint, name = *name, exchange](const char* reason) {
+    Json json = ollama_part(endpoint, name);
     json.update({{"done", true}, {"done_reason", reason}});
     respond_json(*exchange, json);
   };
   if (request.keep_alive == std::chrono::milliseconds(0)) {
-    (void)form.site.backend->unload(*name);
+    (void)endpoint.site.backend->unload(*name);
     return respond_done("unload");
   }
-  form.site.backend->with_tokenizer(
+  endpoint.site.backend->with_tokenizer(
       {.model = *name, .cache_namespace = request.cache_namespace, .keep_alive = request.keep_alive},
       [respond_done, exchange](const auto& loaded) {
         answer_or_refuse(*exchange, [&] {
@@ -287,17 +287,17 @@ void load_or_unload(const OllamaForm& form, const AnswerRequest& request, const 
       exchange->gone());
 }
 
-void start_ollama(OllamaForm form, OllamaCall call, const http::ExchangePtr& exchange) {
-  if (call.request.messages.empty() && !call.request.prompt) return load_or_unload(form, call.request, exchange);
-  const std::shared_ptr<Backend> backend = form.site.backend;
+void start_ollama(OllamaEndpoint endpoint, OllamaCall call, const http::ExchangePtr& exchange) {
+  if (call.request.messages.empty() && !call.request.prompt) return load_or_unload(endpoint, call.request, exchange);
+  const std::shared_ptr<Backend> backend = endpoint.site.backend;
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {
-    listener = std::make_shared<OllamaStream>(exchange, std::move(form));
+    listener = std::make_shared<OllamaStream>(exchange, std::move(endpoint));
   } else {
-    listener = std::make_shared<WholeReply>(exchange, 1, [form = std::move(form)](const Heard& heard) {
+    listener = std::make_shared<WholeReply>(exchange, 1, [endpoint = std::move(endpoint)](const Heard& heard) {
       const Answer& answer = heard.answers.front();
-      Json json = ollama_part(form, heard.model, answer.content, answer.reasoning);
-      if (form.is_chat) add_ollama_calls(json, answer);
+      Json json = ollama_part(endpoint, heard.model, answer.content, answer.reasoning);
+      if (endpoint.is_chat) add_ollama_calls(json, answer);
       add_ollama_end(json, answer, heard);
       return json;
     });

@@ -288,9 +288,9 @@ Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
 // Tells which endpoints can answer with a status.
 enum class Answers {
   kAll,
-  kNone,   // no endpoint: the status is for an unknown method of a path
-  kNamed,  // those whose request names an object: a model in the body, an id in the path
-  kHeld,   // those that change a conversation, which only one response at a time may change
+  kNone,                 // no endpoint: the status is for an unknown method of a path
+  kNamed,                // those whose request names an object: a model in the body, an id in the path
+  kChangesConversation,  // those that change a conversation, which only one response at a time may change
   kComputing,
   kComputingNotAnthropic,
   kComputingAnthropic,
@@ -307,7 +307,7 @@ constexpr StatusText kErrors[] = {
     {"404", Answers::kNamed, "No such model, response, conversation or item."},
     {"405", Answers::kNone, "Method not allowed; see the Allow header."},
     {"408", Answers::kAll, "Timeout while reading the request."},
-    {"409", Answers::kHeld, "Another request is using this conversation."},
+    {"409", Answers::kChangesConversation, "Another request is using this conversation."},
     {"413", Answers::kAll, "The body is too large."},
     {"415", Answers::kAll, "Compressed bodies are not supported."},
     {"417", Answers::kAll, "The value of the Expect header is not supported."},
@@ -326,7 +326,7 @@ bool does_answer(const Endpoint& endpoint, Answers answers) {
     case Answers::kAll: return true;
     case Answers::kNone: return false;
     case Answers::kNamed: return has_body || has_id;
-    case Answers::kHeld:
+    case Answers::kChangesConversation:
       return (has_body && endpoint.pattern == "/v1/responses") ||
              (has_id && endpoint.method != "GET" && !endpoint.pattern.starts_with("/v1/responses"));
     case Answers::kComputing: return has_body;

@@ -128,7 +128,7 @@ void WholeReply::respond(const Status& status) {
 }
 
 StreamReply::StreamReply(http::ExchangePtr exchange, size_t n, std::string keep_alive)
-    : ExchangeReply(std::move(exchange), n), keep_alive_(std::move(keep_alive)), told_(n) {}
+    : ExchangeReply(std::move(exchange), n), keep_alive_(std::move(keep_alive)), streamed_(n) {}
 
 void StreamReply::begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) {
   ExchangeReply::begin(model, n_prompt, std::move(tokenizer));
@@ -141,28 +141,28 @@ void StreamReply::begin(const std::string& model, size_t n_prompt, std::shared_p
 }
 
 void StreamReply::logprobs(size_t i, std::span<const TokenLogprobs> tokens) {
-  std::vector<TokenLogprobs>& heard = told_.at(i).logprobs;
+  std::vector<TokenLogprobs>& heard = streamed_.at(i).logprobs;
   heard.insert(heard.end(), tokens.begin(), tokens.end());
 }
 
 std::vector<TokenLogprobs> StreamReply::take_logprobs(size_t i) {
-  Told& told = told_.at(i);
-  told.n_logprobs_taken += told.logprobs.size();
-  return std::exchange(told.logprobs, {});
+  StreamedAnswer& streamed = streamed_.at(i);
+  streamed.n_logprobs_taken += streamed.logprobs.size();
+  return std::exchange(streamed.logprobs, {});
 }
 
 std::vector<TokenLogprobs> StreamReply::take_last_logprobs(size_t i, const Answer& answer) {
-  const size_t n_taken = std::min(told_.at(i).n_logprobs_taken, answer.logprobs.size());
+  const size_t n_taken = std::min(streamed_.at(i).n_logprobs_taken, answer.logprobs.size());
   return {answer.logprobs.begin() + static_cast<std::ptrdiff_t>(n_taken), answer.logprobs.end()};
 }
 
 void StreamReply::tool_call(size_t i, size_t call, std::string_view id, std::string_view name) {
-  told_.at(i).n_calls = call + 1;
+  streamed_.at(i).n_calls = call + 1;
   called(i, call, id, name);
 }
 
 void StreamReply::answer(size_t i, const Answer& answer) {
-  for (size_t call = told_.at(i).n_calls; call < answer.tool_calls.size(); ++call) {
+  for (size_t call = streamed_.at(i).n_calls; call < answer.tool_calls.size(); ++call) {
     called(i, call, answer.tool_calls[call].id, answer.tool_calls[call].name);
     tool_arguments(i, call, answer.tool_calls[call].arguments);
   }
@@ -260,7 +260,7 @@ Json ibid_details(const Answer& turn, const IgnoredParts& ignored) {
   Json json = {{"prefilled", turn.usage.n_prefilled},
                {"cached", turn.usage.n_cached},
                {"from_disk", turn.usage.n_from_disk},
-               {"read_again", turn.usage.n_read_again},
+               {"read_again", turn.usage.n_reprefilled},
                {"ttft_ms", turn.timings.ttft_ms},
                {"total_ms", turn.timings.total_ms},
                {"seed", turn.seed},

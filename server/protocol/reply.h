@@ -148,12 +148,12 @@ class StreamReply : public ExchangeReply {
   void respond(const Status& status) override;
 
   std::string keep_alive_;
-  struct Told {
+  struct StreamedAnswer {
     size_t n_calls = 0;                        // number of tool calls that were begun
     std::vector<TokenLogprobs> logprobs = {};  // received, and not yet returned by take_logprobs()
     size_t n_logprobs_taken = 0;
   };
-  std::vector<Told> told_;  // indexed by the number of the answer
+  std::vector<StreamedAnswer> streamed_;  // indexed by the number of the answer
   bool is_open_ = false;
 };
 

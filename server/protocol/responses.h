@@ -38,7 +38,7 @@ struct ResponseContext {
   std::string previous_id = {};   // id of the continued response; empty: none, or its items are in a conversation
   Json in_front = Json::array();  // items of the previous response or the conversation, which precede this input
   bool continues = false;         // the output continues the last message before it
-  std::shared_ptr<TakenConversation> conversation = {};  // the conversation of the response; nullptr: none
+  std::shared_ptr<LockedConversation> conversation = {};  // the conversation of the response; nullptr: none
   int64_t created = 0;
   Json items = Json::array();  // output items that a stream has already sent
 };

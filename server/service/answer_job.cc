@@ -42,7 +42,7 @@ Json joined_message(Json sent, const Json& added) {
   return sent;
 }
 
-void pass_on(const TurnEvent& event, size_t i, AnswerListener& listener) {
+void emit_event(const TurnEvent& event, size_t i, AnswerListener& listener) {
   switch (event.kind) {
     case TurnEvent::Kind::kLogprobs: return listener.logprobs(i, event.logprobs);
     case TurnEvent::Kind::kText:
@@ -93,8 +93,8 @@ class AnswerJob final : public Job {
     Conversation conversation;
     std::optional<TurnStream> stream;  // null after the turn has ended
     bool is_over = false;              // the turn has finished, and its conversation was put back
-    // n_events: events of the current stream so far. n_told: events that the listener has received.
-    size_t n_events = 0, n_told = 0;
+    // n_events: events of the current stream so far. n_emitted: events that the listener has received.
+    size_t n_events = 0, n_emitted = 0;
   };
   Result<Conversation> find_conversation(const std::shared_ptr<Engine>& engine, Conversations& conversations) const;
   // Reports the keywords of the response format's schema that do not constrain the answer.
@@ -104,16 +104,16 @@ class AnswerJob final : public Job {
   Status find_prompt(const Place& place);
   Status begin(const Place& place);
   Status begin_scoring(const Place& place);
-  Status begin_reading(const Place& place);
-  void end_reading(Conversations& conversations);
+  Status begin_prefill(const Place& place);
+  void end_without_answer(Conversations& conversations);
   Status begin_turns(const Place& place);
   Status begin_turn(size_t i);
-  void tell_begin(const Place& place, size_t n_prompt);
-  bool has_read() const;  // true if the prefill or scoring of the prompt has ended; REQUIRES: it was started
-  Result<Usage> finish_reading();
-  Next after_reading(Conversations& conversations);
-  void tell_events(size_t i);
-  void tell_prefill(size_t n_done);
+  void emit_begin(const Place& place, size_t n_prompt);
+  bool prefill_has_ended() const;  // true if the prefill or scoring of the prompt has ended; REQUIRES: it was started
+  Result<Usage> finish_prefill();
+  Next after_prefill(Conversations& conversations);
+  void emit_events(size_t i);
+  void emit_prefill(size_t n_done);
   void finish(size_t i, Conversations& conversations);
   void add_prefill_usage(Turn& turn) const;
   void put_back(Conversation conversation, Conversations& conversations) const;
@@ -123,27 +123,27 @@ class AnswerJob final : public Job {
   std::shared_ptr<AnswerListener> listener_;  // null after end()
   Json variables_;
 
-  std::optional<Conversation> asked_;  // conversation of the request until the turns begin
+  std::optional<Conversation> conversation_;  // conversation of the request until the turns begin
   // The computation for the prompt before its answers: none, the scores of its tokens, or a prefill.
   struct Scoring {
     Tokens ids;
     std::unique_ptr<ScorePass> pass;
   };
-  std::variant<std::monostate, Scoring, PrefillStream> reading_;
-  int64_t read_begin_ns_ = 0;  // time of the engine's clock at which the planning of this computation began
+  std::variant<std::monostate, Scoring, PrefillStream> prefill_;
+  int64_t prefill_begin_ns_ = 0;  // time of the engine's clock at which the planning of this computation began
   // Cost of this computation, with its planning; set when it has ended.
-  struct ReadingCost {
+  struct PrefillCost {
     double ms = 0;
     Usage usage = {};
   };
-  std::optional<ReadingCost> read_;
+  std::optional<PrefillCost> prefill_cost_;
   std::vector<std::unique_ptr<Part>> parts_;
-  size_t n_side_by_side_ = 0;  // number of turns that were started together
+  size_t n_started_together_ = 0;  // number of turns that were started together
   PromptSize prompt_size_;
   Tokens prompt_ids_;          // tokens of the prompt; set if an answer is continued, or if the request wants them
   bool has_sent_ids_ = false;  // the listener received prompt_ids_
-  std::optional<size_t> n_read_told_;  // number of positions in the last progress report
-  bool is_guarded_ = false;            // the maximum length was set by the guard
+  std::optional<size_t> n_prefill_emitted_;  // number of positions in the last progress report
+  bool is_guarded_ = false;                  // the maximum length was set by the guard
   bool has_left_queue_ = false;
   bool has_begun_ = false;
   bool is_cut_short_ = false;
@@ -222,8 +222,8 @@ Status AnswerJob::prepare(const Place& place) {
 }
 
 Status AnswerJob::find_prompt(const Place& place) {
-  TRY_ASSIGN(asked_, find_conversation(place.engine(), place.conversations));
-  SessionState& session = asked_->session().state();
+  TRY_ASSIGN(conversation_, find_conversation(place.engine(), place.conversations));
+  SessionState& session = conversation_->session().state();
   if (request_.continues || request_.returns_prompt_ids) {
     TRY_ASSIGN(prompt_ids_, session.prompt_ids(start()));
   }
@@ -239,8 +239,8 @@ Status AnswerJob::plan(const Place& place) {
   Conversations& conversations = place.conversations;
   Status status = guarded([&] { return begin(place); });
   if (status.ok()) return status;
-  reading_.emplace<std::monostate>();
-  if (asked_) put_back(*std::exchange(asked_, std::nullopt), conversations);
+  prefill_.emplace<std::monostate>();
+  if (conversation_) put_back(*std::exchange(conversation_, std::nullopt), conversations);
   for (std::unique_ptr<Part>& part : parts_) {
     part->stream.reset();
     if (!part->is_over) put_back(std::move(part->conversation), conversations);
@@ -253,47 +253,47 @@ Status AnswerJob::plan(const Place& place) {
 // turns.
 Status AnswerJob::begin(const Place& place) {
   status_ = {};
-  if (!read_ && request_.n_prompt_logprobs) return begin_scoring(place);
-  const bool reads_first = request_.n == 0 || (request_.n > 1 && !request_.continues);
-  if (!read_ && reads_first && parts_.empty()) return begin_reading(place);
+  if (!prefill_cost_ && request_.n_prompt_logprobs) return begin_scoring(place);
+  const bool prefills_first = request_.n == 0 || (request_.n > 1 && !request_.continues);
+  if (!prefill_cost_ && prefills_first && parts_.empty()) return begin_prefill(place);
   return begin_turns(place);
 }
 
 // The keys and values of the scored prompt stay in the store, where the turns find them.
 Status AnswerJob::begin_scoring(const Place& place) {
   EngineState& engine = place.engine()->state();
-  read_begin_ns_ = engine.clock().steady_ns();
-  TRY_ASSIGN(Tokens ids, asked_->session().state().prompt_ids(start()));
+  prefill_begin_ns_ = engine.clock().steady_ns();
+  TRY_ASSIGN(Tokens ids, conversation_->session().state().prompt_ids(start()));
   const ScoreOptions options{.n_top = *request_.n_prompt_logprobs,
                              .cache_namespace = request_.cache_namespace,
                              .priority = request_.options.priority,
                              .stop = stop_token()};
   TRY_ASSIGN(std::unique_ptr<ScorePass> pass, ScorePass::begin(engine, ids, options, waker()));
-  tell_begin(place, ids.size());
-  reading_.emplace<Scoring>(Scoring{std::move(ids), std::move(pass)});
+  emit_begin(place, ids.size());
+  prefill_.emplace<Scoring>(Scoring{std::move(ids), std::move(pass)});
   return {};
 }
 
-Status AnswerJob::begin_reading(const Place& place) {
+Status AnswerJob::begin_prefill(const Place& place) {
   Clock& clock = place.engine()->state().clock();
-  read_begin_ns_ = clock.steady_ns();
+  prefill_begin_ns_ = clock.steady_ns();
   PrefillStream& prefill =
-      reading_.emplace<PrefillStream>(asked_->session(), request_.options.priority, stop_token(), waker());
+      prefill_.emplace<PrefillStream>(conversation_->session(), request_.options.priority, stop_token(), waker());
   if (const Usage* read = prefill.begun()) {
-    tell_begin(place, read->n_prompt);
+    emit_begin(place, read->n_prompt);
     return {};
   }
   const Status status = prefill.finish().status();
-  reading_.emplace<std::monostate>();
+  prefill_.emplace<std::monostate>();
   // If the context is full, continue without a prefill, because every turn drops messages by itself.
   const bool makes_room = status.code() == ErrorCode::kContextFull && request_.when_full != WhenFull::kError;
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
   TRY(status);
   TRY_ASSIGN(const size_t n_prompt, count_prompt_ids(*place.engine(), request_));
-  read_ = {.ms = static_cast<double>(clock.steady_ns() - read_begin_ns_) * 1e-6,
-           .usage = {.n_prompt = n_prompt, .n_cached = n_prompt}};
-  tell_begin(place, n_prompt);
+  prefill_cost_ = {.ms = static_cast<double>(clock.steady_ns() - prefill_begin_ns_) * 1e-6,
+                   .usage = {.n_prompt = n_prompt, .n_cached = n_prompt}};
+  emit_begin(place, n_prompt);
   return {};
 }
 
@@ -302,19 +302,19 @@ Status AnswerJob::begin_turns(const Place& place) {
   const bool is_first = parts_.empty();
   if (is_first) {
     for (size_t i = 1; i < request_.n; ++i) {
-      TRY_ASSIGN(Conversation other, asked_->fork(asked_->size()));
+      TRY_ASSIGN(Conversation other, conversation_->fork(conversation_->size()));
       parts_.push_back(std::make_unique<Part>(std::move(other)));
     }
-    parts_.insert(parts_.begin(), std::make_unique<Part>(*std::exchange(asked_, std::nullopt)));
+    parts_.insert(parts_.begin(), std::make_unique<Part>(*std::exchange(conversation_, std::nullopt)));
   }
-  n_side_by_side_ = 0;
-  for (size_t i = 0; i < parts_.size() && (is_first || n_side_by_side_ == 0); ++i) {
+  n_started_together_ = 0;
+  for (size_t i = 0; i < parts_.size() && (is_first || n_started_together_ == 0); ++i) {
     if (parts_[i]->is_over) continue;
     TRY(begin_turn(i));
-    ++n_side_by_side_;
+    ++n_started_together_;
   }
   const auto begun = std::ranges::find_if(parts_, [](const auto& part) { return part->stream.has_value(); });
-  tell_begin(place, (*begun)->stream->begun()->usage.n_prompt);
+  emit_begin(place, (*begun)->stream->begun()->usage.n_prompt);
   return {};
 }
 
@@ -330,7 +330,7 @@ Status AnswerJob::begin_turn(size_t i) {
   return status;
 }
 
-void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
+void AnswerJob::emit_begin(const Place& place, size_t n_prompt) {
   if (std::exchange(has_begun_, true)) return;
   if (!request_.ignored.empty()) listener_->ignored(request_.ignored);
   // If messages were dropped from the prompt, prompt_ids_ are not its tokens.
@@ -340,85 +340,85 @@ void AnswerJob::tell_begin(const Place& place, size_t n_prompt) {
 }
 
 AnswerJob::Next AnswerJob::advance(Conversations& conversations) {
-  if (reading_.index() != 0) return has_read() ? after_reading(conversations) : Next::kWait;
+  if (prefill_.index() != 0) return prefill_has_ended() ? after_prefill(conversations) : Next::kWait;
   if (request_.n == 0) {  // no answer was requested, so the job ends after the prefill
-    end_reading(conversations);
+    end_without_answer(conversations);
     return Next::kOver;
   }
   size_t n_running = 0, n_left = 0;
   for (size_t i = 0; i < parts_.size(); ++i) {
-    if (parts_[i]->stream) tell_events(i);
+    if (parts_[i]->stream) emit_events(i);
     if (parts_[i]->stream && parts_[i]->stream->is_over()) finish(i, conversations);
     n_running += parts_[i]->stream ? 1 : 0;
     n_left += parts_[i]->is_over ? 0 : 1;
   }
   if (n_running > 0) return Next::kWait;
   // If several answers ran at once and ran out of memory, run them one at a time, which needs less memory.
-  if (status_.code() == ErrorCode::kOutOfMemory) return n_side_by_side_ > 1 ? Next::kPlan : Next::kRetry;
+  if (status_.code() == ErrorCode::kOutOfMemory) return n_started_together_ > 1 ? Next::kPlan : Next::kRetry;
   return status_.ok() && n_left > 0 ? Next::kPlan : Next::kOver;
 }
 
-bool AnswerJob::has_read() const {
-  if (const Scoring* scoring = std::get_if<Scoring>(&reading_)) return scoring->pass->is_over();
-  return std::get<PrefillStream>(reading_).is_over();
+bool AnswerJob::prefill_has_ended() const {
+  if (const Scoring* scoring = std::get_if<Scoring>(&prefill_)) return scoring->pass->is_over();
+  return std::get<PrefillStream>(prefill_).is_over();
 }
 
 // Ends the prefill or the scoring of the prompt, and returns its usage.
-Result<Usage> AnswerJob::finish_reading() {
-  if (PrefillStream* prefill = std::get_if<PrefillStream>(&reading_)) return prefill->finish();
-  Scoring& scoring = std::get<Scoring>(reading_);
+Result<Usage> AnswerJob::finish_prefill() {
+  if (PrefillStream* prefill = std::get_if<PrefillStream>(&prefill_)) return prefill->finish();
+  Scoring& scoring = std::get<Scoring>(prefill_);
   TRY_ASSIGN(Scored scored, scoring.pass->finish());
   const Usage usage = scored.usage;
   listener_->prompt_scores(0, std::make_shared<PromptScores>(PromptScores{std::move(scoring.ids), std::move(scored)}));
   return usage;
 }
 
-AnswerJob::Next AnswerJob::after_reading(Conversations& conversations) {
-  const Result<Usage> usage = finish_reading();
-  reading_.emplace<std::monostate>();
+AnswerJob::Next AnswerJob::after_prefill(Conversations& conversations) {
+  const Result<Usage> usage = finish_prefill();
+  prefill_.emplace<std::monostate>();
   status_ = usage.status();
   if (status_.code() == ErrorCode::kOutOfMemory) return Next::kRetry;
   if (!usage.ok()) {
-    put_back(*std::exchange(asked_, std::nullopt), conversations);
+    put_back(*std::exchange(conversation_, std::nullopt), conversations);
     return Next::kOver;
   }
-  const int64_t now_ns = asked_->session().engine()->state().clock().steady_ns();
-  read_ = {.ms = static_cast<double>(now_ns - read_begin_ns_) * 1e-6, .usage = *usage};
+  const int64_t now_ns = conversation_->session().engine()->state().clock().steady_ns();
+  prefill_cost_ = {.ms = static_cast<double>(now_ns - prefill_begin_ns_) * 1e-6, .usage = *usage};
   if (request_.n > 0) return Next::kPlan;
-  end_reading(conversations);
+  end_without_answer(conversations);
   return Next::kOver;
 }
 
 // Ends a request for 0 answers with an empty answer that reports the usage.
-void AnswerJob::end_reading(Conversations& conversations) {
-  put_back(*std::exchange(asked_, std::nullopt), conversations);
+void AnswerJob::end_without_answer(Conversations& conversations) {
+  put_back(*std::exchange(conversation_, std::nullopt), conversations);
   Answer turn;
   turn.finish_reason = FinishReason::kLength;
-  turn.usage = usage_ = read_->usage;
-  turn.timings.prefill_ms = turn.timings.total_ms = read_->ms;
+  turn.usage = usage_ = prefill_cost_->usage;
+  turn.timings.prefill_ms = turn.timings.total_ms = prefill_cost_->ms;
   listener_->answer(0, turn);
 }
 
-void AnswerJob::tell_events(size_t i) {
+void AnswerJob::emit_events(size_t i) {
   Part& part = *parts_[i];
   while (std::optional<TurnEvent> event = part.stream->poll_event()) {
     if (event->kind == TurnEvent::Kind::kPrefill) {
       if (parts_.size() > 1) continue;
-      if (!n_read_told_) tell_prefill(event->n_cached);
-      tell_prefill(event->n_done);
+      if (!n_prefill_emitted_) emit_prefill(event->n_cached);
+      emit_prefill(event->n_done);
       continue;
     }
-    if (parts_.size() == 1 && !n_read_told_) tell_prefill(prompt_size_.n_prompt);  // all of it was cached
-    if (++part.n_events <= part.n_told) continue;
-    part.n_told = part.n_events;
-    pass_on(*event, i, *listener_);
+    if (parts_.size() == 1 && !n_prefill_emitted_) emit_prefill(prompt_size_.n_prompt);  // all of it was cached
+    if (++part.n_events <= part.n_emitted) continue;
+    part.n_emitted = part.n_events;
+    emit_event(*event, i, *listener_);
   }
 }
 
 // A repeated turn reports only the positions that follow those of the last report.
-void AnswerJob::tell_prefill(size_t n_done) {
-  if (n_read_told_ && n_done <= *n_read_told_) return;
-  n_read_told_ = n_done;
+void AnswerJob::emit_prefill(size_t n_done) {
+  if (n_prefill_emitted_ && n_done <= *n_prefill_emitted_) return;
+  n_prefill_emitted_ = n_done;
   listener_->prefill(n_done, prompt_size_.n_prompt);
 }
 
@@ -432,7 +432,7 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
     put_back(std::move(part.conversation), conversations);
     return fail(turn.status());
   }
-  if (i == 0 && read_) add_prefill_usage(*turn);
+  if (i == 0 && prefill_cost_) add_prefill_usage(*turn);
   usage_ += turn->usage;
   is_cut_short_ |= turn->finish_reason == FinishReason::kCancelled;
   const bool was_cut = turn->left_out.any();
@@ -454,10 +454,10 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
 // Adds the prefill or scoring of the prompt, done once for all answers, to the usage of the first answer. If a part was
 // evicted before the answer began, the answer's own prefill counts this part.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
-  ibid::add_prefill_usage(turn.usage, read_->usage);
-  turn.timings.prefill_ms += read_->ms;
-  turn.timings.ttft_ms += read_->ms;
-  turn.timings.total_ms += read_->ms;
+  ibid::add_prefill_usage(turn.usage, prefill_cost_->usage);
+  turn.timings.prefill_ms += prefill_cost_->ms;
+  turn.timings.ttft_ms += prefill_cost_->ms;
+  turn.timings.total_ms += prefill_cost_->ms;
   const double prefill_ms = turn.timings.prefill_ms;
   turn.timings.prefill_tps = prefill_ms > 0 ? static_cast<double>(turn.usage.n_prefilled) * 1000 / prefill_ms : 0;
 }

@@ -210,7 +210,7 @@ void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Beg
   if (!before.ends_with(name)) return;
   for (const char* key : {"arguments", "parameters", "id", "type", "index"}) {
     const std::string other = before.substr(0, before.size() - name.size()) + json_to_string(Json(key));
-    if (other != before) begins.push_back({.word = other, .in_front = true});
+    if (other != before) begins.push_back({.word = other, .only_at_beginning = true});
   }
 }
 
@@ -247,10 +247,10 @@ std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const 
   const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {
-    const bool in_front = is_plain(trigger);
-    const std::string word = in_front ? plain_beginning(words_before_name(syntax)) : trigger;
+    const bool at_beginning = is_plain(trigger);
+    const std::string word = at_beginning ? plain_beginning(words_before_name(syntax)) : trigger;
     if (word.empty()) continue;
-    begins.push_back({.word = word, .in_front = in_front, .ends = ends});
+    begins.push_back({.word = word, .only_at_beginning = at_beginning, .ends = ends});
     if (one == nullptr) continue;
     Call rest = *one;
     std::string& first = rest.front().words;

@@ -44,7 +44,7 @@ size_t kv_bytes_for(const KvLayout& layout, size_t max_seq_len, const KvNeed& ne
 
 class Job {
  public:
-  struct Asked {
+  struct Parameters {
     std::string model;  // a name that ModelHost resolves; empty: the first model
     std::string owner;  // requests of different owners take turns
     std::chrono::milliseconds deadline{0};
@@ -55,7 +55,7 @@ class Job {
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
 
-  const Asked& asked() const { return asked_; }
+  const Parameters& parameters() const { return parameters_; }
 
   // Stops the job; its computation ends within a layer. why: kCancelled or kDeadline; only the first reason counts.
   void stop(ErrorCode why) {
@@ -115,7 +115,8 @@ class Job {
 
  protected:
   // waker: rung when the client has left, and when there are events.
-  Job(Asked asked, std::shared_ptr<Waker> waker) : asked_(std::move(asked)), waker_(std::move(waker)) {}
+  Job(Parameters parameters, std::shared_ptr<Waker> waker)
+      : parameters_(std::move(parameters)), waker_(std::move(waker)) {}
 
   // After watch(), the job stops when the client leaves. The callback may use members of derived classes. So derived
   // classes call watch() at the end of their constructor and end_watch() at the beginning of their destructor.
@@ -134,7 +135,7 @@ class Job {
   Usage usage_;
 
  private:
-  const Asked asked_;
+  const Parameters parameters_;
   const std::shared_ptr<Waker> waker_;
   std::atomic<ErrorCode> why_{ErrorCode::kOk};
   std::stop_source stop_;
@@ -152,8 +153,8 @@ template <typename Value>
 class TaskJob final : public Job {
  public:
   using Ask = std::function<Result<Value>(const ModelLeasePtr& lease)>;
-  TaskJob(Asked asked, Ask ask, Backend::Then<Value> then, std::stop_token gone, std::shared_ptr<Waker> waker)
-      : Job(std::move(asked), std::move(waker)), ask_(std::move(ask)), then_(std::move(then)) {
+  TaskJob(Parameters parameters, Ask ask, Backend::Then<Value> then, std::stop_token gone, std::shared_ptr<Waker> waker)
+      : Job(std::move(parameters), std::move(waker)), ask_(std::move(ask)), then_(std::move(then)) {
     watch(std::move(gone));
   }
   ~TaskJob() override { end_watch(); }

@@ -16,7 +16,7 @@
 
 namespace ibid::serve {
 
-struct ModelHost::Board {
+struct ModelHost::SharedState {
   mutable std::mutex mutex;  // guards the following members and every Model
   std::condition_variable changed;
   uint64_t n_returned = 0;
@@ -81,18 +81,19 @@ std::string_view type_of_most(const ModelFile& file, uint64_t& n_params) {
 
 }  // namespace
 
-ModelLease::ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<ModelHost::Model> model, Clock* clock)
-    : board_(std::move(board)), model_(std::move(model)), clock_(clock), engine_(model_->engine) {
+ModelLease::ModelLease(std::shared_ptr<ModelHost::SharedState> state, std::shared_ptr<ModelHost::Model> model,
+                       Clock* clock)
+    : shared_state_(std::move(state)), model_(std::move(model)), clock_(clock), engine_(model_->engine) {
   ++model_->n_leases;
 }
 
 ModelLease::~ModelLease() {
-  const std::lock_guard lock(board_->mutex);
+  const std::lock_guard lock(shared_state_->mutex);
   engine_.reset();  // never the last pointer: Model::engine is kept while leases exist
   --model_->n_leases;
   if (clock_ != nullptr) model_->used_ns = clock_->steady_ns();
-  ++board_->n_returned;
-  board_->changed.notify_all();
+  ++shared_state_->n_returned;
+  shared_state_->changed.notify_all();
 }
 
 std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease) {
@@ -101,7 +102,7 @@ std::shared_ptr<const Tokenizer> tokenizer_of_lease(ModelLeasePtr lease) {
 }
 
 ModelHost::ModelHost(Loader loader, Clock& clock, const ModelHostOptions& options)
-    : loader_(std::move(loader)), clock_(clock), options_(options), board_(std::make_shared<Board>()) {}
+    : loader_(std::move(loader)), clock_(clock), options_(options), shared_state_(std::make_shared<SharedState>()) {}
 ModelHost::~ModelHost() = default;
 
 Result<ModelHost::FileState> ModelHost::look_at(const std::string& path) {
@@ -199,11 +200,11 @@ bool ModelHost::is_stale(const Model& model) const {
 }
 
 ModelLeasePtr ModelHost::checkout(Model& model) const {
-  return std::make_shared<const ModelLease>(board_, model.shared_from_this(), &clock_);
+  return std::make_shared<const ModelLease>(shared_state_, model.shared_from_this(), &clock_);
 }
 
 Result<ModelLeasePtr> ModelHost::get_loaded(std::string_view name) {
-  const std::lock_guard lock(board_->mutex);
+  const std::lock_guard lock(shared_state_->mutex);
   TRY_ASSIGN(Model * model, find(name));
   model->used_ns = clock_.steady_ns();
   if (model->is_loading || model->engine == nullptr || is_stale(*model)) return ModelLeasePtr();
@@ -211,18 +212,18 @@ Result<ModelLeasePtr> ModelHost::get_loaded(std::string_view name) {
 }
 
 Result<ModelLeasePtr> ModelHost::get(std::string_view name) {
-  Lock lock(board_->mutex);
+  Lock lock(shared_state_->mutex);
   TRY_ASSIGN(Model * model, find(name));
   for (;;) {
-    const uint64_t n_returned = board_->n_returned;
+    const uint64_t n_returned = shared_state_->n_returned;
     Result<ModelLeasePtr> lease = get_if_free(*model, lock);
     if (!lease.ok() || *lease != nullptr) return lease;
-    board_->changed.wait(lock, [&] { return board_->n_returned != n_returned; });
+    shared_state_->changed.wait(lock, [&] { return shared_state_->n_returned != n_returned; });
   }
 }
 
 Result<ModelLeasePtr> ModelHost::try_get(std::string_view name) {
-  Lock lock(board_->mutex);
+  Lock lock(shared_state_->mutex);
   TRY_ASSIGN(Model * model, find(name));
   Result<ModelLeasePtr> lease = get_if_free(*model, lock);
   if (lease.ok() || model->load_failure.ok()) return lease;
@@ -233,18 +234,18 @@ Result<ModelLeasePtr> ModelHost::try_get(std::string_view name) {
 }
 
 uint64_t ModelHost::n_returned() const {
-  const std::lock_guard lock(board_->mutex);
-  return board_->n_returned;
+  const std::lock_guard lock(shared_state_->mutex);
+  return shared_state_->n_returned;
 }
 
 // As get(), but returns null if it would have to wait for users of a model.
 Result<ModelLeasePtr> ModelHost::get_if_free(Model& model, Lock& lock) {
-  board_->changed.wait(lock, [&] { return !model.is_loading; });
+  shared_state_->changed.wait(lock, [&] { return !model.is_loading; });
   model.used_ns = clock_.steady_ns();
   model.load_failure = {};
   if (model.engine != nullptr && is_stale(model)) {
     if (model.n_leases > 0) return ModelLeasePtr();
-    let_go(model, lock);
+    unload(model, lock);
   }
   if (model.engine != nullptr) return checkout(model);
   return load(model, lock);
@@ -256,7 +257,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
   model.is_loading = true;
   const auto is_over = [&](Result<ModelLeasePtr> result) {
     model.is_loading = false;
-    board_->changed.notify_all();
+    shared_state_->changed.notify_all();
     return result;
   };
   // The size of the KV budget is known after the first load, so later loads check it before they read the file.
@@ -272,7 +273,7 @@ Result<ModelLeasePtr> ModelHost::load(Model& model, Lock& lock) {
   const Result<bool> all_fits = make_room(model, n_bytes, lock);
   if (!all_fits.ok() || !*all_fits) {
     lock.unlock();
-    *engine = nullptr;  // destroy the engine without the lock, as in let_go()
+    *engine = nullptr;  // destroy the engine without the lock, as in unload()
     lock.lock();
     return is_over(all_fits.ok() ? Result<ModelLeasePtr>(ModelLeasePtr()) : all_fits.status());
   }
@@ -301,14 +302,14 @@ Result<bool> ModelHost::make_room(const Model& wants, uint64_t bytes, Lock& lock
   std::ranges::sort(by_age, {}, [](const Model* model) { return model->used_ns; });
   for (Model* model : by_age) {
     if (n_bytes_loaded() + bytes <= budget) return true;
-    if (model->engine != nullptr && model->n_leases == 0 && !model->is_loading) let_go(*model, lock);
+    if (model->engine != nullptr && model->n_leases == 0 && !model->is_loading) unload(*model, lock);
   }
   return n_bytes_loaded() + bytes <= budget;
 }
 
 // Unloads a model. Releases the lock meanwhile, because destroying the engine waits for the compute thread and for
 // writes of the disk tier. REQUIRES: the model has no leases.
-void ModelHost::let_go(Model& model, Lock& lock) {
+void ModelHost::unload(Model& model, Lock& lock) {
   std::shared_ptr<Engine> engine = std::exchange(model.engine, nullptr);
   model.keep_alive.reset();
   model.is_loading = true;  // prevents other threads from loading or unloading the model meanwhile
@@ -317,17 +318,17 @@ void ModelHost::let_go(Model& model, Lock& lock) {
   engine.reset();
   lock.lock();
   model.is_loading = false;
-  ++board_->n_returned;  // unloading frees memory too, so waiting requests try again
-  board_->changed.notify_all();
+  ++shared_state_->n_returned;  // unloading frees memory too, so waiting requests try again
+  shared_state_->changed.notify_all();
 }
 
 std::vector<HostedModel> ModelHost::list() const {
-  const std::lock_guard lock(board_->mutex);
+  const std::lock_guard lock(shared_state_->mutex);
   std::vector<HostedModel> out;
   for (const std::shared_ptr<Model>& model : models_) {
     std::shared_ptr<Engine> engine;
     if (model->engine != nullptr) {
-      auto lease = std::make_shared<const ModelLease>(board_, model, nullptr);
+      auto lease = std::make_shared<const ModelLease>(shared_state_, model, nullptr);
       engine = std::shared_ptr<Engine>(lease, lease->engine().get());
     }
     out.push_back({model->name, model->path, model->file.bytes, model->file.changed_ns / 1'000'000'000,
@@ -337,18 +338,18 @@ std::vector<HostedModel> ModelHost::list() const {
 }
 
 Status ModelHost::set_keep_alive(std::string_view name, std::chrono::milliseconds keep_alive) {
-  const std::lock_guard lock(board_->mutex);
+  const std::lock_guard lock(shared_state_->mutex);
   TRY_ASSIGN(Model * model, find(name));
   if (model->engine != nullptr) model->keep_alive = keep_alive;
   return {};
 }
 
 void ModelHost::unload_idle() {
-  Lock lock(board_->mutex);
+  Lock lock(shared_state_->mutex);
   for (const std::shared_ptr<Model>& model : models_) {
     const std::chrono::milliseconds limit = model->keep_alive.value_or(options_.keep_alive);
     if (limit.count() < 0 || model->engine == nullptr || model->is_loading || model->n_leases > 0) continue;
-    if (clock_.steady_ns() - model->used_ns >= limit.count() * 1'000'000) let_go(*model, lock);
+    if (clock_.steady_ns() - model->used_ns >= limit.count() * 1'000'000) unload(*model, lock);
   }
 }
 

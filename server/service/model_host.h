@@ -106,7 +106,7 @@ class ModelHost {
  private:
   friend class ModelLease;
   struct Model;
-  struct Board;
+  struct SharedState;
   struct FileState {
     uint64_t bytes = 0;
     int64_t changed_ns = 0;
@@ -128,20 +128,20 @@ class ModelHost {
   // kOutOfMemory if they never fit.
   Result<bool> make_room(const Model& wants, uint64_t bytes, Lock& lock);
   uint64_t n_bytes_loaded() const;
-  void let_go(Model& model, Lock& lock);
+  void unload(Model& model, Lock& lock);
 
   Loader loader_;
   Clock& clock_;
   ModelHostOptions options_;
   std::function<void(const Engine&)> on_unload_;
-  const std::shared_ptr<Board> board_;  // its lock guards every Model; leases may outlive the host
+  const std::shared_ptr<SharedState> shared_state_;  // its lock guards every Model; leases may outlive the host
   std::vector<std::shared_ptr<Model>> models_;
 };
 
 // The right to use a loaded model. It ends when the last pointer to the lease is destroyed.
 class ModelLease {
  public:
-  ModelLease(std::shared_ptr<ModelHost::Board> board, std::shared_ptr<ModelHost::Model> model, Clock* clock);
+  ModelLease(std::shared_ptr<ModelHost::SharedState> state, std::shared_ptr<ModelHost::Model> model, Clock* clock);
   ~ModelLease();
   ModelLease(const ModelLease&) = delete;
   ModelLease& operator=(const ModelLease&) = delete;
@@ -150,7 +150,7 @@ class ModelLease {
   const std::shared_ptr<Engine>& engine() const { return engine_; }
 
  private:
-  const std::shared_ptr<ModelHost::Board> board_;
+  const std::shared_ptr<ModelHost::SharedState> shared_state_;
   const std::shared_ptr<ModelHost::Model> model_;
   Clock* const clock_;  // nullptr: returning the lease does not restart the model's idle time
   std::shared_ptr<Engine> engine_;

@@ -12,8 +12,8 @@ using State = Scheduled::State;
 
 constexpr size_t kMaxTasks = 16;  // maximum number of tasks that wait for a model or for the tasks' thread
 
-bool counts_as_waiting(State state) { return state == State::kForTurn || state == State::kForMemory; }
-bool waits(State state) { return counts_as_waiting(state) || state == State::kForModel; }
+bool counts_as_waiting(State state) { return state == State::kWaitingForTurn || state == State::kWaitingForMemory; }
+bool waits(State state) { return counts_as_waiting(state) || state == State::kWaitingForModel; }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Queue::Queue(const QueueLimits& limits)
     : answers_{limits}, tasks_{{kMaxTasks, limits.max_waiting, limits.max_waiting_prompt_bytes}} {}
 
 void Queue::Turns::push(const ScheduledPtr& request) {
-  const std::string& name = request->job->asked().owner;
+  const std::string& name = request->job->parameters().owner;
   auto owner = std::ranges::find(owners_, name, &Owner::name);
   if (owner == owners_.end()) owner = owners_.insert(owners_.end(), Owner{name, {}});
   owner->requests.push_back(request);
@@ -51,7 +51,7 @@ ScheduledPtr Queue::Turns::take() {
 }
 
 void Queue::Turns::remove(const Scheduled& request) {
-  const auto owner = std::ranges::find(owners_, request.job->asked().owner, &Owner::name);
+  const auto owner = std::ranges::find(owners_, request.job->parameters().owner, &Owner::name);
   if (owner == owners_.end()) return;
   std::erase_if(owner->requests, [&](const ScheduledPtr& one) { return one.get() == &request; });
   if (owner->requests.empty()) owners_.erase(owner);
@@ -59,43 +59,44 @@ void Queue::Turns::remove(const Scheduled& request) {
 
 // Changes the state of a request. No other function does, because the counts must agree with the states.
 void Queue::move(Scheduled& request, State to) {
-  Lane& lane = lane_of(request);
-  const size_t bytes = request.job->asked().prompt_bytes;
+  RequestClass& request_class = class_of(request);
+  const size_t bytes = request.job->parameters().prompt_bytes;
   if (counts_as_waiting(request.state_)) {
-    --lane.n_waiting;
-    lane.waiting_bytes -= bytes;
+    --request_class.n_waiting;
+    request_class.waiting_bytes -= bytes;
   } else if (request.state_ != State::kOutside) {
-    --lane.n_running;
+    --request_class.n_running;
   }
   request.state_ = to;
   if (counts_as_waiting(to)) {
-    ++lane.n_waiting;
-    lane.waiting_bytes += bytes;
+    ++request_class.n_waiting;
+    request_class.waiting_bytes += bytes;
   } else if (to != State::kOutside) {
-    ++lane.n_running;
+    ++request_class.n_running;
   }
 }
 
 Status Queue::enter(const ScheduledPtr& request) {
-  Lane& lane = lane_of(*request);
-  if (lane.n_waiting > 0 && lane.n_waiting >= lane.limits.max_waiting) {
-    return {ErrorCode::kBusy, "the queue is full: " + std::to_string(lane.n_waiting) + " requests are waiting"};
-  }
-  const size_t n_bytes = lane.waiting_bytes + request->job->asked().prompt_bytes;
-  if (lane.n_waiting > 0 && n_bytes > lane.limits.max_waiting_prompt_bytes) {
+  RequestClass& request_class = class_of(*request);
+  if (request_class.n_waiting > 0 && request_class.n_waiting >= request_class.limits.max_waiting) {
     return {ErrorCode::kBusy,
-            "the queue is full: requests with prompts of " + std::to_string(lane.waiting_bytes) + " bytes are waiting"};
+            "the queue is full: " + std::to_string(request_class.n_waiting) + " requests are waiting"};
+  }
+  const size_t n_bytes = request_class.waiting_bytes + request->job->parameters().prompt_bytes;
+  if (request_class.n_waiting > 0 && n_bytes > request_class.limits.max_waiting_prompt_bytes) {
+    return {ErrorCode::kBusy, "the queue is full: requests with prompts of " +
+                                  std::to_string(request_class.waiting_bytes) + " bytes are waiting"};
   }
   requests_.push_back(request);
-  lane.turns.push(request);
-  move(*request, State::kForTurn);
+  request_class.turns.push(request);
+  move(*request, State::kWaitingForTurn);
   return {};
 }
 
 ScheduledPtr Queue::admit() {
-  for (Lane* lane : {&answers_, &tasks_}) {
-    if (!lane->has_room() || lane->turns.empty()) continue;
-    ScheduledPtr next = lane->turns.take();
+  for (RequestClass* request_class : {&answers_, &tasks_}) {
+    if (!request_class->has_room() || request_class->turns.empty()) continue;
+    ScheduledPtr next = request_class->turns.take();
     move(*next, State::kPlanning);
     return next;
   }
@@ -115,12 +116,12 @@ void Queue::plan_again(Scheduled& request) {
 void Queue::wait_for_model(Scheduled& request, uint64_t n_returned) {
   CHECK(request.state_ == State::kPlanning && !request.holds_room_);
   request.n_returned_ = n_returned;
-  move(request, State::kForModel);
+  move(request, State::kWaitingForModel);
 }
 
 std::vector<ScheduledPtr> Queue::leave(Scheduled& request) {
   give_back(request);
-  ++n_left_;
+  ++n_releases_;
   move(request, State::kOutside);
   return take_what_fits();
 }
@@ -128,7 +129,7 @@ std::vector<ScheduledPtr> Queue::leave(Scheduled& request) {
 std::vector<ScheduledPtr> Queue::take_for_models(uint64_t n_returned) {
   std::vector<ScheduledPtr> again;
   for (const ScheduledPtr& request : requests_) {
-    if (request->state_ != State::kForModel || request->n_returned_ == n_returned) continue;
+    if (request->state_ != State::kWaitingForModel || request->n_returned_ == n_returned) continue;
     move(*request, State::kPlanning);
     again.push_back(request);
   }
@@ -139,8 +140,8 @@ std::vector<ScheduledPtr> Queue::take_stopped() {
   std::vector<ScheduledPtr> stopped;
   for (const ScheduledPtr& request : requests_) {
     if (!waits(request->state_) || !request->job->is_stopped()) continue;
-    if (request->state_ == State::kForTurn) lane_of(*request).turns.remove(*request);
-    if (request->state_ == State::kForMemory) memory_[request->room_.engine].turns.remove(*request);
+    if (request->state_ == State::kWaitingForTurn) class_of(*request).turns.remove(*request);
+    if (request->state_ == State::kWaitingForMemory) memory_[request->room_.engine].turns.remove(*request);
     move(*request, State::kOutside);
     stopped.push_back(request);
   }
@@ -168,14 +169,14 @@ size_t Queue::n_holders(const Engine& engine) const {
   return found == memory_.end() ? 0 : found->second.n_holders;
 }
 
-bool Queue::try_hold(Scheduled& request) {
+bool Queue::try_reserve(Scheduled& request) {
   Memory& memory = memory_[request.room_.engine];
   const KvRoom& room = request.room_;
   if (memory.n_holders > 0 && memory.n_bytes + room.n_bytes > room.budget_bytes) return false;
   ++memory.n_holders;
   memory.n_bytes += room.n_bytes;
   request.holds_room_ = true;
-  request.n_left_ = n_left_;
+  request.n_releases_ = n_releases_;
   return true;
 }
 
@@ -189,8 +190,8 @@ void Queue::give_back(Scheduled& request) {
 bool Queue::reserve(const ScheduledPtr& request, const KvRoom& room) {
   CHECK(request->state_ == State::kPlanning && !request->holds_room_);
   request->room_ = room;
-  if (memory_[room.engine].turns.empty() && try_hold(*request)) return true;
-  park(request, room);
+  if (memory_[room.engine].turns.empty() && try_reserve(*request)) return true;
+  wait_in_memory_queue(request, room);
   return false;
 }
 
@@ -202,22 +203,22 @@ void Queue::correct(Scheduled& request, const KvRoom& room) {
 
 Queue::Retry Queue::wait_for_memory(const ScheduledPtr& request, const KvRoom& room) {
   if (n_holders(*request->room_.engine) <= 1) {
-    if (std::exchange(request->n_left_, n_left_) == n_left_) return Retry::kNever;
+    if (std::exchange(request->n_releases_, n_releases_) == n_releases_) return Retry::kNever;
     move(*request, State::kPlanning);
     return Retry::kNow;
   }
   give_back(*request);
-  ++n_left_;  // the request's memory is free now, so another request that ran out of memory may try again
+  ++n_releases_;  // the request's memory is free now, so another request that ran out of memory may try again
   KvRoom wanted = room;
   if (std::exchange(request->has_retried_, true)) wanted.n_bytes = room.budget_bytes;
-  park(request, wanted);
+  wait_in_memory_queue(request, wanted);
   return Retry::kLater;
 }
 
-void Queue::park(const ScheduledPtr& request, const KvRoom& room) {
+void Queue::wait_in_memory_queue(const ScheduledPtr& request, const KvRoom& room) {
   request->room_ = room;
   memory_[room.engine].turns.push(request);
-  move(*request, State::kForMemory);
+  move(*request, State::kWaitingForMemory);
 }
 
 // Reserves memory for waiting requests, and returns those that got it. If an engine's next request does not fit, its
@@ -226,7 +227,7 @@ std::vector<ScheduledPtr> Queue::take_what_fits() {
   std::vector<ScheduledPtr> fit;
   for (auto& [engine, memory] : memory_) {
     Turns& turns = memory.turns;
-    while (!turns.empty() && lane_of(*turns.next()).has_room() && try_hold(*turns.next())) {
+    while (!turns.empty() && class_of(*turns.next()).has_room() && try_reserve(*turns.next())) {
       fit.push_back(turns.take());
       move(*fit.back(), State::kPlanning);
     }

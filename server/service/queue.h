@@ -7,8 +7,8 @@
 //
 // Tasks (jobs for which computes() is false) have turns, limits and counts of their own, and need no memory.
 //
-// A container: it has no threads and no clock, allocates no memory of an engine, and calls only asked(), computes() and
-// is_stopped() of a job. Not thread-safe.
+// A container: it has no threads and no clock, allocates no memory of an engine, and calls only parameters(),
+// computes() and is_stopped() of a job. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -29,12 +29,12 @@ namespace ibid::serve {
 // A request: its job, its state, and the resources that it holds.
 struct Scheduled {
   enum class State : uint8_t {
-    kOutside,    // has not entered the queue yet, was refused, or has left
-    kForTurn,    // waits in its owner's queue for its turn
-    kPlanning,   // a work thread has its job
-    kForModel,   // waits until other requests return the leases of a model
-    kForMemory,  // waits in its owner's queue for memory of its engine; holds no reservation
-    kRunning,    // the engine computes it, and the event thread has its job; holds its reservation
+    kOutside,           // has not entered the queue yet, was refused, or has left
+    kWaitingForTurn,    // waits in its owner's queue for its turn
+    kPlanning,          // a work thread has its job
+    kWaitingForModel,   // waits until other requests return the leases of a model
+    kWaitingForMemory,  // waits in its owner's queue for memory of its engine; holds no reservation
+    kRunning,           // the engine computes it, and the event thread has its job; holds its reservation
   };
 
   explicit Scheduled(std::unique_ptr<Job> its) : job(std::move(its)) {}
@@ -58,8 +58,8 @@ struct Scheduled {
   KvRoom room_;
   bool holds_room_ = false;
   bool has_retried_ = false;  // the request ran out of its reserved memory once, and waited for more
-  uint64_t n_left_ = 0;       // value of Queue::n_left_ when the request got its reservation
-  uint64_t n_returned_ = 0;   // kForModel: the argument n_returned of wait_for_model()
+  uint64_t n_releases_ = 0;   // value of Queue::n_releases_ when the request got its reservation
+  uint64_t n_returned_ = 0;   // kWaitingForModel: the argument n_returned of wait_for_model()
 };
 using ScheduledPtr = std::shared_ptr<Scheduled>;
 
@@ -73,17 +73,17 @@ class Queue {
  public:
   explicit Queue(const QueueLimits& limits);
 
-  // Adds a request in state kForTurn. Error: kBusy if a limit is reached. If no other request waits, a request is never
-  // refused for its size.
+  // Adds a request in state kWaitingForTurn. Error: kBusy if a limit is reached. If no other request waits, a request
+  // is never refused for its size.
   Status enter(const ScheduledPtr& request);
   // Moves the next request to kPlanning and returns it; answers precede tasks. nullptr: no request waits, or
   // max_running is reached.
   ScheduledPtr admit();
-  // Moves the request from kPlanning to kForModel. n_returned: value of ModelHost::n_returned() before the attempt to
-  // get the model.
+  // Moves the request from kPlanning to kWaitingForModel. n_returned: value of ModelHost::n_returned() before the
+  // attempt to get the model.
   void wait_for_model(Scheduled& request, uint64_t n_returned);
-  // Reserves memory. Returns true if the request stays kPlanning with its reservation. Otherwise it becomes kForMemory,
-  // until the leave() of another request returns it.
+  // Reserves memory. Returns true if the request stays kPlanning with its reservation. Otherwise it becomes
+  // kWaitingForMemory, until the leave() of another request returns it.
   bool reserve(const ScheduledPtr& request, const KvRoom& room);
   // Moves the request from kPlanning to kRunning.
   void run(Scheduled& request);
@@ -91,9 +91,10 @@ class Queue {
   void plan_again(Scheduled& request);
   // Changes the size of the request's reservation. The sum of all reservations may then exceed the budget.
   void correct(Scheduled& request, const KvRoom& room);
-  // Call if a request ran out of memory in spite of its reservation. kLater: the request is now kForMemory and waits
-  // for `room`; the second time, for the whole budget. kNow: it is the only one that holds memory, and others have
-  // returned theirs since its attempt began; it is kPlanning again. kNever: no other request held memory meanwhile.
+  // Call if a request ran out of memory in spite of its reservation. kLater: the request is now kWaitingForMemory and
+  // waits for `room`; the second time, for the whole budget. kNow: it is the only one that holds memory, and others
+  // have returned theirs since its attempt began; it is kPlanning again. kNever: no other request held memory
+  // meanwhile.
   enum class Retry { kLater, kNow, kNever };
   Retry wait_for_memory(const ScheduledPtr& request, const KvRoom& room);
   // Moves the request to kOutside. Moves requests whose reservations fit now to kPlanning, and returns them. is_empty()
@@ -101,7 +102,7 @@ class Queue {
   std::vector<ScheduledPtr> leave(Scheduled& request);
   void forget(const ScheduledPtr& request) { requests_.remove(request); }
 
-  // Moves the kForModel requests whose n_returned differs from the argument to kPlanning, and returns them.
+  // Moves the kWaitingForModel requests whose n_returned differs from the argument to kPlanning, and returns them.
   std::vector<ScheduledPtr> take_for_models(uint64_t n_returned);
   // Moves the waiting requests whose jobs are stopped to kOutside, and returns them. The caller must call leave() for
   // each.
@@ -142,29 +143,29 @@ class Queue {
   };
 
   // State of the requests for answers, or of the tasks.
-  struct Lane {
+  struct RequestClass {
     QueueLimits limits;
-    Turns turns = {};  // requests in state kForTurn
+    Turns turns = {};  // requests in state kWaitingForTurn
     size_t n_running = 0, n_waiting = 0, waiting_bytes = 0;
     bool has_room() const { return n_running < limits.max_running; }
   };
   // Reservations of memory of an engine.
   struct Memory {
     size_t n_holders = 0, n_bytes = 0;  // number of reservations, and their sum in bytes
-    Turns turns = {};                   // requests in state kForMemory
+    Turns turns = {};                   // requests in state kWaitingForMemory
   };
 
-  Lane& lane_of(const Scheduled& request) { return request.job->computes() ? answers_ : tasks_; }
+  RequestClass& class_of(const Scheduled& request) { return request.job->computes() ? answers_ : tasks_; }
   void move(Scheduled& request, State to);
-  bool try_hold(Scheduled& request);
+  bool try_reserve(Scheduled& request);
   void give_back(Scheduled& request);
-  void park(const ScheduledPtr& request, const KvRoom& room);
+  void wait_in_memory_queue(const ScheduledPtr& request, const KvRoom& room);
   std::vector<ScheduledPtr> take_what_fits();
 
   std::list<ScheduledPtr> requests_;  // all requests, in the order of entering
-  Lane answers_, tasks_;
+  RequestClass answers_, tasks_;
   std::map<const Engine*, Memory> memory_;
-  uint64_t n_left_ = 0;  // number of requests that have left, or returned a reservation, so far
+  uint64_t n_releases_ = 0;  // number of requests that have left, or returned a reservation, so far
 };
 
 }  // namespace ibid::serve

@@ -24,7 +24,7 @@ int64_t after(int64_t start_ns, std::chrono::milliseconds limit) {
 
 // Describes a task about a request's prompt. It has no keep_alive, so the task does not change how long the model stays
 // loaded.
-Job::Asked asked_about(const AnswerRequest& request) {
+Job::Parameters parameters_of(const AnswerRequest& request) {
   return {request.model, std::string(owner_of_namespace(request.cache_namespace)), request.deadline,
           bytes_of_prompt(request)};
 }
@@ -106,41 +106,42 @@ void Service::embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener>
 }
 
 void Service::count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) {
-  Job::Asked asked = asked_about(request);
+  Job::Parameters parameters = parameters_of(request);
   auto ask = [request = std::move(request)](const ModelLeasePtr& lease) mutable {
     return count_prompt_ids(*lease->engine(), request);
   };
-  enter(std::make_unique<TaskJob<size_t>>(std::move(asked), std::move(ask), std::move(then), std::move(stop), waker_));
+  enter(std::make_unique<TaskJob<size_t>>(std::move(parameters), std::move(ask), std::move(then), std::move(stop),
+                                          waker_));
 }
 
 void Service::render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) {
-  Job::Asked asked = asked_about(request);
+  Job::Parameters parameters = parameters_of(request);
   auto ask = [request = std::move(request)](const ModelLeasePtr& lease) mutable -> Result<std::string> {
     TRY_ASSIGN(const MarkedText text, prompt_text(*lease->engine(), request));
     return text.bytes();
   };
-  enter(std::make_unique<TaskJob<std::string>>(std::move(asked), std::move(ask), std::move(then), std::move(stop),
+  enter(std::make_unique<TaskJob<std::string>>(std::move(parameters), std::move(ask), std::move(then), std::move(stop),
                                                waker_));
 }
 
 void Service::with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) {
-  Job::Asked asked{.model = std::move(call.model),
-                   .owner = std::string(owner_of_namespace(call.cache_namespace)),
-                   .prompt_bytes = call.n_bytes,
-                   .keep_alive = call.keep_alive};
-  enter(std::make_unique<TaskJob<std::shared_ptr<const Tokenizer>>>(std::move(asked), tokenizer_of_lease,
+  Job::Parameters parameters{.model = std::move(call.model),
+                             .owner = std::string(owner_of_namespace(call.cache_namespace)),
+                             .prompt_bytes = call.n_bytes,
+                             .keep_alive = call.keep_alive};
+  enter(std::make_unique<TaskJob<std::shared_ptr<const Tokenizer>>>(std::move(parameters), tokenizer_of_lease,
                                                                     std::move(then), std::move(stop), waker_));
 }
 
 void Service::enter(std::unique_ptr<Job> job) {
-  const Job::Asked& asked = job->asked();
-  Result<std::string> model = models_.resolve(asked.model);
+  const Job::Parameters& parameters = job->parameters();
+  Result<std::string> model = models_.resolve(parameters.model);
   if (!model.ok()) return job->end(model.status());
   const int64_t now_ns = clock_.steady_ns();
   const auto request = std::make_shared<Scheduled>(std::move(job));
   request->model = *std::move(model);
   request->start_ns = now_ns;
-  request->end_ns = std::min(after(now_ns, asked.deadline), after(now_ns, options_.total_timeout));
+  request->end_ns = std::min(after(now_ns, parameters.deadline), after(now_ns, options_.total_timeout));
   request->queue_end_ns = after(now_ns, options_.queue_timeout);
   Status status;
   std::chrono::seconds wait{0};
@@ -223,7 +224,7 @@ void Service::plan_later(const ScheduledPtr& request) {
 }
 
 void Service::finish(const ScheduledPtr& request, const Status& status) {
-  const Job::Asked& asked = request->job->asked();
+  const Job::Parameters& parameters = request->job->parameters();
   request->job->end(status);
   std::vector<ScheduledPtr> fit;
   {
@@ -231,9 +232,10 @@ void Service::finish(const ScheduledPtr& request, const Status& status) {
     fit = queue_.leave(*request);
     if (request->job->computes()) count(*request, status);
   }
-  if (request->lease != nullptr && asked.keep_alive) (void)models_.set_keep_alive(request->model, *asked.keep_alive);
+  if (request->lease != nullptr && parameters.keep_alive)
+    (void)models_.set_keep_alive(request->model, *parameters.keep_alive);
   request->lease.reset();
-  if (asked.keep_alive == std::chrono::milliseconds(0)) unload_idle_later();
+  if (parameters.keep_alive == std::chrono::milliseconds(0)) unload_idle_later();
   for (const ScheduledPtr& next : fit) plan_later(next);
   admit();
   // This must be the last step, because the service may be destroyed after it.

@@ -202,20 +202,20 @@ Status ConversationStore::remove_conversation(const std::string& cache_namespace
   return remove(Kept::kConversation, holder_of(cache_namespace).space, id);
 }
 
-Result<std::unique_ptr<TakenConversation>> ConversationStore::take_conversation(const std::string& cache_namespace,
-                                                                                const std::string& id) {
+Result<std::unique_ptr<LockedConversation>> ConversationStore::take_conversation(const std::string& cache_namespace,
+                                                                                 const std::string& id) {
   Holder holder = holder_of(cache_namespace);
   {
     const Lock lock(mutex_);
     if (!taken_.emplace(holder.space, id).second)
       return Status(ErrorCode::kBusy, "another request is changing the conversation");
   }
-  std::unique_ptr<TakenConversation> taken(new TakenConversation(*this, std::move(holder), id));
+  std::unique_ptr<LockedConversation> taken(new LockedConversation(*this, std::move(holder), id));
   TRY_ASSIGN(taken->conversation_, find_conversation(cache_namespace, id));
   return taken;
 }
 
-Status TakenConversation::commit(const Json& items) {
+Status LockedConversation::commit(const Json& items) {
   const Status status = store_->write([&](KeptRows& rows) -> Status {
     TRY_ASSIGN(ConversationStore::Rows found, rows.find(Kept::kConversation, holder_.space, conversation_.id));
     KeptRows::Row& row = found.back();
@@ -228,7 +228,7 @@ Status TakenConversation::commit(const Json& items) {
   return status.code() == ErrorCode::kNotFound ? Status() : status;
 }
 
-void TakenConversation::release() {
+void LockedConversation::release() {
   if (store_ == nullptr) return;
   const Lock lock(store_->mutex_);
   store_->taken_.erase({holder_.space, conversation_.id});

@@ -82,7 +82,7 @@ struct HistoryStats {
   uint64_t n_written = 0, n_failed = 0, n_refused = 0;
 };
 
-class TakenConversation;
+class LockedConversation;
 
 class ConversationStore {
  public:
@@ -123,8 +123,8 @@ class ConversationStore {
   Status remove_conversation(const std::string& cache_namespace, const std::string& id);
   // Locks a conversation for a change of its items. Error: kBusy: it is already locked in this process. REQUIRES: the
   // store outlives the result.
-  Result<std::unique_ptr<TakenConversation>> take_conversation(const std::string& cache_namespace,
-                                                               const std::string& id);
+  Result<std::unique_ptr<LockedConversation>> take_conversation(const std::string& cache_namespace,
+                                                                const std::string& id);
 
   // --- known histories
 
@@ -150,7 +150,7 @@ class ConversationStore {
   HistoryStats stats();                               // n_kept and n_bytes are 0 if they cannot be read
 
  private:
-  friend class TakenConversation;
+  friend class LockedConversation;
   struct Connection {
     std::mutex mutex;  // guards `rows`
     std::unique_ptr<KeptRows> rows;
@@ -180,11 +180,11 @@ class ConversationStore {
 
 // A locked conversation: until this object is committed or destroyed, only it can change the conversation in this
 // process.
-class TakenConversation {
+class LockedConversation {
  public:
-  ~TakenConversation() { release(); }
-  TakenConversation(const TakenConversation&) = delete;
-  TakenConversation& operator=(const TakenConversation&) = delete;
+  ~LockedConversation() { release(); }
+  LockedConversation(const LockedConversation&) = delete;
+  LockedConversation& operator=(const LockedConversation&) = delete;
 
   // Returns the conversation as it was when it was locked.
   StoredConversation& conversation() { return conversation_; }
@@ -194,7 +194,7 @@ class TakenConversation {
 
  private:
   friend class ConversationStore;
-  TakenConversation(ConversationStore& store, Holder holder, std::string id)
+  LockedConversation(ConversationStore& store, Holder holder, std::string id)
       : store_(&store), holder_(std::move(holder)), conversation_{.id = std::move(id)} {}
   void release();
 

@@ -355,9 +355,9 @@ Value partition(const Call& c, bool from_right) {
     const Value nothing = Value::text("");
     return from_right ? Value::tuple({nothing, nothing, c.subject}) : Value::tuple({c.subject, nothing, nothing});
   }
-  const size_t behind = at + separator.size();
-  return Value::tuple({Value::string(text.substr(0, at)), Value::string(text.substr(at, behind)),
-                       Value::string(text.substr(behind, text.size()))});
+  const size_t after = at + separator.size();
+  return Value::tuple({Value::string(text.substr(0, at)), Value::string(text.substr(at, after)),
+                       Value::string(text.substr(after, text.size()))});
 }
 
 Value without_affix(const Call& c, bool suffix) {

@@ -186,8 +186,8 @@ WordMatch match_words(std::string_view text, const std::vector<std::string>& wor
 WordMatch match_any(std::string_view text, const std::vector<std::string>& words, size_t at) {
   WordMatch best = WordMatch::kNo;
   for (const std::string& word : words) {
-    size_t behind = at;
-    const WordMatch match = match_words(text, {word}, behind);
+    size_t after = at;
+    const WordMatch match = match_words(text, {word}, after);
     if (match == WordMatch::kYes) return match;
     if (match == WordMatch::kMore) best = match;
   }

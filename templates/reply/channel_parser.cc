@@ -33,7 +33,7 @@ ChannelParser::ChannelParser(const ChannelSyntax& syntax, OfferedTools tools, co
       tools_(std::move(tools)),
       body_steps_(make_call_steps(syntax.body_calls.value_or(CallSyntax()))),
       streams_(context.stream_calls && !syntax.body_calls),
-      drops_cut_call_(context.demands_call) {}
+      discards_incomplete_call_(context.demands_call) {}
 
 void ChannelParser::feed(std::string_view text, ReplyOutput& out) {
   held_ += text;
@@ -50,7 +50,7 @@ void ChannelParser::finish(ReplyOutput& out) {
   at_end_ = true;
   feed({}, out);
   if (where_ == Where::kBody) end_body(true, out);
-  if (where_ == Where::kHeader && !is_cut_header()) say(opening_ + std::string(held()), out);
+  if (where_ == Where::kHeader && !is_cut_header()) emit_content(opening_ + std::string(held()), out);
 }
 
 // True if the answer ended inside a header, whose words are no content.
@@ -72,7 +72,7 @@ bool ChannelParser::in_header(ReplyOutput& out) {
     header_.clear();
     body_ = Body::kContent;
     where_ = Where::kBody;
-    say(std::exchange(opening_, {}), out);
+    emit_content(std::exchange(opening_, {}), out);
     return true;
   }
   header_ = held().substr(0, end);
@@ -106,22 +106,22 @@ void ChannelParser::begin_body(ReplyOutput& out) {
     json_.emplace();
   } else if (std::find(reasoning.begin(), reasoning.end(), channel) != reasoning.end()) {
     body_ = Body::kReasoning;
-    if (std::exchange(thought_, true)) out.reasoning("\n");
+    if (std::exchange(reasoning_emitted_, true)) out.reasoning("\n");
   } else if (syntax_.recipient.empty() && channel != syntax_.content_channel) {
-    say(opening_, out);  // an ordinary line, not a header
+    emit_content(opening_, out);  // an ordinary line, not a header
   } else if (syntax_.body_calls && !tools_.empty()) {
     body_ = Body::kUndecided;
     call_.clear();
     json_.emplace();
-  } else if (said_) {
+  } else if (content_emitted_) {
     out.content("\n");
   }
 }
 
 void ChannelParser::begin_content(std::string_view text, ReplyOutput& out) {
   body_ = Body::kContent;
-  if (said_ && !text.empty()) out.content("\n");
-  say(text, out);
+  if (content_emitted_ && !text.empty()) out.content("\n");
+  emit_content(text, out);
 }
 
 // Decides whether a body is a call: it is one if it begins like a call, whatever the recipient is.
@@ -170,14 +170,14 @@ bool ChannelParser::in_body(ReplyOutput& out) {
   return true;
 }
 
-void ChannelParser::say(std::string_view text, ReplyOutput& out) {
+void ChannelParser::emit_content(std::string_view text, ReplyOutput& out) {
   out.content(text);
-  said_ |= !text.empty();
+  content_emitted_ |= !text.empty();
 }
 
 void ChannelParser::take_body(std::string_view text, ReplyOutput& out) {
   if (body_ == Body::kReasoning) return out.reasoning(text);
-  if (body_ == Body::kContent) return say(text, out);
+  if (body_ == Body::kContent) return emit_content(text, out);
   if (body_ == Body::kUndecided) {
     call_ += text;
     return decide_body(out);
@@ -219,9 +219,9 @@ void ChannelParser::end_body(bool is_cut, ReplyOutput& out) {
     return;
   }
   if (out.in_call()) out.break_call();
-  if (is_cut && drops_cut_call_) return;
-  if (said_) out.content("\n");
-  say(call_, out);
+  if (is_cut && discards_incomplete_call_) return;
+  if (content_emitted_) out.content("\n");
+  emit_content(call_, out);
 }
 
 bool ChannelParser::between(ReplyOutput& out) {
@@ -229,12 +229,12 @@ bool ChannelParser::between(ReplyOutput& out) {
   const size_t n_unsure = at == held().npos && !at_end_ ? n_begins(held(), syntax_.begin) : 0;
   const std::string_view text = held().substr(0, std::min(at, held().size() - n_unsure));
   // Between messages only spaces are expected. Other text is content, including the spaces before it.
-  const size_t n_completion_tokens = n_without_end_spaces(text);
-  if (n_completion_tokens > 0) {
-    spaces_ += text.substr(0, n_completion_tokens);
-    say(std::exchange(spaces_, {}), out);
+  const size_t n_content_bytes = n_without_end_spaces(text);
+  if (n_content_bytes > 0) {
+    spaces_ += text.substr(0, n_content_bytes);
+    emit_content(std::exchange(spaces_, {}), out);
   }
-  spaces_ += text.substr(n_completion_tokens);
+  spaces_ += text.substr(n_content_bytes);
   drop(text.size());
   if (at == std::string_view::npos) return false;
   spaces_.clear();

@@ -48,14 +48,14 @@ class ChannelParser {
   // Returns the word after the last `marker` in the header; empty if the marker is missing.
   std::string_view word_after(std::string_view marker) const;
   bool read_calls_of_body(ReplyOutput& out);
-  void say(std::string_view text, ReplyOutput& out);
+  void emit_content(std::string_view text, ReplyOutput& out);
   void drop(size_t n) { begin_ += n; }
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
 
   const ChannelSyntax syntax_;
   const OfferedTools tools_;
   const CallSteps body_steps_;
-  const bool streams_, drops_cut_call_;
+  const bool streams_, discards_incomplete_call_;
   Where where_ = Where::kHeader;
   Body body_ = Body::kContent;
   std::string held_;
@@ -67,7 +67,7 @@ class ChannelParser {
   std::string call_;  // text so far of a body that may be a call
   std::string tool_;
   std::optional<JsonScanner> json_;
-  bool said_ = false, thought_ = false;
+  bool content_emitted_ = false, reasoning_emitted_ = false;
 };
 
 }  // namespace ibid

@@ -14,7 +14,7 @@ namespace {
 
 // The header of a message: the text before the recipient, the recipient, and the text after it.
 struct Header {
-  std::string before, recipient, behind;
+  std::string before, recipient, after;
 };
 
 size_t word_end(std::string_view text) {
@@ -28,9 +28,9 @@ std::optional<Header> header_of(std::string_view head, std::string_view call) {
   Header header{std::string(call.substr(0, name)), {}, {}};
   const std::string_view rest = head.substr(name);
   header.recipient = rest.substr(0, word_end(rest));
-  header.behind = rest.substr(header.recipient.size());
-  if (header.recipient.empty() || header.behind.empty()) return std::nullopt;
-  if (!call.substr(name + probe::kTool.size()).starts_with(header.behind)) return std::nullopt;
+  header.after = rest.substr(header.recipient.size());
+  if (header.recipient.empty() || header.after.empty()) return std::nullopt;
+  if (!call.substr(name + probe::kTool.size()).starts_with(header.after)) return std::nullopt;
   return header;
 }
 
@@ -70,7 +70,7 @@ std::optional<CallSyntax> call_in_body(std::string_view body, const std::string&
   }
   syntax.parts.insert(syntax.parts.begin(), {{CallPart::Kind::kLiteral, header.before},
                                              {CallPart::Kind::kName, {}},
-                                             {CallPart::Kind::kLiteral, header.behind + syntax.section_begin}});
+                                             {CallPart::Kind::kLiteral, header.after + syntax.section_begin}});
   if (header.before.empty()) syntax.parts.erase(syntax.parts.begin());
   syntax.section_begin.clear();
   syntax.section_end.clear();
@@ -95,22 +95,22 @@ std::optional<ReplyFormat> find_recipients(const TemplateProbe& probe) {
     ReplyFormat format;
     ChannelSyntax channels;
     channels.channel = channels.recipient = header->before;
-    channels.body_begin = header->behind;
+    channels.body_begin = header->after;
     channels.content_channel = header->recipient;
-    const size_t body = header->before.size() + probe::kTool.size() + header->behind.size();
-    const std::string_view behind = std::string_view(one).substr(body);
+    const size_t body = header->before.size() + probe::kTool.size() + header->after.size();
+    const std::string_view after = std::string_view(one).substr(body);
     const std::string ending = std::string(trim_marker_spaces(frame->end_of_answer));
-    const std::string_view call = behind.substr(0, std::min(behind.size(), behind.rfind(ending)));
+    const std::string_view call = after.substr(0, std::min(after.size(), after.rfind(ending)));
     const std::string_view between = std::string_view(two).substr(0, next).substr(body);
     if (!between.starts_with(call) || !read_separator(frame->prompt, between.substr(call.size()), channels)) continue;
     const std::vector<std::string> ends = solid_marker_words(ending);
     if (!ends.empty()) channels.ends.push_back(ends.front());
     const std::string thinking = frame->answer_in(probe.render(thinking_answer(kReply), true));
-    const size_t thought = thinking.find(header->behind + kThought);
+    const size_t thought = thinking.find(header->after + kThought);
     if (thinking.starts_with(header->before) && thought != std::string::npos) {
       channels.reasoning_channels = {thinking.substr(header->before.size(), thought - header->before.size())};
     }
-    format.calls = call_in_body(behind, frame->end_of_answer, *header, channels);
+    format.calls = call_in_body(after, frame->end_of_answer, *header, channels);
     if (!format.calls) continue;
     format.channels = std::move(channels);
     format.arguments_as_text = as_text;

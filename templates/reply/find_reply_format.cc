@@ -41,9 +41,9 @@ std::optional<ReasoningSyntax> read_off_reasoning(std::string_view render) {
   const size_t thought = render.rfind(kThought);
   if (thought == render.npos) return std::nullopt;
   const std::string_view before = render.substr(0, thought);
-  const std::string_view behind = render.substr(thought + std::string_view(kThought).size());
-  if (auto known = known_reasoning_around(before, behind)) return known;
-  const ReasoningSyntax syntax{last_tag(before), first_tag(behind)};
+  const std::string_view after = render.substr(thought + std::string_view(kThought).size());
+  if (auto known = known_reasoning_around(before, after)) return known;
+  const ReasoningSyntax syntax{last_tag(before), first_tag(after)};
   // Maximum length of a marker: a tag farther from the thoughts does not belong to the reasoning.
   constexpr size_t kMaxMarkerBytes = 64;
   if (syntax.begin.empty() || syntax.end.empty() || syntax.begin == syntax.end) return std::nullopt;
@@ -89,7 +89,7 @@ std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
   return known_reasoning(probe.source());
 }
 
-std::string_view behind_content(std::string_view text, std::string_view content_end);
+std::string_view after_content(std::string_view text, std::string_view content_end);
 
 struct FoundCalls {
   CallSyntax syntax;
@@ -120,7 +120,7 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
   const std::optional<std::string> one = written(Json::array({call}));
   if (!one) return std::nullopt;
   const ContentWords words = known_content_words(probe.source() + frame->before_reply);
-  WrittenCalls calls{*one, {}, std::string(behind_content(frame->end_of_answer, words.end))};
+  WrittenCalls calls{*one, {}, std::string(after_content(frame->end_of_answer, words.end))};
   calls.two = written(Json::array({call, probe_call(probe::kOtherTool, probe::kOtherId, as_text)}));
   std::optional<CallSyntax> syntax = infer_call_syntax(calls);
   ReplyFormat form;
@@ -182,7 +182,7 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
 }
 
 // Returns `text`, a render after the answer's content, without the marker at its beginning that ends the content.
-std::string_view behind_content(std::string_view text, std::string_view content_end) {
+std::string_view after_content(std::string_view text, std::string_view content_end) {
   const std::string_view trimmed = trim_marker_spaces(text);
   return !content_end.empty() && trimmed.starts_with(content_end) ? trimmed.substr(content_end.size()) : text;
 }
@@ -191,7 +191,7 @@ std::string_view behind_content(std::string_view text, std::string_view content_
 std::string find_end_of_turn(const TemplateProbe& probe, const ReplyFormat& format) {
   const std::optional<Frame> frame = frame_of(probe, true);
   if (!frame) return {};
-  const std::vector<std::string> words = solid_marker_words(behind_content(frame->end_of_answer, format.content_end));
+  const std::vector<std::string> words = solid_marker_words(after_content(frame->end_of_answer, format.content_end));
   if (words.empty() || !is_tag_word(words.front()) || !is_special_token(words.front())) return {};
   const std::vector<std::string_view> markers = marker_texts(format);
   const bool is_part =

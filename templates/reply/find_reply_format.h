@@ -32,7 +32,7 @@ NamedCalls usual_calls();
 std::optional<ReasoningSyntax> known_reasoning(std::string_view text);
 
 // Returns the known reasoning markers directly before and after a thought.
-std::optional<ReasoningSyntax> known_reasoning_around(std::string_view before, std::string_view behind);
+std::optional<ReasoningSyntax> known_reasoning_around(std::string_view before, std::string_view after);
 
 // Returns the channel syntax whose markers occur in an answer rendered by the template.
 std::optional<ChannelSyntax> known_channels(std::string_view answer);

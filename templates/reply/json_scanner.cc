@@ -20,38 +20,38 @@ JsonScanner::State JsonScanner::push(char c) {
 }
 
 JsonScanner::State JsonScanner::take(char c) {
-  switch (wants_) {
-    case Wants::kInString:
-    case Wants::kEscaped:
-    case Wants::kHex: return in_string(c);
-    case Wants::kNumber: return in_number(c);
-    case Wants::kWord:
+  switch (expected_) {
+    case Expected::kInString:
+    case Expected::kEscaped:
+    case Expected::kHex: return in_string(c);
+    case Expected::kNumber: return in_number(c);
+    case Expected::kWord:
       if (c != word_.front()) return bad();
       word_.remove_prefix(1);
       return word_.empty() ? (++n_taken_, end_value(), --n_taken_, state_) : state_;
     default: break;
   }
-  if (wants_ != Wants::kBegin && is_json_space(c)) return state_;
-  switch (wants_) {
-    case Wants::kBegin: return c == '{' ? open(c) : bad();
-    case Wants::kFirstElement:
+  if (expected_ != Expected::kBegin && is_json_space(c)) return state_;
+  switch (expected_) {
+    case Expected::kBegin: return c == '{' ? open(c) : bad();
+    case Expected::kFirstElement:
       if (c == ']') return close(c);
       return begin_value(c);
-    case Wants::kValue: return begin_value(c);
-    case Wants::kFirstKey:
+    case Expected::kValue: return begin_value(c);
+    case Expected::kFirstKey:
       if (c == '}') return close(c);
       [[fallthrough]];
-    case Wants::kKey:
+    case Expected::kKey:
       if (c != '"') return bad();
       is_key_ = true;
       if (open_.size() == 1) members_.push_back({.key_begin = n_taken_});
-      return go_on(Wants::kInString);
-    case Wants::kColon: return c == ':' ? go_on(Wants::kValue) : bad();
+      return go_on(Expected::kInString);
+    case Expected::kColon: return c == ':' ? go_on(Expected::kValue) : bad();
     default: break;
   }
   if (c == '}' || c == ']') return close(c);
   if (c != ',') return bad();
-  return go_on(open_.back() == '{' ? Wants::kKey : Wants::kValue);
+  return go_on(open_.back() == '{' ? Expected::kKey : Expected::kValue);
 }
 
 JsonScanner::State JsonScanner::begin_value(char c) {
@@ -59,31 +59,31 @@ JsonScanner::State JsonScanner::begin_value(char c) {
   if (c == '{' || c == '[') return open(c);
   if (c == '"') {
     is_key_ = false;
-    return go_on(Wants::kInString);
+    return go_on(Expected::kInString);
   }
   if (c == 't' || c == 'f' || c == 'n') {
     word_ = c == 't' ? "rue" : c == 'f' ? "alse" : "ull";
-    return go_on(Wants::kWord);
+    return go_on(Expected::kWord);
   }
   if (c != '-' && !is_decimal_digit(c)) return bad();
   digits_ = c == '-' ? Digits::kMinus : c == '0' ? Digits::kZero : Digits::kWhole;
-  return go_on(Wants::kNumber);
+  return go_on(Expected::kNumber);
 }
 
 JsonScanner::State JsonScanner::in_string(char c) {
-  if (wants_ == Wants::kHex) {
+  if (expected_ == Expected::kHex) {
     if (hex_digit(c) < 0) return bad();
-    return --n_hex_ == 0 ? go_on(Wants::kInString) : state_;
+    return --n_hex_ == 0 ? go_on(Expected::kInString) : state_;
   }
-  if (wants_ == Wants::kEscaped) {
+  if (expected_ == Expected::kEscaped) {
     if (c == 'u') {
       n_hex_ = 4;
-      return go_on(Wants::kHex);
+      return go_on(Expected::kHex);
     }
     constexpr std::string_view kEscapes = "\"\\/bfnrt";
-    return kEscapes.find(c) == kEscapes.npos ? bad() : go_on(Wants::kInString);
+    return kEscapes.find(c) == kEscapes.npos ? bad() : go_on(Expected::kInString);
   }
-  if (c == '\\') return go_on(Wants::kEscaped);
+  if (c == '\\') return go_on(Expected::kEscaped);
   if (c == '"') return end_string();
   return static_cast<unsigned char>(c) < 0x20 ? bad() : state_;
 }
@@ -94,7 +94,7 @@ JsonScanner::State JsonScanner::end_string() {
     end_value();
   } else {
     if (open_.size() == 1) members_.back().key_end = n_taken_;
-    go_on(Wants::kColon);
+    go_on(Expected::kColon);
   }
   --n_taken_;
   return state_;
@@ -140,13 +140,13 @@ JsonScanner::State JsonScanner::in_number(char c) {
 // n_taken_ is the index of the first byte after the value.
 JsonScanner::State JsonScanner::end_value() {
   if (open_.size() == 1 && open_.back() == '{') members_.back().value_end = n_taken_;
-  return go_on(Wants::kNext);
+  return go_on(Expected::kNext);
 }
 
 JsonScanner::State JsonScanner::open(char brace) {
   if (open_.size() == kMaxOpen) return bad();
   open_.push_back(brace);
-  return go_on(brace == '{' ? Wants::kFirstKey : Wants::kFirstElement);
+  return go_on(brace == '{' ? Expected::kFirstKey : Expected::kFirstElement);
 }
 
 JsonScanner::State JsonScanner::close(char brace) {
@@ -407,12 +407,12 @@ std::string marked_value_json(std::string_view text, const AllowedTypes& types, 
     if (types.string || !types.any()) return json_string(text);
     is_string.reset();
   }
-  const bool says_string = types.string && !types.other;
+  const bool is_string_type = types.string && !types.other;
   const std::string_view value = trim(text);
-  if (is_string.has_value() && says_string && !(is_json(value) && value.front() == '"')) is_string.reset();
+  if (is_string.has_value() && is_string_type && !(is_json(value) && value.front() == '"')) is_string.reset();
   if (types.boolean && !types.string && (value == "TRUE" || value == "FALSE"))
     return value == "TRUE" ? "true" : "false";
-  if (!is_string.has_value() && says_string && !(types.null && (value == "null" || value == "None"))) {
+  if (!is_string.has_value() && is_string_type && !(types.null && (value == "null" || value == "None"))) {
     return json_string(text);
   }
   // If no schema restricts the type, a JSON string in the text counts as text that contains quotes.

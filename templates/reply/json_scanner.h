@@ -33,7 +33,7 @@ class JsonScanner {
   const std::vector<Member>& members() const { return members_; }
 
  private:
-  enum class Wants {
+  enum class Expected {
     kBegin,         // expects the first brace
     kValue,         // expects a value
     kFirstElement,  // expects a value, or the end of an empty array
@@ -59,13 +59,13 @@ class JsonScanner {
   State open(char brace);
   State close(char brace);
   State bad() { return state_ = State::kBad; }
-  State go_on(Wants wants) {
-    wants_ = wants;
+  State go_on(Expected expected) {
+    expected_ = expected;
     return state_;
   }
 
   State state_ = State::kOpen;
-  Wants wants_ = Wants::kBegin;
+  Expected expected_ = Expected::kBegin;
   Digits digits_ = Digits::kMinus;
   std::string_view word_ = {};  // the rest of true, false or null that is still expected
   int n_hex_ = 0;

@@ -173,11 +173,11 @@ std::optional<ReasoningSyntax> known_reasoning(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<ReasoningSyntax> known_reasoning_around(std::string_view before, std::string_view behind) {
+std::optional<ReasoningSyntax> known_reasoning_around(std::string_view before, std::string_view after) {
   while (!before.empty() && is_marker_space(before.back())) before.remove_suffix(1);
-  while (!behind.empty() && is_marker_space(behind.front())) behind.remove_prefix(1);
+  while (!after.empty() && is_marker_space(after.front())) after.remove_prefix(1);
   for (const ContentWords& row : kReasoningRows) {
-    if (before.ends_with(row.begin) && behind.starts_with(row.end)) {
+    if (before.ends_with(row.begin) && after.starts_with(row.end)) {
       return ReasoningSyntax{std::string(row.begin), std::string(row.end)};
     }
   }
@@ -208,10 +208,10 @@ CallSyntax calls_in_channels(const ChannelSyntax& channels) {
                   {Kind::kLiteral, " <|constrain|>json" + channels.body_begin},
                   {Kind::kArguments, {}}};
   // Models may also omit the content type, or write the recipient before the channel, although the template does not.
-  const auto call_with = [&](const std::string& before, const std::string& behind) {
+  const auto call_with = [&](const std::string& before, const std::string& after) {
     return std::vector<CallPart>{{Kind::kLiteral, before + channels.recipient},
                                  {Kind::kName, {}},
-                                 {Kind::kLiteral, behind + channels.body_begin},
+                                 {Kind::kLiteral, after + channels.body_begin},
                                  {Kind::kArguments, {}}};
   };
   const std::string channel = channels.channel + "commentary";

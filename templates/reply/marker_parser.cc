@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxWasted = 1 << 20;
 
 // Returns those spaces after a marker that are content: the ones after the last line break; none without line break.
-std::string_view behind_marker(std::string_view spaces) {
+std::string_view spaces_after_marker(std::string_view spaces) {
   const size_t line = spaces.find_last_of('\n');
   return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
 }
@@ -47,7 +47,7 @@ MarkerParser::MarkerParser(const ReplyFormat& format, OfferedTools tools, bool b
       streams_(context.stream_calls),
       where_(begins_inside ? Where::kReasoning : Where::kContent),
       takes_calls_(format.calls.has_value() && !tools_.empty()),
-      drops_cut_call_(context.demands_call) {
+      discards_incomplete_call_(context.demands_call) {
   if (format_.reasoning) reasoning_tag_ = special_tag_of(format_.reasoning->begin);
   if (takes_calls_) markers_.emplace(*format_.calls);
 }
@@ -71,36 +71,36 @@ bool MarkerParser::step(ReplyOutput& out) {
     case Where::kContent: return in_content(out);
     case Where::kReasoning: return in_reasoning(out);
     case Where::kCall: return in_call(out);
-    case Where::kBehindCall: return behind_call();
-    case Where::kBehindThoughtCall: return behind_thought_call(out);
-    case Where::kCallsAlone: return in_calls_alone(out);
+    case Where::kAfterCall: return after_call();
+    case Where::kAfterCallInReasoning: return after_call_in_reasoning(out);
+    case Where::kUnmarkedCalls: return in_unmarked_calls(out);
   }
   return false;
 }
 
 void MarkerParser::drop(size_t n) {
   begin_ += n;
-  looked_ = 0;
-  looked_solid_ = false;
+  n_scanned_ = 0;
+  scanned_non_space_ = false;
 }
 
 // Emits content and the spaces before it. Spaces at its end are held back, because a marker may follow.
-void MarkerParser::say(std::string_view text, ReplyOutput& out) {
+void MarkerParser::emit_content(std::string_view text, ReplyOutput& out) {
   const size_t n_spaces = n_trailing_spaces(text);
   const std::string_view solid = text.substr(0, text.size() - n_spaces);
   if (!solid.empty()) {
-    if (!said_ && behind_marker_) {
+    if (!content_emitted_ && after_marker_) {
       const std::string all = spaces_ + std::string(solid);
       const size_t n_leading = all.find_first_not_of(" \n\t\r");
-      out.content(behind_marker(std::string_view(all).substr(0, n_leading)));
+      out.content(spaces_after_marker(std::string_view(all).substr(0, n_leading)));
       out.content(std::string_view(all).substr(n_leading));
     } else {
       out.content(spaces_);
       out.content(solid);
     }
     spaces_.clear();
-    said_ = true;
-    behind_marker_ = false;
+    content_emitted_ = true;
+    after_marker_ = false;
   }
   spaces_ += text.substr(text.size() - n_spaces);
 }
@@ -113,7 +113,7 @@ MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
     if (found.length > 0 || word.empty() || word.front() != text.front()) return;
     const WordMatch there = match_marker(text, word);
     if (there == WordMatch::kMore && !at_end_) found.marker = Marker::kUnsure;
-    if (there == WordMatch::kMore && at_end_ && drops_cut_call_) found = {Marker::kDropped, at, text.size()};
+    if (there == WordMatch::kMore && at_end_ && discards_incomplete_call_) found = {Marker::kDropped, at, text.size()};
     if (there == WordMatch::kYes) found = {marker, at, word.size()};
   };
   // Reasoning between special tokens may come anywhere, other reasoning only at the beginning.
@@ -132,22 +132,23 @@ MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   const WordMatch call = found.length > 0 ? WordMatch::kNo : call_there(text, is_first, length);
   if (call == WordMatch::kYes) found = {Marker::kCall, at, length};
   if (call == WordMatch::kMore && !at_end_) found.marker = Marker::kUnsure;
-  if (call == WordMatch::kMore && at_end_ && drops_cut_call_) found = {Marker::kCall, at, text.size()};
+  if (call == WordMatch::kMore && at_end_ && discards_incomplete_call_) found = {Marker::kCall, at, text.size()};
   if (found.marker == Marker::kUnsure) return found;  // a longer marker may be there
   for (const std::string& word : format_.dropped) look(word, Marker::kDropped);
   const WordMatch turn = found.length > 0 ? WordMatch::kNo : match_end_of_turn(text, format_.end_of_turn, at_end_);
   if (turn == WordMatch::kMore) found.marker = Marker::kUnsure;
   if (turn == WordMatch::kYes) found = {Marker::kDropped, at, text.size()};
-  const bool may_be_alone = is_first && takes_calls_ && !called_ && may_be_alone_;
-  if (may_be_alone && found.marker == Marker::kNone && CallsAlone::may_begin(text)) found.marker = Marker::kCallsAlone;
+  const bool possible = is_first && takes_calls_ && !call_emitted_ && may_be_unmarked_calls_;
+  if (possible && found.marker == Marker::kNone && UnmarkedCalls::may_begin(text))
+    found.marker = Marker::kUnmarkedCalls;
   return found;
 }
 
 MarkerParser::Found MarkerParser::find_marker() {
-  for (; looked_ < held().size(); ++looked_) {
-    const Found found = marker_at(looked_, !said_ && !looked_solid_);
+  for (; n_scanned_ < held().size(); ++n_scanned_) {
+    const Found found = marker_at(n_scanned_, !content_emitted_ && !scanned_non_space_);
     if (found.marker != Marker::kNone) return found;
-    looked_solid_ |= !is_marker_space(held()[looked_]);
+    scanned_non_space_ |= !is_marker_space(held()[n_scanned_]);
   }
   return {Marker::kNone, held().size(), 0};
 }
@@ -155,18 +156,18 @@ MarkerParser::Found MarkerParser::find_marker() {
 bool MarkerParser::in_content(ReplyOutput& out) {
   const Found found = find_marker();
   if (found.begin > 0) {
-    say(held().substr(0, found.begin), out);
+    emit_content(held().substr(0, found.begin), out);
     drop(found.begin);
   }
   switch (found.marker) {
     case Marker::kUnsure: return false;
     case Marker::kNone:
-      if (at_end_ && !behind_marker_) out.content(std::exchange(spaces_, {}));
+      if (at_end_ && !after_marker_) out.content(std::exchange(spaces_, {}));
       return false;
     case Marker::kCall: begin_call(0, found.length); return true;
-    case Marker::kCallsAlone:
-      alone_.emplace(*format_.calls, tools_);
-      where_ = Where::kCallsAlone;
+    case Marker::kUnmarkedCalls:
+      unmarked_calls_.emplace(*format_.calls, tools_);
+      where_ = Where::kUnmarkedCalls;
       return true;
     case Marker::kDropped: drop(found.length); return true;
     case Marker::kReasoning: where_ = Where::kReasoning; break;
@@ -175,28 +176,28 @@ bool MarkerParser::in_content(ReplyOutput& out) {
   }
   drop(found.length);
   spaces_.clear();
-  behind_marker_ = true;
+  after_marker_ = true;
   return true;
 }
 
-bool MarkerParser::in_calls_alone(ReplyOutput& out) {
-  const CallsAlone::State state = alone_->read(held(), at_end_);
-  if (state == CallsAlone::State::kOpen) return false;
+bool MarkerParser::in_unmarked_calls(ReplyOutput& out) {
+  const UnmarkedCalls::State state = unmarked_calls_->read(held(), at_end_);
+  if (state == UnmarkedCalls::State::kOpen) return false;
   where_ = Where::kContent;
-  may_be_alone_ = false;
-  if (state == CallsAlone::State::kDone) {
-    for (const ParsedCall& call : alone_->calls()) out.complete_call(call);
+  may_be_unmarked_calls_ = false;
+  if (state == UnmarkedCalls::State::kDone) {
+    for (const ParsedCall& call : unmarked_calls_->calls()) out.complete_call(call);
     drop(held().size());
     spaces_.clear();
-    behind_marker_ = true;
+    after_marker_ = true;
   }
-  alone_.reset();
+  unmarked_calls_.reset();
   return true;
 }
 
 // If the prompt opened the reasoning, skips the same marker, which models repeat. Returns false if more text is needed.
 bool MarkerParser::skip_repeated_begin() {
-  while (!reasoning_said_) {
+  while (!reasoning_emitted_) {
     size_t at = 0;
     while (at < held().size() && is_marker_space(held()[at])) ++at;
     const WordMatch there = match_marker(held().substr(at), format_.reasoning->begin);
@@ -209,39 +210,39 @@ bool MarkerParser::skip_repeated_begin() {
 // Finds the end of the reasoning, or a call inside the reasoning.
 MarkerParser::Found MarkerParser::find_in_reasoning() {
   const std::string_view end = format_.reasoning->end;
-  for (; looked_ < held().size(); ++looked_) {
-    const std::string_view text = held().substr(looked_);
+  for (; n_scanned_ < held().size(); ++n_scanned_) {
+    const std::string_view text = held().substr(n_scanned_);
     const WordMatch there = end.front() == text.front() ? match_marker(text, end) : WordMatch::kNo;
-    if (there == WordMatch::kYes) return {Marker::kEndOfReasoning, looked_, end.size()};
+    if (there == WordMatch::kYes) return {Marker::kEndOfReasoning, n_scanned_, end.size()};
     // The beginning of the content ends the reasoning, too.
     const bool may_be_content =
         is_special_token(format_.content_begin) && format_.content_begin.front() == text.front();
     const WordMatch content = may_be_content ? match_marker(text, format_.content_begin) : WordMatch::kNo;
-    if (content == WordMatch::kYes) return {Marker::kWrapper, looked_, 0};
-    if (content == WordMatch::kMore && !at_end_) return {Marker::kUnsure, looked_, 0};
+    if (content == WordMatch::kYes) return {Marker::kWrapper, n_scanned_, 0};
+    if (content == WordMatch::kMore && !at_end_) return {Marker::kUnsure, n_scanned_, 0};
     size_t length = 0;
-    const WordMatch call = thought_is_closed_ ? WordMatch::kNo : call_there(text, false, length);
-    if (call == WordMatch::kYes) return {Marker::kCall, looked_, length};
-    if (!at_end_ && (there == WordMatch::kMore || call == WordMatch::kMore)) return {Marker::kUnsure, looked_, 0};
+    const WordMatch call = reasoning_is_closed_ ? WordMatch::kNo : call_there(text, false, length);
+    if (call == WordMatch::kYes) return {Marker::kCall, n_scanned_, length};
+    if (!at_end_ && (there == WordMatch::kMore || call == WordMatch::kMore)) return {Marker::kUnsure, n_scanned_, 0};
   }
   return {Marker::kNone, held().size(), 0};
 }
 
 void MarkerParser::end_reasoning() {
   reasoning_spaces_.clear();
-  reasoning_said_ = false;
-  thought_is_closed_ = false;
-  behind_marker_ = true;
+  reasoning_emitted_ = false;
+  reasoning_is_closed_ = false;
+  after_marker_ = true;
   where_ = Where::kContent;
 }
 
 bool MarkerParser::in_reasoning(ReplyOutput& out) {
   if (!skip_repeated_begin()) return false;
   const Found found = find_in_reasoning();
-  think(held().substr(0, found.begin), out);
+  emit_reasoning(held().substr(0, found.begin), out);
   drop(found.begin);
   if (found.marker == Marker::kCall) {
-    in_thought_ = true;
+    in_reasoning_ = true;
     begin_call(0, found.length);
     return true;
   }
@@ -250,42 +251,42 @@ bool MarkerParser::in_reasoning(ReplyOutput& out) {
     end_reasoning();
     return true;
   }
-  if (at_end_ && reasoning_said_) out.reasoning(std::exchange(reasoning_spaces_, {}));
+  if (at_end_ && reasoning_emitted_) out.reasoning(std::exchange(reasoning_spaces_, {}));
   return false;
 }
 
 // Decides on a complete call inside reasoning, usually at the end of the answer. The call ends the reasoning, unless
 // the model closes the reasoning after the call and writes more text.
-bool MarkerParser::behind_thought_call(ReplyOutput& out) {
+bool MarkerParser::after_call_in_reasoning(ReplyOutput& out) {
   const std::string_view end = format_.reasoning->end;
-  const size_t found = held().find(end, thought_looked_);
+  const size_t found = held().find(end, searched_to_);
   if (found == held().npos) {
-    if (held().size() > thought_looked_ + end.size() - 1) thought_looked_ = held().size() - (end.size() - 1);
+    if (held().size() > searched_to_ + end.size() - 1) searched_to_ = held().size() - (end.size() - 1);
     if (!at_end_) return false;
   } else {
-    thought_looked_ = found;
+    searched_to_ = found;
     const bool goes_on = !trim_marker_spaces(held().substr(found + end.size())).empty();
     if (!goes_on && !at_end_) return false;
     if (goes_on) {
-      thought_is_closed_ = true;
+      reasoning_is_closed_ = true;
       fail_call(out);
       return true;
     }
     held_.resize(begin_ + found);
   }
-  in_thought_ = false;
+  in_reasoning_ = false;
   end_reasoning();
   end_call(out);
   return true;
 }
 
-void MarkerParser::think(std::string_view text, ReplyOutput& out) {
+void MarkerParser::emit_reasoning(std::string_view text, ReplyOutput& out) {
   const size_t n_spaces = n_trailing_spaces(text);
   const std::string_view solid = text.substr(0, text.size() - n_spaces);
   if (!solid.empty()) {
     const std::string all = std::exchange(reasoning_spaces_, {}) + std::string(solid);
-    const size_t n_leading = std::exchange(reasoning_said_, true) ? 0 : all.find_first_not_of(" \n\t\r");
-    out.reasoning(behind_marker(std::string_view(all).substr(0, n_leading)));
+    const size_t n_leading = std::exchange(reasoning_emitted_, true) ? 0 : all.find_first_not_of(" \n\t\r");
+    out.reasoning(spaces_after_marker(std::string_view(all).substr(0, n_leading)));
     out.reasoning(std::string_view(all).substr(n_leading));
   }
   reasoning_spaces_ += text.substr(text.size() - n_spaces);
@@ -297,8 +298,8 @@ void MarkerParser::begin_call(size_t first_step, size_t n_marker) {
   where_ = Where::kCall;
 }
 
-void MarkerParser::tell_call_so_far(ReplyOutput& out) const {
-  if (!streams_ || in_thought_) return;
+void MarkerParser::emit_call_so_far(ReplyOutput& out) const {
+  if (!streams_ || in_reasoning_) return;
   const std::string_view arguments = reader_->arguments_so_far(held());
   if (!out.in_call() && !arguments.empty()) out.begin_call(reader_->name(), reader_->early_id());
   if (out.in_call()) out.arguments(arguments.substr(out.n_argument_bytes()));
@@ -308,23 +309,23 @@ bool MarkerParser::in_call(ReplyOutput& out) {
   CallReader::State state = reader_->read(held(), false);
   const bool is_cut = at_end_ && state == CallReader::State::kOpen;
   if (is_cut) state = reader_->read(held(), true);
-  tell_call_so_far(out);
+  emit_call_so_far(out);
   if (state == CallReader::State::kOpen) return false;
-  if (state == CallReader::State::kBad && is_cut && drops_cut_call_) {
+  if (state == CallReader::State::kBad && is_cut && discards_incomplete_call_) {
     if (out.in_call()) out.break_call();
     drop(held().size());
     spaces_.clear();
     reader_.reset();
-    in_thought_ = false;
+    in_reasoning_ = false;
     where_ = Where::kContent;
-    behind_marker_ = true;
+    after_marker_ = true;
     return true;
   }
   if (state == CallReader::State::kBad) {
     fail_call(out);
-  } else if (in_thought_) {
-    thought_looked_ = reader_->n_taken();
-    where_ = Where::kBehindThoughtCall;
+  } else if (in_reasoning_) {
+    searched_to_ = reader_->n_taken();
+    where_ = Where::kAfterCallInReasoning;
   } else {
     end_call(out);
   }
@@ -335,10 +336,10 @@ void MarkerParser::end_call(ReplyOutput& out) {
   out.complete_call(reader_->call(held()));
   drop(reader_->n_taken());
   reader_.reset();
-  called_ = true;
+  call_emitted_ = true;
   spaces_.clear();
-  behind_marker_ = true;
-  where_ = Where::kBehindCall;
+  after_marker_ = true;
+  where_ = Where::kAfterCall;
 }
 
 // Ends an attempt to parse a call: its first word becomes content or reasoning, and the rest is scanned again.
@@ -348,24 +349,24 @@ void MarkerParser::fail_call(ReplyOutput& out) {
   if (n_wasted_ > kMaxWasted) takes_calls_ = false;
   reader_.reset();
   // The call has no marker and begins the answer, so the whole answer may still consist of calls.
-  if (n_marker_ == 1 && !in_thought_ && !called_ && may_be_alone_ && takes_calls_) {
-    alone_.emplace(*format_.calls, tools_);
-    where_ = Where::kCallsAlone;
+  if (n_marker_ == 1 && !in_reasoning_ && !call_emitted_ && may_be_unmarked_calls_ && takes_calls_) {
+    unmarked_calls_.emplace(*format_.calls, tools_);
+    where_ = Where::kUnmarkedCalls;
     return;
   }
   const size_t n = std::min(n_marker_, held().size());
   const std::string_view text = held().substr(0, n);
-  where_ = in_thought_ ? Where::kReasoning : Where::kContent;
-  if (std::exchange(in_thought_, false)) {
-    think(text, out);
+  where_ = in_reasoning_ ? Where::kReasoning : Where::kContent;
+  if (std::exchange(in_reasoning_, false)) {
+    emit_reasoning(text, out);
   } else {
-    say(text, out);
+    emit_content(text, out);
   }
   drop(n);
 }
 
 // Expects another call, the end of the section, or content.
-bool MarkerParser::behind_call() {
+bool MarkerParser::after_call() {
   size_t length = 0;
   const WordMatch end = markers_->section_end(held(), length);
   if (end == WordMatch::kYes || (end == WordMatch::kMore && at_end_)) {

@@ -10,10 +10,10 @@
 
 #include "templates/reply/call_markers.h"
 #include "templates/reply/call_reader.h"
-#include "templates/reply/calls_alone.h"
 #include "templates/reply/protocol_messages.h"
 #include "templates/reply/reply_output.h"
 #include "templates/reply/reply_parser.h"
+#include "templates/reply/unmarked_calls.h"
 
 namespace ibid {
 
@@ -29,8 +29,8 @@ class MarkerParser {
   void finish(ReplyOutput& out);
 
  private:
-  enum class Where { kContent, kReasoning, kCall, kBehindCall, kBehindThoughtCall, kCallsAlone };
-  enum class Marker { kNone, kUnsure, kReasoning, kEndOfReasoning, kCall, kWrapper, kDropped, kCallsAlone };
+  enum class Where { kContent, kReasoning, kCall, kAfterCall, kAfterCallInReasoning, kUnmarkedCalls };
+  enum class Marker { kNone, kUnsure, kReasoning, kEndOfReasoning, kCall, kWrapper, kDropped, kUnmarkedCalls };
   struct Found {
     Marker marker = Marker::kNone;
     size_t begin = 0, length = 0;
@@ -41,9 +41,9 @@ class MarkerParser {
   bool in_content(ReplyOutput& out);
   bool in_reasoning(ReplyOutput& out);
   bool in_call(ReplyOutput& out);
-  bool behind_call();
-  bool behind_thought_call(ReplyOutput& out);
-  bool in_calls_alone(ReplyOutput& out);
+  bool after_call();
+  bool after_call_in_reasoning(ReplyOutput& out);
+  bool in_unmarked_calls(ReplyOutput& out);
 
   Found find_marker();
   Found marker_at(size_t at, bool is_first) const;
@@ -56,10 +56,10 @@ class MarkerParser {
   // n_marker: number of bytes of the word that begins the call.
   void begin_call(size_t first_step, size_t n_marker);
   void end_call(ReplyOutput& out);
-  void tell_call_so_far(ReplyOutput& out) const;
+  void emit_call_so_far(ReplyOutput& out) const;
   void fail_call(ReplyOutput& out);
-  void say(std::string_view text, ReplyOutput& out);
-  void think(std::string_view text, ReplyOutput& out);
+  void emit_content(std::string_view text, ReplyOutput& out);
+  void emit_reasoning(std::string_view text, ReplyOutput& out);
   void drop(size_t n);  // removes the first n bytes of held()
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
 
@@ -71,27 +71,27 @@ class MarkerParser {
   Where where_ = Where::kContent;
   std::string held_;  // text; from begin_ on it is held back, because it may be part of a marker
   size_t begin_ = 0;
-  size_t looked_ = 0;           // number of first bytes of held() that cannot begin a marker
-  bool looked_solid_ = false;   // the first looked_ bytes are not only spaces
-  std::string spaces_;          // spaces before held(); they become content if content follows
-  bool said_ = false;           // content other than spaces was emitted
-  bool behind_marker_ = false;  // nothing was emitted since the last marker
+  size_t n_scanned_ = 0;            // number of first bytes of held() that cannot begin a marker
+  bool scanned_non_space_ = false;  // the first n_scanned_ bytes are not only spaces
+  std::string spaces_;              // spaces before held(); they become content if content follows
+  bool content_emitted_ = false;    // content other than spaces was emitted
+  bool after_marker_ = false;       // nothing was emitted since the last marker
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;
-  const bool drops_cut_call_;
-  bool called_ = false;  // a call was emitted
+  const bool discards_incomplete_call_;
+  bool call_emitted_ = false;  // a call was emitted
   // The current call began inside reasoning. It does not count if the model closes the reasoning after it and goes on.
-  bool in_thought_ = false;
-  bool thought_is_closed_ = false;  // the reasoning is closed later, so that calls inside it are not searched for
-  size_t thought_looked_ = 0;       // number of bytes of held() that do not close the reasoning after the current call
-  std::optional<CallsAlone> alone_;
-  bool may_be_alone_ = true;  // the answer may still consist of nothing but calls
-  size_t n_wasted_ = 0;       // bytes that were first parsed as calls and turned out to be content
+  bool in_reasoning_ = false;
+  bool reasoning_is_closed_ = false;  // the reasoning is closed later, so that calls inside it are not searched for
+  size_t searched_to_ = 0;  // number of bytes of held() that do not close the reasoning after the current call
+  std::optional<UnmarkedCalls> unmarked_calls_;
+  bool may_be_unmarked_calls_ = true;  // the answer may still consist of nothing but calls
+  size_t n_wasted_ = 0;                // bytes that were first parsed as calls and turned out to be content
   std::optional<CallReader> reader_;
-  size_t n_marker_ = 0;           // bytes of the word that begins the current call
-  std::string reasoning_spaces_;  // spaces at the end of the reasoning so far
-  bool reasoning_said_ = false;   // reasoning other than spaces was emitted
+  size_t n_marker_ = 0;             // bytes of the word that begins the current call
+  std::string reasoning_spaces_;    // spaces at the end of the reasoning so far
+  bool reasoning_emitted_ = false;  // reasoning other than spaces was emitted
 };
 
 }  // namespace ibid

@@ -35,49 +35,49 @@ ParameterReader::ParameterReader(const CallSteps& steps, std::vector<std::string
 ParameterReader::State ParameterReader::read(std::string_view text, bool at_end) {
   for (;;) {
     const size_t at = at_;
-    const Wants wants = wants_;
+    const Expected expected = expected_;
     State state = State::kOpen;
-    switch (wants_) {
-      case Wants::kKeyMarker: state = read_key_marker(text, at_end); break;
-      case Wants::kKey: state = read_key(text); break;
-      case Wants::kValueMarker: state = read_value_marker(text); break;
-      case Wants::kEdge: state = skip_edge(text); break;
-      case Wants::kValue: state = read_value(text, at_end); break;
+    switch (expected_) {
+      case Expected::kKeyMarker: state = read_key_marker(text, at_end); break;
+      case Expected::kKey: state = read_key(text); break;
+      case Expected::kValueMarker: state = read_value_marker(text); break;
+      case Expected::kEdge: state = skip_edge(text); break;
+      case Expected::kValue: state = read_value(text, at_end); break;
     }
     if (state != State::kOpen) return state;
-    if (at_ != at || wants_ != wants) continue;
+    if (at_ != at || expected_ != expected) continue;
     if (!at_end) return state;
     // The text ended where another key or the end may follow: only the closing words of the call can be missing.
-    return wants_ == Wants::kKeyMarker && !json_.empty() ? State::kDone : State::kBad;
+    return expected_ == Expected::kKeyMarker && !json_.empty() ? State::kDone : State::kBad;
   }
 }
 
 WordMatch ParameterReader::match_key_marker(std::string_view text, size_t& at) const {
-  size_t behind = at;
-  const WordMatch marker = match_words(text, steps_.before_key, behind);
+  size_t after = at;
+  const WordMatch marker = match_words(text, steps_.before_key, after);
   if (marker != WordMatch::kYes) return marker;
   // If keys have closing tags, the marker of a key ("<") may also be the beginning of a closing tag ("</").
   if (!steps_.after_closing_key.empty()) {
-    if (behind == text.size()) return WordMatch::kMore;
-    if (text[behind] == '/') return WordMatch::kNo;
+    if (after == text.size()) return WordMatch::kMore;
+    if (text[after] == '/') return WordMatch::kNo;
   }
-  at = behind;
+  at = after;
   return marker;
 }
 
 WordMatch ParameterReader::match_end_of_value(std::string_view text, size_t& at) const {
-  size_t behind = at;
-  WordMatch match = match_words(text, steps_.after_value, behind);
+  size_t after = at;
+  WordMatch match = match_words(text, steps_.after_value, after);
   if (match != WordMatch::kYes || steps_.after_closing_key.empty()) {
-    if (match == WordMatch::kYes) at = behind;
+    if (match == WordMatch::kYes) at = after;
     return match;
   }
-  const std::string_view key = text.substr(behind, key_.size());
+  const std::string_view key = text.substr(after, key_.size());
   if (!std::string_view(key_).starts_with(key)) return WordMatch::kNo;
   if (key.size() < key_.size()) return WordMatch::kMore;
-  behind += key.size();
-  match = match_words(text, steps_.after_closing_key, behind);
-  if (match == WordMatch::kYes) at = behind;
+  after += key.size();
+  match = match_words(text, steps_.after_closing_key, after);
+  if (match == WordMatch::kYes) at = after;
   return match;
 }
 
@@ -85,7 +85,7 @@ ParameterReader::State ParameterReader::read_key_marker(std::string_view text, b
   const WordMatch key = match_key_marker(text, at_);
   if (key == WordMatch::kYes) {
     key_begin_ = at_;
-    wants_ = Wants::kKey;
+    expected_ = Expected::kKey;
     return State::kOpen;
   }
   // If the answer ends before the first argument, the call is cut off.
@@ -109,7 +109,7 @@ ParameterReader::State ParameterReader::read_key(std::string_view text) {
   at_ = end;
   if (end == key_begin_) return State::kBad;
   key_ = text.substr(key_begin_, end - key_begin_);
-  wants_ = Wants::kValueMarker;
+  expected_ = Expected::kValueMarker;
   return State::kOpen;
 }
 
@@ -123,9 +123,9 @@ WordMatch ParameterReader::match_other(std::string_view text, size_t& at) const 
   const auto is_letter = [](char c) { return c >= 'a' && c <= 'z'; };
   while (now < text.size() && is_letter(text[now])) ++now;
   if (now == text.size()) return WordMatch::kMore;
-  const WordMatch behind = match_words(text, {split + 1, words.end()}, now);
-  if (behind == WordMatch::kYes) at = now;
-  return behind;
+  const WordMatch after = match_words(text, {split + 1, words.end()}, now);
+  if (after == WordMatch::kYes) at = now;
+  return after;
 }
 
 ParameterReader::State ParameterReader::read_value_marker(std::string_view text) {
@@ -134,7 +134,7 @@ ParameterReader::State ParameterReader::read_value_marker(std::string_view text)
   if (string != WordMatch::kYes && steps_.before_other_value != steps_.before_value) other = match_other(text, at_);
   if (string == WordMatch::kYes || other == WordMatch::kYes) {
     is_other_ = string != WordMatch::kYes;
-    wants_ = Wants::kEdge;
+    expected_ = Expected::kEdge;
     return State::kOpen;
   }
   return string == WordMatch::kMore || other == WordMatch::kMore ? State::kOpen : State::kBad;
@@ -148,7 +148,7 @@ ParameterReader::State ParameterReader::skip_edge(std::string_view text) {
   if (there.size() < edge.size() && edge.starts_with(there)) return State::kOpen;
   if (there == edge) at_ += edge.size();
   value_begin_ = at_;
-  wants_ = Wants::kValue;
+  expected_ = Expected::kValue;
   return State::kOpen;
 }
 
@@ -168,30 +168,30 @@ WordMatch ParameterReader::other_key_at(std::string_view text, size_t at) const 
   const WordMatch marker = match_words(text, steps_.before_key, at);
   if (marker != WordMatch::kYes) return marker;
   const size_t end = std::min(text.size(), at + kMaxNameBytes);
-  size_t behind = at;
-  while (behind < end && !is_marker_space(text[behind]) && text[behind] != '<' && text[behind] != '>' &&
-         text[behind] != '"') {
-    ++behind;
+  size_t after = at;
+  while (after < end && !is_marker_space(text[after]) && text[after] != '<' && text[after] != '>' &&
+         text[after] != '"') {
+    ++after;
   }
-  if (behind == text.size()) return WordMatch::kMore;
-  if (behind == at || !tools_.may_have(tool_, text.substr(at, behind - at))) return WordMatch::kNo;
-  const WordMatch string = match_words(text, steps_.before_value, behind);
+  if (after == text.size()) return WordMatch::kMore;
+  if (after == at || !tools_.may_have(tool_, text.substr(at, after - at))) return WordMatch::kNo;
+  const WordMatch string = match_words(text, steps_.before_value, after);
   if (string == WordMatch::kYes || steps_.before_other_value == steps_.before_value) return string;
-  const WordMatch other = match_other(text, behind);
+  const WordMatch other = match_other(text, after);
   return other == WordMatch::kNo ? string : other;
 }
 
 ParameterReader::Ending ParameterReader::ending_at(std::string_view text, size_t at, bool at_end) const {
-  size_t behind = at;
-  WordMatch marker = match_end_of_value(text, behind);
-  if (marker == WordMatch::kYes) marker = goes_on(text, behind, at_end);
-  if (marker == WordMatch::kYes) return {marker, at, behind};
+  size_t after = at;
+  WordMatch marker = match_end_of_value(text, after);
+  if (marker == WordMatch::kYes) marker = goes_on(text, after, at_end);
+  if (marker == WordMatch::kYes) return {marker, at, after};
   const WordMatch key = other_key_at(text, at);
   if (key == WordMatch::kYes) return {key, at, at};
-  behind = at;
-  WordMatch end = match_words(text, {end_.front()}, behind);
+  after = at;
+  WordMatch end = match_words(text, {end_.front()}, after);
   if (end_.front() == steps_.after_value.front()) end = WordMatch::kNo;
-  if (end == WordMatch::kYes) end = closes_call(text.substr(behind), at_end);
+  if (end == WordMatch::kYes) end = closes_call(text.substr(after), at_end);
   if (end == WordMatch::kYes) return {end, at, at};
   const bool unsure = marker == WordMatch::kMore || key == WordMatch::kMore || end == WordMatch::kMore;
   return {unsure ? WordMatch::kMore : WordMatch::kNo, at, at};
@@ -199,21 +199,21 @@ ParameterReader::Ending ParameterReader::ending_at(std::string_view text, size_t
 
 // The word that ends the call may also be part of the value: then the marker that ends the value follows, before
 // another call begins.
-WordMatch ParameterReader::closes_call(std::string_view behind, bool at_end) const {
+WordMatch ParameterReader::closes_call(std::string_view after, bool at_end) const {
   constexpr size_t kMaxBytes = 4096;  // length of the text that is searched for the marker
-  const bool is_whole = at_end || behind.size() >= kMaxBytes;
-  behind = behind.substr(0, kMaxBytes);
-  const size_t marker = behind.find(steps_.after_value.front());
-  bool unsure = !is_whole && marker == behind.npos;
+  const bool is_whole = at_end || after.size() >= kMaxBytes;
+  after = after.substr(0, kMaxBytes);
+  const size_t marker = after.find(steps_.after_value.front());
+  bool unsure = !is_whole && marker == after.npos;
   for (const std::string& word : steps_.openers) {
-    for (size_t at = behind.find(word); at < marker; at = behind.find(word, at + 1)) {
-      const WordMatch call = call_at(behind.substr(at));
+    for (size_t at = after.find(word); at < marker; at = after.find(word, at + 1)) {
+      const WordMatch call = call_at(after.substr(at));
       if (call == WordMatch::kYes) return call;
       unsure |= call == WordMatch::kMore && !is_whole;
     }
   }
   if (unsure) return WordMatch::kMore;
-  return marker == behind.npos ? WordMatch::kYes : WordMatch::kNo;
+  return marker == after.npos ? WordMatch::kYes : WordMatch::kNo;
 }
 
 // Returns whether a call of an offered tool begins at `text`, up to its name.
@@ -256,7 +256,7 @@ ParameterReader::State ParameterReader::read_value(std::string_view text, bool a
     if (ending.next == ending.at && !is_cut) value.remove_suffix(trailing_spaces(value).size());
     end_value(value);
     at_ = is_cut ? text.size() : ending.next;
-    wants_ = Wants::kKeyMarker;
+    expected_ = Expected::kKeyMarker;
     return State::kOpen;
   }
 }

@@ -28,7 +28,7 @@ class ParameterReader {
   std::string json() const { return json_.empty() ? "{}" : json_ + "}"; }
 
  private:
-  enum class Wants { kKeyMarker, kKey, kValueMarker, kEdge, kValue };
+  enum class Expected { kKeyMarker, kKey, kValueMarker, kEdge, kValue };
   // The end of a value. `next`: where reading continues. kMore: it is not known yet whether the value ends here.
   struct Ending {
     WordMatch match = WordMatch::kNo;
@@ -47,7 +47,7 @@ class ParameterReader {
   // of the call begins.
   Ending ending_at(std::string_view text, size_t at, bool at_end) const;
   WordMatch call_at(std::string_view text) const;
-  WordMatch closes_call(std::string_view behind, bool at_end) const;
+  WordMatch closes_call(std::string_view after, bool at_end) const;
   WordMatch match_other(std::string_view text, size_t& at) const;
   // Returns whether the marker of a key is at `at`, and moves `at` past it.
   WordMatch match_key_marker(std::string_view text, size_t& at) const;
@@ -63,7 +63,7 @@ class ParameterReader {
   const std::vector<std::string> end_;
   const OfferedTools& tools_;
   const std::string tool_;
-  Wants wants_ = Wants::kKeyMarker;
+  Expected expected_ = Expected::kKeyMarker;
   size_t at_ = 0;
   size_t key_begin_ = 0, value_begin_ = 0;
   std::string key_;

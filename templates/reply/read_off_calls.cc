@@ -13,21 +13,21 @@
 namespace ibid {
 namespace {
 
-struct Stretch {
+struct TextRange {
   size_t begin = 0, end = 0;
   std::string_view of(std::string_view text) const { return text.substr(begin, end - begin); }
 };
 
-std::optional<Stretch> find_stretch(std::string_view text, std::string_view what, size_t from) {
+std::optional<TextRange> find_text(std::string_view text, std::string_view what, size_t from) {
   const size_t at = text.find(what, from);
   if (at == text.npos) return std::nullopt;
-  return Stretch{at, at + what.size()};
+  return TextRange{at, at + what.size()};
 }
 
 // The positions of the name, the id and the arguments of a call.
 struct CallPlaces {
-  std::optional<Stretch> name, id;
-  Stretch arguments;
+  std::optional<TextRange> name, id;
+  TextRange arguments;
   ArgumentsForm form = ArgumentsForm::kJson;
   ParameterSyntax parameter = {};
   std::string quote = {};
@@ -58,19 +58,19 @@ const Json& probe_arguments() {
   return arguments;
 }
 
-std::optional<Stretch> find_json_arguments(std::string_view text) {
+std::optional<TextRange> find_json_arguments(std::string_view text) {
   for (size_t at = text.find('{'); at != text.npos; at = text.find('{', at + 1)) {
     const size_t end = json_object_end(text, at);
     if (end == text.npos) continue;
     const Result<Json> value = parse_json(text.substr(at, end - at), "probe");
-    if (value.ok() && *value == probe_arguments()) return Stretch{at, end};
+    if (value.ok() && *value == probe_arguments()) return TextRange{at, end};
   }
   return std::nullopt;
 }
 
 // One argument: the positions of its key and value.
 struct Argument {
-  Stretch key, value;
+  TextRange key, value;
 };
 
 std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_t from) {
@@ -78,9 +78,9 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
   constexpr std::array<std::string_view, 5> kValues = {"4711", "rue", "Kestrelitem", "Kestrelplace", "Kestrelzone"};
   std::vector<Argument> arguments;
   for (size_t i = 0; i < kKeys.size(); ++i) {
-    const std::optional<Stretch> key = find_stretch(text, kKeys[i], from);
+    const std::optional<TextRange> key = find_text(text, kKeys[i], from);
     if (!key) return std::nullopt;
-    std::optional<Stretch> value = find_stretch(text, kValues[i], key->end);
+    std::optional<TextRange> value = find_text(text, kValues[i], key->end);
     if (!value) return std::nullopt;
     if (kValues[i] == "rue") --value->begin;  // include the t or T of true
     arguments.push_back({*key, *value});
@@ -142,9 +142,9 @@ bool read_parameters(std::string_view text, const std::vector<Argument>& argumen
   const auto between = [&](size_t begin, size_t end) { return text.substr(begin, end - begin); };
   const std::string_view to_first = between(from, arguments[0].key.begin);
   const std::string_view to_next = between(arguments[3].value.end, arguments[4].key.begin);
-  const std::string_view behind = text.substr(arguments[4].value.end);
+  const std::string_view after = text.substr(arguments[4].value.end);
   if (to_next.find(arguments[3].key.of(text)) != to_next.npos) return read_closing_keys(text, arguments, from, places);
-  const size_t n_after = common_words_at_begin(to_next, behind);
+  const size_t n_after = common_words_at_begin(to_next, after);
   const std::string_view before_key = to_next.substr(n_after);
   if (n_after == 0 || before_key.empty() || !to_first.ends_with(before_key)) return false;
   places.form = ArgumentsForm::kParameters;
@@ -158,10 +158,10 @@ bool read_parameters(std::string_view text, const std::vector<Argument>& argumen
 
 std::optional<CallPlaces> find_places(std::string_view text) {
   CallPlaces places;
-  places.name = find_stretch(text, probe::kTool, 0);
-  places.id = find_stretch(text, probe::kId, 0);
+  places.name = find_text(text, probe::kTool, 0);
+  places.id = find_text(text, probe::kId, 0);
   if (!places.name && !places.id) return std::nullopt;
-  if (const std::optional<Stretch> json = find_json_arguments(text)) {
+  if (const std::optional<TextRange> json = find_json_arguments(text)) {
     places.arguments = *json;
     return places;
   }
@@ -197,7 +197,7 @@ std::optional<size_t> find_index(std::string_view text, std::string_view of_seco
 std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
                                const std::vector<std::string>& of_second) {
   struct Part {
-    Stretch place;
+    TextRange place;
     CallPart::Kind kind;
   };
   std::vector<Part> known = {{places.arguments, CallPart::Kind::kArguments}};
@@ -226,21 +226,21 @@ std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
 // Returns the literals before name, id and arguments of the second call; of the first literal only the last n_begin
 // bytes. before_key: precedes the first argument, if the arguments are no JSON.
 std::vector<std::string> literals_of_second(std::string_view text, size_t n_begin, std::string_view before_key) {
-  std::vector<Stretch> known;
-  const auto add = [&](std::optional<Stretch> place) {
+  std::vector<TextRange> known;
+  const auto add = [&](std::optional<TextRange> place) {
     if (place) known.push_back(*place);
   };
-  add(find_stretch(text, probe::kOtherTool, 0));
-  add(find_stretch(text, probe::kOtherId, 0));
+  add(find_text(text, probe::kOtherTool, 0));
+  add(find_text(text, probe::kOtherId, 0));
   add(find_json_arguments(text));
   if (const auto arguments = find_arguments(text, known.empty() ? 0 : known.front().end);
       arguments && !before_key.empty() && arguments->front().key.begin >= before_key.size()) {
-    add(Stretch{arguments->front().key.begin - before_key.size(), arguments->back().value.end});
+    add(TextRange{arguments->front().key.begin - before_key.size(), arguments->back().value.end});
   }
-  std::sort(known.begin(), known.end(), [](const Stretch& a, const Stretch& b) { return a.begin < b.begin; });
+  std::sort(known.begin(), known.end(), [](const TextRange& a, const TextRange& b) { return a.begin < b.begin; });
   std::vector<std::string> literals;
   size_t at = known.empty() || known[0].begin < n_begin ? 0 : known[0].begin - n_begin;
-  for (const Stretch& place : known) {
+  for (const TextRange& place : known) {
     if (place.begin < at) return {};
     literals.emplace_back(text.substr(at, place.begin - at));
     at = place.end;
@@ -261,7 +261,7 @@ std::optional<CallEnvelope> find_envelope(std::string_view text, const CallPlace
     CallEnvelope envelope;
     for (const JsonScanner::Member& member : scanner.members()) {
       const std::string key(text.substr(at + member.key_begin + 1, member.key_end - member.key_begin - 2));
-      const Stretch value{at + member.value_begin, at + member.value_end};
+      const TextRange value{at + member.value_begin, at + member.value_end};
       if (value.begin + 1 == places.name->begin && value.end == places.name->end + 1) envelope.name_key = key;
       if (value.begin == places.arguments.begin && value.end == places.arguments.end) envelope.arguments_key = key;
       const bool is_id = places.id && value.begin + 1 == places.id->begin;
@@ -326,9 +326,9 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   std::string_view before = one.substr(0, places->begin());
   // Leading spaces belong to the layout of the answer, not to the call.
   while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
-  const std::string_view behind = one.substr(places->end());
+  const std::string_view after = one.substr(places->end());
 
-  std::string_view begin = before, end = before_end(behind, written.end_of_answer, one.substr(0, places->end()));
+  std::string_view begin = before, end = before_end(after, written.end_of_answer, one.substr(0, places->end()));
   std::vector<std::string> of_second;
   syntax.several = false;
   const std::optional<CallPlaces> first = written.two ? find_places(*written.two) : std::optional<CallPlaces>();
@@ -338,25 +338,25 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
     if (const auto json = find_json_arguments(rest)) n_between = std::min(n_between, json->begin);
     if (n_between != rest.npos) {
       const std::string_view between = rest.substr(0, n_between);
-      const size_t n_end = common_words_at_begin(between, behind);
+      const size_t n_end = common_words_at_begin(between, after);
       const size_t n_begin = n_common_opening(before, between.substr(n_end));
       syntax.several = true;
       syntax.separator = between.substr(n_end, between.size() - n_end - n_begin);
       syntax.section_begin = before.substr(0, before.size() - n_begin);
       begin = before.substr(before.size() - n_begin);
-      end = behind.substr(0, n_end);
+      end = after.substr(0, n_end);
       // An answer that opens a section also closes it. Otherwise the text after the calls is the end of the answer.
       if (!syntax.section_begin.empty()) {
         syntax.section_end =
-            trim_marker_spaces(before_end(behind.substr(n_end), written.end_of_answer, one.substr(0, places->end())));
+            trim_marker_spaces(before_end(after.substr(n_end), written.end_of_answer, one.substr(0, places->end())));
       }
       of_second = literals_of_second(rest, n_begin, syntax.parameter.before_key);
     }
   }
-  if (!syntax.several && !written.end_of_answer.empty() && end.size() == behind.size()) end = closing_json(behind);
+  if (!syntax.several && !written.end_of_answer.empty() && end.size() == after.size()) end = closing_json(after);
   const size_t offset = places->begin() - begin.size();
   const std::string call = std::string(one.substr(offset, places->end() + end.size() - offset));
-  const auto shift = [offset](Stretch& place) { place = {place.begin - offset, place.end - offset}; };
+  const auto shift = [offset](TextRange& place) { place = {place.begin - offset, place.end - offset}; };
   shift(places->arguments);
   if (places->name) shift(*places->name);
   if (places->id) shift(*places->id);

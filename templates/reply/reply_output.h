@@ -13,7 +13,7 @@ namespace ibid {
 class ReplyOutput {
  public:
   // Sets the receiver of events. The parser sets it before each feed() and finish(); nullptr: no receiver.
-  void tell(const ReplyParser::Listener* listener) { listener_ = listener; }
+  void set_receiver(const ReplyParser::Listener* listener) { listener_ = listener; }
 
   void reasoning(std::string_view text) { add(TurnEvent::Kind::kReasoning, text, reply_.reasoning); }
   void content(std::string_view text) { add(TurnEvent::Kind::kContent, text, reply_.content); }

@@ -42,7 +42,7 @@ ReplyParser& ReplyParser::operator=(ReplyParser&&) noexcept = default;
 
 void ReplyParser::feed(std::string_view text, const Listener& on_event) {
   if (text.empty()) return;
-  state_->output.tell(&on_event);
+  state_->output.set_receiver(&on_event);
   if (state_->channels) {
     state_->channels->feed(text, state_->output);
   } else {
@@ -51,7 +51,7 @@ void ReplyParser::feed(std::string_view text, const Listener& on_event) {
 }
 
 void ReplyParser::finish(const Listener& on_event) {
-  state_->output.tell(&on_event);
+  state_->output.set_receiver(&on_event);
   if (state_->channels) {
     state_->channels->finish(state_->output);
   } else {

@@ -49,12 +49,12 @@ Json probe_tools() {
 std::string TemplateProbe::render(const Json& answer, bool with_tools, Json values) const {
   Json messages = Json::array({make_message(Role::kUser, kQuestion)});
   if (in_parts_) messages.front()["content"] = in_parts(kQuestion);
-  const bool asks = answer.is_null();
-  if (!asks) messages.push_back(answer);
-  if (!asks && in_parts_ && answer.contains("content") && answer["content"].is_string()) {
+  const bool expects_answer = answer.is_null();
+  if (!expects_answer) messages.push_back(answer);
+  if (!expects_answer && in_parts_ && answer.contains("content") && answer["content"].is_string()) {
     messages.back()["content"] = in_parts(answer["content"].get_ref<const std::string&>());
   }
-  values["add_generation_prompt"] = asks;
+  values["add_generation_prompt"] = expects_answer;
   if (with_tools) values["tools"] = probe_tools();
   for (const auto& [name, text] : {std::pair{"bos_token", "<s>"}, {"eos_token", "</s>"}}) {
     if (!template_.default_variables().contains(name)) values[name] = text;

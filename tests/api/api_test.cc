@@ -114,7 +114,7 @@ TEST_F(ApiTest, LoadRestoresSavedMessages) {
   must(chat.send("first", greedy()));
   SaveReport report;
   ASSERT_TRUE(chat.save(path, {}, &report).ok());
-  EXPECT_EQ(report.n_with_rows, 0u);
+  EXPECT_EQ(report.n_with_kv, 0u);
   const Result<ChatSession> loaded = ChatSession::load(engine, path);
   ASSERT_TRUE(loaded.ok());
   EXPECT_EQ(loaded->messages(), chat.messages());

@@ -200,9 +200,9 @@ TEST(ProgressIndicator, AppearsAfterSilenceChangesAndDisappears) {
   const ScopedVariable term("TERM", "xterm");
   OpenTerminal terminal;
   ProgressIndicator sign(terminal.fd());
-  sign.say("reading 1 of 9 tokens");
+  sign.show_step("reading 1 of 9 tokens");
   terminal.await([](const ScreenModel& s) { return s.row(0) == "reading 1 of 9 tokens"; });
-  sign.say("reading 5 of 9 tokens");
+  sign.show_step("reading 5 of 9 tokens");
   terminal.await([](const ScreenModel& s) { return s.row(0).starts_with("reading 5 of 9 tokens"); });
   terminal.await([](const ScreenModel& s) { return s.row(0).ends_with(" s"); });
   sign.end();
@@ -215,7 +215,7 @@ TEST(ProgressIndicator, FastStepsDoNotFlicker) {
   {
     ProgressIndicator sign(terminal.fd(), std::chrono::hours(1));
     for (int i = 0; i < 100; ++i) {
-      sign.say("loading");
+      sign.show_step("loading");
       sign.end();
     }
   }

@@ -12,14 +12,14 @@ inline TurnCurvePoint point_at(size_t history, double warm_ms, double pass_ms) {
   TurnCurvePoint point;
   point.history = history;
   point.n_prompt = history + 60;
-  point.n_read_warm = 61;
-  point.n_read_cold = history + 62;
-  point.n_read_resumed = 63;
+  point.n_prefilled_warm = 61;
+  point.n_prefilled_cold = history + 62;
+  point.n_prefilled_resumed = 63;
   point.warm_ms = {warm_ms - 0.125, warm_ms, warm_ms + 0.25};
   point.cold_ms = {1000.5, 1001.5, 1002.5};
   point.resumed_ms = {2000.5, 2001.5, 2002.5};
   point.pass_ms = {pass_ms, pass_ms, pass_ms};
-  point.besides_pass_ms = warm_ms - pass_ms;
+  point.outside_pass_ms = warm_ms - pass_ms;
   point.same_text = point.same_bits = true;
   return point;
 }

@@ -67,10 +67,10 @@ TEST_F(TurnCurveMeasured, TurnsPrefillTheExpectedTokens) {
   ASSERT_TRUE(point.ok()) << point.status().to_string();
   EXPECT_GE(point->history, 300);
   EXPECT_LT(point->history, 320);
-  EXPECT_EQ(point->n_read_cold, point->n_prompt);
+  EXPECT_EQ(point->n_prefilled_cold, point->n_prompt);
   // The last sampled token has no KV yet, so it is prefilled too.
-  EXPECT_EQ(point->n_read_warm, point->n_prompt - (point->history - 1));
-  EXPECT_EQ(point->n_read_resumed, point->n_read_warm);
+  EXPECT_EQ(point->n_prefilled_warm, point->n_prompt - (point->history - 1));
+  EXPECT_EQ(point->n_prefilled_resumed, point->n_prefilled_warm);
   EXPECT_TRUE(point->same_text);
   EXPECT_TRUE(point->same_bits);
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
@@ -80,7 +80,8 @@ TEST_F(TurnCurveMeasured, WarmColdAndResumedTurnsAreEqualWithoutHistory) {
   const Result<TurnCurvePoint> point = measure(0, 2);
   ASSERT_TRUE(point.ok()) << point.status().to_string();
   EXPECT_EQ(point->history, 0);
-  for (const size_t n : {point->n_read_warm, point->n_read_cold, point->n_read_resumed}) EXPECT_EQ(n, point->n_prompt);
+  for (const size_t n : {point->n_prefilled_warm, point->n_prefilled_cold, point->n_prefilled_resumed})
+    EXPECT_EQ(n, point->n_prompt);
   EXPECT_TRUE(point->same_text && point->same_bits);
 }
 
@@ -109,13 +110,13 @@ TEST(TurnCurveFit, SeparatesTimeInPassesFromOtherTime) {
     points.push_back(point_at(h, 10 + 0.020 * static_cast<double>(h), 9 + 0.018 * static_cast<double>(h)));
   }
   points[3].warm_ms.median += 500;  // an outlier
-  points[3].besides_pass_ms += 500;
+  points[3].outside_pass_ms += 500;
   const TurnCurveFit fit = fit_of(points);
   EXPECT_TRUE(fit.known);
   EXPECT_NEAR(fit.turn_us_per_1000, 20000, 1e-6);
   EXPECT_NEAR(fit.pass_us_per_1000, 18000, 1e-6);
-  EXPECT_NEAR(fit.besides_us_per_1000, 2000, 1e-6);
-  EXPECT_NEAR(fit.besides_percent, 100 * 16.0 / 170, 1e-6);
+  EXPECT_NEAR(fit.outside_pass_us_per_1000, 2000, 1e-6);
+  EXPECT_NEAR(fit.outside_pass_percent, 100 * 16.0 / 170, 1e-6);
   EXPECT_FALSE(fit_of(std::span(points).first(2)).known);
   EXPECT_FALSE(fit_of({}).known);
 }

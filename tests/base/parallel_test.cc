@@ -44,7 +44,7 @@ TEST(WorkerShare, SharesAreContiguousDisjointAndComplete) {
 }
 
 std::unique_ptr<ThreadTeam> team_of(int n_threads,
-                                    OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kInsist) {
+                                    OversubscriptionPolicy when_crowded = OversubscriptionPolicy::kAllThreads) {
   return ThreadTeam::create(n_threads, when_crowded).value();
 }
 
@@ -213,7 +213,7 @@ int run_late(ThreadTeam& team) {
 
 TEST(ThreadTeam, LateThreadsAreLeftOutAndTriedAgain) {
   if (available_cpus() < 2) GTEST_SKIP() << "on one CPU every thread is late";
-  const auto team = team_of(2, OversubscriptionPolicy::kGiveWay);
+  const auto team = team_of(2, OversubscriptionPolicy::kSkipLateThreads);
   int regions = 0;
   while (run_late(*team) == 2) ASSERT_LT(++regions, 1000);
   EXPECT_GT(regions, 1) << "a single wait must not suffice";

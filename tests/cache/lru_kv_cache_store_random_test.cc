@@ -166,7 +166,7 @@ class Script {
     Session session = std::move(sessions_.back());
     sessions_.pop_back();
     IdleSequence rest;
-    const Status status = store_.insert(session.name_space, session.entry, {.rest = &rest});
+    const Status status = store_.insert(session.name_space, session.entry, {.idle = &rest});
     if (status.ok()) twin_.insert(session.name_space, session.entry.tokens(), false);
     const Tokens ids(session.entry.tokens().begin(), session.entry.tokens().end());
     // Not idle: the last page, which continues with another text after these positions, would not be found again.

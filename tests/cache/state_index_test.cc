@@ -31,7 +31,7 @@ class StateIndexTest : public testing::Test {
     StateIndex::Removed removed;
     index_.insert(space, ids, snapshot(position, n_rows), removed);
   }
-  size_t deepest_of(SpaceId space, TokenSpan ids) { return deepest(index_.find(space, ids)); }
+  size_t deepest_of(SpaceId space, TokenSpan ids) { return last_reachable(index_.find(space, ids)); }
 
   KvPagePool pool_{kRecurrentLayout, 4000 * kRecurrentLayout.state_bytes()};
   StoreSpaces spaces_{100};
@@ -77,12 +77,12 @@ TEST_F(StateIndexTest, EvictsTheCheapestStateToRecomputeFirst) {
 TEST_F(StateIndexTest, EachEvictionVisitsOneState) {
   constexpr size_t kStates = 1000;
   for (size_t i = 0; i < kStates; ++i) insert(kSharedSpace, random_tokens(i, 40), 40, 0);
-  const size_t before = index_.n_looked_at();
+  const size_t before = index_.n_visited();
   for (size_t i = 0; i < kStates; ++i) {
     StateIndex::Removed removed;
     ASSERT_TRUE(index_.evict(removed));
   }
-  EXPECT_EQ(index_.n_looked_at() - before, kStates);
+  EXPECT_EQ(index_.n_visited() - before, kStates);
   EXPECT_EQ(index_.size(), 0u);
 }
 
@@ -96,7 +96,7 @@ TEST_F(StateIndexTest, HeldStatesAreNotEvicted) {
 
 TEST_F(StateIndexTest, IndexStaysWithinItsByteLimit) {
   std::mt19937_64 random(3);
-  const size_t limit = 6 * (kRecurrentLayout.state_bytes() + sizeof(StateIndex::Kept) + 1000);
+  const size_t limit = 6 * (kRecurrentLayout.state_bytes() + sizeof(StateIndex::KeptState) + 1000);
   StateIndex index(spaces_, kRecurrentLayout.state_bytes(), limit);
   for (size_t i = 0; i < 300; ++i) {
     StateIndex::Removed removed;
@@ -190,7 +190,7 @@ TEST(StoreStatesTest, IdleSequencesResumeAtAKeptState) {
   entry.state().keep_here(120);
   ASSERT_TRUE(feed(entry, TokenSpan(ids).subspan(120)).ok());
   IdleSequence rest;
-  ASSERT_TRUE(store.insert("a", entry, {.rest = &rest}).ok());
+  ASSERT_TRUE(store.insert("a", entry, {.idle = &rest}).ok());
   ASSERT_TRUE(store.make_idle(entry, rest));
   EXPECT_EQ(pool.state_bytes_in_use(), 2 * kRecurrentLayout.state_bytes());
   ASSERT_TRUE(store.wake(rest, entry).ok());

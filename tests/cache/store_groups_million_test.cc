@@ -282,7 +282,7 @@ class GroupStory {
     Session session = std::move(sessions_.back());
     sessions_.pop_back();
     IdleSequence rest;
-    const Status status = store_.insert(session.name_space, session.entry, {.rest = &rest});
+    const Status status = store_.insert(session.name_space, session.entry, {.idle = &rest});
     if (status.ok()) note_insertion(session, {});
     if (!store_.make_idle(session.entry, rest)) return sessions_.push_back(std::move(session));
     at_rest_.push_back({session.name_space, std::move(rest)});

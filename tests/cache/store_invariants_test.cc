@@ -30,8 +30,8 @@ StoreSnapshot sound() {
   store.page_charge_bytes = 10;
   store.charge_bytes = 43;
   store.budget_bytes = 43;
-  store.endings_bytes = 3;
-  store.endings_budget_bytes = 3;
+  store.logits_bytes = 3;
+  store.logits_budget_bytes = 3;
   store.pool_pages_in_use = 5;
   store.pool_budget_pages = 5;
   return store;
@@ -60,7 +60,7 @@ TEST(StoreInvariants, EveryViolatedRuleIsReported) {
        [](StoreSnapshot& s) {
          s.nodes[2].ids = Tokens(2, 1);
          std::swap(s.nodes[0].children[0], s.nodes[0].children[1]);
-         s.nodes[1].endings.clear();
+         s.nodes[1].logits.clear();
        }},
       {"namespaces out of order", [](StoreSnapshot& s) { s.nodes[1].space = 2; }},
       {"not every node can be reached",
@@ -88,17 +88,17 @@ TEST(StoreInvariants, EveryViolatedRuleIsReported) {
       {"namespace that is not there", [](StoreSnapshot& s) { s.spaces.pop_back(); }},
       {"too many logits",
        [](StoreSnapshot& s) {
-         s.nodes[1].endings = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}};
+         s.nodes[1].logits = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {5, 0}};
        }},
-      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_tokens = 3; }},
-      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_tokens = 0; }},
+      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].logits[0].n_tokens = 3; }},
+      {"ids that it does not have", [](StoreSnapshot& s) { s.nodes[2].logits[0].n_tokens = 0; }},
       {"same logits twice",
        [](StoreSnapshot& s) {
-         s.nodes[2].endings.push_back({2, 0});
+         s.nodes[2].logits.push_back({2, 0});
        }},
-      {"its sibling should have", [](StoreSnapshot& s) { s.nodes[2].endings[0].n_tokens = 1; }},
-      {"bytes of logits do not add up", [](StoreSnapshot& s) { ++s.endings_bytes; }},
-      {"exceed their share", [](StoreSnapshot& s) { s.endings_budget_bytes = 2; }},
+      {"its sibling should have", [](StoreSnapshot& s) { s.nodes[2].logits[0].n_tokens = 1; }},
+      {"bytes of logits do not add up", [](StoreSnapshot& s) { ++s.logits_bytes; }},
+      {"exceed their share", [](StoreSnapshot& s) { s.logits_budget_bytes = 2; }},
       {"pins do not add up", [](StoreSnapshot& s) { s.n_pins = 0; }},
       {"pages do not add up", [](StoreSnapshot& s) { s.pages = 3; }},
       {"bytes do not add up", [](StoreSnapshot& s) { s.charge_bytes = 30; }},

@@ -24,7 +24,7 @@ struct World {
     KvCacheEntry entry = store.find_longest_prefix(name_space, tokens).entry;
     EXPECT_TRUE(feed(entry, tokens.subspan(entry.length())).ok());
     IdleSequence rest;
-    EXPECT_TRUE(store.insert(name_space, entry, {.rest = &rest}).ok());
+    EXPECT_TRUE(store.insert(name_space, entry, {.idle = &rest}).ok());
     EXPECT_TRUE(store.make_idle(entry, rest));
     EXPECT_EQ(entry.length(), 0u);
     EXPECT_EQ(rest.length(), tokens.size());
@@ -73,7 +73,7 @@ TEST(StoreRest, ResumingComparesAndCopiesNoTokens) {
 
   const Tokens more = random_tokens(2, 70);
   ASSERT_TRUE(feed(entry, more).ok());
-  ASSERT_TRUE(world.store.insert(kAlice, entry, {.rest = &rest}).ok());
+  ASSERT_TRUE(world.store.insert(kAlice, entry, {.idle = &rest}).ok());
   EXPECT_LE(world.store.work().tokens_compared, compared + 2 * kPagePositions);
   ASSERT_TRUE(world.store.make_idle(entry, rest));
   EXPECT_EQ(world.there(rest), 270u);
@@ -172,7 +172,7 @@ TEST(StoreRest, IdleSequenceResumesAfterItsPageBecomesShared) {
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(feed(entry, TokenSpan(ids).first(80)).ok());
   IdleSequence of_bob;
-  ASSERT_TRUE(world.store.insert("bob", entry, {.sharing = Sharing::kShared, .rest = &of_bob}).ok());
+  ASSERT_TRUE(world.store.insert("bob", entry, {.sharing = Sharing::kShared, .idle = &of_bob}).ok());
   KvCacheEntry longer(world.pool);
   ASSERT_TRUE(feed(longer, ids).ok());
   ASSERT_TRUE(world.store.insert(kAlice, longer, Sharing::kShared).ok());
@@ -218,7 +218,7 @@ TEST(StoreRest, FailedInsertMarksNoPage) {
   KvCacheEntry entry(world.pool);
   ASSERT_TRUE(feed(entry, random_tokens(2, 100)).ok());
   IdleSequence none;
-  EXPECT_EQ(small.insert(kAlice, entry, {.rest = &none}).code(), ErrorCode::kOutOfMemory);
+  EXPECT_EQ(small.insert(kAlice, entry, {.idle = &none}).code(), ErrorCode::kOutOfMemory);
   EXPECT_FALSE(small.make_idle(entry, none));
   EXPECT_EQ(entry.length(), 100u);
 }
@@ -266,7 +266,7 @@ TEST_P(StoreRestMemoryTest, AllocationFailuresChangeNothing) {
     ASSERT_TRUE(feed(entry, random_tokens(1, 200)).ok());
     IdleSequence rest;
     FailingNew failing(n, GetParam());
-    const ErrorCode inserted = world.store.insert(kAlice, entry, {.rest = &rest}).code();
+    const ErrorCode inserted = world.store.insert(kAlice, entry, {.idle = &rest}).code();
     const bool rests = world.store.make_idle(entry, rest);
     failing.stop();
     world.expect_sound();

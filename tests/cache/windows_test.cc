@@ -131,7 +131,7 @@ TEST(KvWindows, ForksAndIdleSequencesResumeExactly) {
   expect_exact(*fork);
   expect_exact(entry);
   IdleSequence rest;
-  ASSERT_TRUE(store.insert("a", entry, {.rest = &rest}).ok());
+  ASSERT_TRUE(store.insert("a", entry, {.idle = &rest}).ok());
   ASSERT_TRUE(store.make_idle(entry, rest));
   ASSERT_TRUE(store.wake(rest, entry).ok());
   EXPECT_EQ(entry.length(), 2000u);
@@ -158,7 +158,7 @@ struct Chats {
     const Status fed = feed_in_passes(entry, TokenSpan(ids).subspan(n_found), 60);
     EXPECT_TRUE(fed.ok()) << fed.to_string();
     expect_exact(entry);
-    EXPECT_TRUE(store.insert(name_space, entry, {.rest = &rest}).ok());
+    EXPECT_TRUE(store.insert(name_space, entry, {.idle = &rest}).ok());
     EXPECT_TRUE(store.make_idle(entry, rest));
     EXPECT_EQ(validate_store(store.snapshot()), std::vector<std::string>());
     return n_found;

@@ -20,7 +20,7 @@ std::optional<std::string> check_grammar(const Result<Grammar>& grammar, uint8_t
   uint32_t choice = seed;
   std::string text;
   std::optional<std::string> whole;
-  for (int i = 0; i < 300 && configs.trouble() == Configurations::Trouble::kNone; ++i) {
+  for (int i = 0; i < 300 && configs.limit_reached() == Configurations::LimitReached::kNone; ++i) {
     if (!whole && configs.may_end(at)) whole = text;
     std::array<bool, 256> next{};
     configs.next_bytes(at, next);
@@ -33,7 +33,8 @@ std::optional<std::string> check_grammar(const Result<Grammar>& grammar, uint8_t
     while (!next[byte] || skip-- > 0) ++byte;
     at = configs.step(at, static_cast<uint8_t>(byte));
     text += static_cast<char>(byte);
-    CHECK(at != Configurations::kDead || configs.trouble() != Configurations::Trouble::kNone) << "edge to a dead state";
+    CHECK(at != Configurations::kDead || configs.limit_reached() != Configurations::LimitReached::kNone)
+        << "edge to a dead state";
   }
   return whole;
 }

@@ -300,8 +300,8 @@ TEST(CallGrammarTest, ReasoningBeforeATextIsUnconstrainedAndMayBeCutOff) {
 // Calls that have no marker are recognised at the beginning of the text only.
 TEST(CallGrammarTest, CallWithoutAMarkerBeginsOnlyAtTheStartOfTheText) {
   CallsInText text;
-  text.begins = {{.word = "{\"name\"", .in_front = true, .ends = true, .rest = {{{.words = ": f}"}}}},
-                 {.word = "{\"id\"", .in_front = true},
+  text.begins = {{.word = "{\"name\"", .only_at_beginning = true, .ends = true, .rest = {{{.words = ": f}"}}}},
+                 {.word = "{\"id\"", .only_at_beginning = true},
                  {.word = "<py>", .rest = {{{.words = "!"}}}}};
   const Result<Grammar> grammar = compile_calls_in_text(text);
   for (const char* one : {"", "{", "{\"", "{\"na", "{\"names\": 1}", "{\"name\": f}", " {\n \"name\": f} \n",

@@ -38,7 +38,7 @@ TileResult run_tile(const Kernels& kernels, const StoredPages& pages, const Tile
   TileResult result{std::vector<float>(c.n_rows()), std::vector<float>(c.n_rows()),
                     std::vector<float>(c.n_rows() * v_dim)};
   AttendTile tile{};
-  tile.heads = pages.pages.data() + c.begin / kPagePositions;
+  tile.head_blocks = pages.pages.data() + c.begin / kPagePositions;
   tile.begin = c.begin;
   tile.q = q.data();
   tile.q_stride = stride;

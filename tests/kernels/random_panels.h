@@ -97,7 +97,7 @@ inline TestRows random_quantized_rows(PanelType type, size_t n_rows, size_t n_co
   std::uniform_int_distribution<int> any(low, high);
   std::uniform_int_distribution<size_t> entry(0, kCodeTableSize - 1);
   const auto code = [&](std::mt19937& r) -> int {
-    return format.table == CodeTable::kNumbers ? any(r) : code_values(format.table)[entry(r)];
+    return format.table == CodeTable::kNoTable ? any(r) : code_values(format.table)[entry(r)];
   };
   TestRows rows;
   for (size_t i = 0; i < n_rows * n_cols; ++i) {

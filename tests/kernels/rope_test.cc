@@ -147,7 +147,7 @@ TEST(Rope, LongropeSelectsFactorsByContext) {
 
 TEST(Rope, PairsBeyondNTurningAreNotRotated) {
   RopeRule rule = plain(10000.0, 8);
-  rule.n_turning = 2;
+  rule.n_rotated_pairs = 2;
   const RopeTable table = make_rope_table(rule, 4096);
   EXPECT_EQ(table.inv_freq[1], make_rope_table(plain(10000.0, 8), 4096).inv_freq[1]);
   EXPECT_EQ(table.inv_freq[2], 0.0);

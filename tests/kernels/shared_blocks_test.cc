@@ -180,7 +180,7 @@ std::map<const std::byte*, size_t> counts;
 void counting_attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* scratch) {
   {
     const std::lock_guard lock(counts_mutex);
-    ++counts[tile.heads[0]];
+    ++counts[tile.head_blocks[0]];
   }
   best_kernels().attend_tile(block, tile, scratch);
 }

@@ -105,7 +105,7 @@ void expect_formats(const Planted& planted, KvDType dtype, KvRowFormat of_plante
 TEST(KvPrecision, ModelWithoutOutliersUsesTheFormatOfItsType) {
   for (const KvDType dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {
     expect_formats({}, dtype, dtype);
-    EXPECT_FALSE(PlantedModel({}).layout(dtype).has_exceptions());
+    EXPECT_FALSE(PlantedModel({}).layout(dtype).has_mixed_formats());
   }
 }
 

@@ -170,11 +170,11 @@ Output run(const Layer& layer, const Kernels& kernels, std::span<const float> ro
   h.stride = in.stride;
   h.quantized = in.quantized;
   h.set_rows(n_rows);
-  const bool alone = n_rows <= Activations::kOwnRows;
+  const bool computes_all = n_rows <= Activations::kOwnRows;
   std::atomic<bool> finite = true;
   ThreadTeam::create(n_threads).value()->run([&](const Worker& worker) {
-    const Range own = alone ? Range{0, n_rows} : worker.share(n_rows);
-    const MoeStep step{worker, linear, h, h, alone, own, Rows{out.data(), stride}};
+    const Range own = computes_all ? Range{0, n_rows} : worker.share(n_rows);
+    const MoeStep step{worker, linear, h, h, computes_all, own, Rows{out.data(), stride}};
     if (!moe_block(step, layer.rule, layer.weights, buffers)) finite = false;
   });
   Output output{finite, {}};

@@ -144,7 +144,7 @@ TEST_P(SameBits, BitsDoNotDependOnThreads) {
   }
 }
 
-// Each pass of one sequence has another number of threads, as in a team with OversubscriptionPolicy::kGiveWay.
+// Each pass of one sequence has another number of threads, as in a team with OversubscriptionPolicy::kSkipLateThreads.
 TEST_P(SameBits, BitsDoNotDependOnThreadsOfEachPass) {
   std::vector<std::unique_ptr<Subject>> teams;
   for (const int n_threads : {3, 1, 2}) teams.push_back(make(n_threads));

@@ -63,7 +63,7 @@ const FileTensors::Stored* FileTensors::find(const std::string& name) const {
 std::vector<std::string> FileTensors::spellings(TensorRole role) const {
   const bool gguf = file_.container() == Container::kGguf;
   std::string all = gguf ? tensor_row(role).gguf : tensor_row(role).hf;
-  for (const TensorName& name : config_.names) {
+  for (const TensorName& name : config_.tensor_names) {
     const std::string own = gguf ? name.gguf : name.hf;
     if (name.role == role && !own.empty()) all = own;
   }
@@ -98,7 +98,7 @@ Matrix FileTensors::as_matrix(const Stored& stored, TensorRole role, const doubl
   const size_t rank = stored.shape.rank;
   const auto cols = static_cast<Index>(rank == 0 ? 1 : stored.shape[rank - 1]);
   if (!row.is_matrix()) {
-    const size_t n_copies = rank == 2 && row.copies != Copies::kOne ? stored.shape[0] : 1;
+    const size_t n_copies = rank == 2 && row.copies != Copies::kNone ? stored.shape[0] : 1;
     const auto n = static_cast<Index>(stored.values.size() / n_copies);
     return Eigen::Map<const Matrix>(values, n, 1);
   }
@@ -124,7 +124,7 @@ Matrix FileTensors::heads_side_by_side(const std::string& spelling, size_t layer
 }
 
 Matrix FileTensors::own(TensorRole role, size_t layer, size_t copy) const {
-  const bool several = tensor_row(role).copies != Copies::kOne;
+  const bool several = tensor_row(role).copies != Copies::kNone;
   for (const std::string& spelling : spellings(role)) {
     const bool numbered = spelling.find('%') != std::string::npos;
     const Stored* stored = find(fill_in(spelling, layer, numbered && !several ? 0 : copy));

@@ -20,9 +20,10 @@ double plain(const RopeRule& rule, Index pair) {
 // Peng et al. 2023 (YaRN), section 3.2: pairs with many rotations in the original context keep their frequency, and
 // those with few are interpolated; in between there is a linear ramp over the pairs.
 double yarn(const RopeRule& rule, Index pair) {
-  const auto pair_with = [&](double turns) {
+  const auto pair_with = [&](double is_rotated) {
     const double original = rule.original_max_positions;
-    return static_cast<double>(rule.rotary_dim) * std::log(original / (turns * kTurn)) / (2 * std::log(rule.theta));
+    return static_cast<double>(rule.rotary_dim) * std::log(original / (is_rotated * kTurn)) /
+           (2 * std::log(rule.theta));
   };
   double low = pair_with(rule.beta_fast), high = pair_with(rule.beta_slow);
   if (rule.truncate) low = std::floor(low), high = std::ceil(high);
@@ -80,8 +81,8 @@ Rope make_rope(const ModelFile& file, const RopeRule& rule, size_t context) {
     } else if (!divisors.empty()) {
       frequency /= static_cast<double>(divisors[static_cast<size_t>(i)]);
     }
-    const bool turns = rule.n_turning == 0 || i < static_cast<Index>(rule.n_turning);
-    rope.frequencies[i] = turns ? frequency : 0;
+    const bool is_rotated = rule.n_rotated_pairs == 0 || i < static_cast<Index>(rule.n_rotated_pairs);
+    rope.frequencies[i] = is_rotated ? frequency : 0;
   }
   return rope;
 }

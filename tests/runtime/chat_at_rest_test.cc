@@ -68,7 +68,7 @@ TEST(ChatAtRestTest, IdleSessionsHoldNoPages) {
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, 0u);
   EXPECT_FALSE(turn.lost_prefix.has_value()) << "nothing was rewritten";
-  EXPECT_EQ(turn.usage.n_read_again, n_fed);
+  EXPECT_EQ(turn.usage.n_reprefilled, n_fed);
   expect_replays(chat);
   must(fork.send("and you?", greedy(8)));
   expect_replays(fork);
@@ -85,7 +85,7 @@ TEST(ChatAtRestTest, PagesOfDestroyedSessionsAreEvictedFirst) {
   must(f.session({.cache_namespace = "carol"}).send(question(3, 600), greedy(8)));
   EXPECT_GT(f.engine->state().store().stats().evicted_pages, 0u);
   const Turn turn = must(chat.send("and then?", greedy(8)));
-  EXPECT_EQ(turn.usage.n_read_again, 0u);
+  EXPECT_EQ(turn.usage.n_reprefilled, 0u);
   EXPECT_GE(turn.usage.n_cached + 1, n_tokens);
 }
 
@@ -99,8 +99,8 @@ TEST(ChatAtRestTest, OnlyEvictedTailIsPrefilledAgain) {
   EXPECT_EQ(n_left, (ids.size() - 1) / kPagePositions * kPagePositions);
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, n_left);
-  EXPECT_GT(turn.usage.n_read_again, 0u);
-  EXPECT_LT(turn.usage.n_read_again, kPagePositions);
+  EXPECT_GT(turn.usage.n_reprefilled, 0u);
+  EXPECT_LT(turn.usage.n_reprefilled, kPagePositions);
   expect_replays(chat);
 }
 
@@ -151,7 +151,7 @@ TEST(ChatAtRestTest, EvictedPagesAreReadFromDisk) {
   const Turn turn = must(chat.send("and then?", greedy(8)));
   EXPECT_EQ(turn.usage.n_cached, n_fed);
   EXPECT_EQ(turn.usage.n_from_disk, n_fed);
-  EXPECT_EQ(turn.usage.n_read_again, 0u);
+  EXPECT_EQ(turn.usage.n_reprefilled, 0u);
   expect_replays(chat);
 }
 
@@ -240,12 +240,12 @@ TEST(ChatAtRestTest, TenThousandSessionsShare256Pages) {
     const std::vector<float> rows = FakeModel::rows_of(chats[i].state().kv());
     ASSERT_EQ(rows.size(), talk.rows[k].size());
     ASSERT_EQ(std::memcmp(rows.data(), talk.rows[k].data(), rows.size() * sizeof(float)), 0);
-    ASSERT_EQ(turn.usage.n_prefilled, talk.n_new[k] + turn.usage.n_read_again);
+    ASSERT_EQ(turn.usage.n_prefilled, talk.n_new[k] + turn.usage.n_reprefilled);
     if (k == 1 && now - last_turn[i] <= kEarly) {
       ++n_early;
-      ASSERT_EQ(turn.usage.n_read_again, 0u);
+      ASSERT_EQ(turn.usage.n_reprefilled, 0u);
     }
-    n_again += turn.usage.n_read_again > 0;
+    n_again += turn.usage.n_reprefilled > 0;
     last_turn[i] = now++;
     if (i % 10 == 0 && k == 0) soon.emplace(now + rng() % kEarly, i);
     if (now % 500 == 0) {

@@ -78,7 +78,7 @@ TEST_F(ChatForeignRowsTest, ImportedRowsAreNotUsedByOtherConversations) {
     Result<ChatSession> gift = process.load();
     ASSERT_TRUE(gift.ok()) << gift.status().to_string();
     EXPECT_EQ(gift->state().kv().length(), ids.size() - 1) << "the loaded session uses them";
-    EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_read_again, 0u);
+    EXPECT_EQ(must(gift->send("and then", greedy())).usage.n_reprefilled, 0u);
     ASSERT_TRUE(gift->prefill().ok());
     must(gift->regenerate(greedy()));
     ChatSession own = process.session({.system = kSystem});

@@ -128,11 +128,11 @@ TEST_F(ChatResumeTest, SaveReportCountsSavedRows) {
   must(chat.send("Hello", greedy()));
   SaveReport report;
   ASSERT_TRUE(chat.save(kPath, {.with_kv = true}, &report).ok());
-  EXPECT_EQ(report.n_with_rows, chat.state().kv().length());
-  EXPECT_GT(report.n_with_rows, 0u);
+  EXPECT_EQ(report.n_with_kv, chat.state().kv().length());
+  EXPECT_GT(report.n_with_kv, 0u);
   report = {};
   ASSERT_TRUE(chat.save(kPath, {}, &report).ok());
-  EXPECT_EQ(report.n_with_rows, 0u);
+  EXPECT_EQ(report.n_with_kv, 0u);
 }
 
 TEST_F(ChatResumeTest, SavedSessionIsReadWithoutModel) {

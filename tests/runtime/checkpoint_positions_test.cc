@@ -29,13 +29,13 @@ TEST(StateBordersTest, CheckpointsAreWhereLaterPromptsMayDiverge) {
 }
 
 TEST(StateBordersTest, CheckpointsPreferLastAnswersAndAreSpacedApart) {
-  const BranchPoints cuts{.first_turn_boundary = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
-  EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
+  const BranchPoints branch_points{.first_turn_boundary = 0, .answers = {100, 150, 300, 500, 600, 610, 900, 990, 1190}};
+  EXPECT_THAT(CheckpointPositions(0, 1200, branch_points, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(150, 300, 500, 900, 1184))
       << "the others are less than 128 after a border, or in the prompt's end";
-  EXPECT_THAT(CheckpointPositions(200, 1200, cuts, {.spacing = 4096, .n_most = 100}).positions(),
+  EXPECT_THAT(CheckpointPositions(200, 1200, branch_points, {.spacing = 4096, .n_most = 100}).positions(),
               ElementsAre(500, 900, 1184));
-  EXPECT_THAT(CheckpointPositions(0, 1200, cuts, {.spacing = 4096, .n_most = 3}).positions(),
+  EXPECT_THAT(CheckpointPositions(0, 1200, branch_points, {.spacing = 4096, .n_most = 3}).positions(),
               ElementsAre(500, 900, 1184));
 }
 

@@ -55,7 +55,7 @@ TEST(ContextPolicyTest, NoMoreOldTurnsAreDroppedThanNecessary) {
 TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTargetIsOutOfReach) {
   Json messages = five_turns();
   messages.back()["content"] = std::string(500, 'q');  // 60 tokens with the system message, and 20 per turn
-  const auto n_left_out = [&](const ContextRoom& room) -> size_t {
+  const auto n_left_out = [&](const ContextLimits& room) -> size_t {
     const Result<FittedMessages> fitted = fit_messages(WhenFull::kDropOldestTurns, messages, {}, room, count_bytes);
     EXPECT_TRUE(fitted.ok()) << fitted.status().to_string();
     return fitted.ok() ? fitted->left_out.n_messages : SIZE_MAX;

@@ -256,9 +256,9 @@ TEST(DialogueTest, FailedAllocationChangesNothing) {
 
 Sampler penalised() { return *Sampler::create({.repetition_penalty = 1.5}, 512); }
 
-TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
+TEST(HistoryIndexesTest, GrowingConversationCostsOnlyNewTokens) {
   ChatBackend t;
-  LookBack back;
+  HistoryIndexes back;
   for (int i = 0; i < 4; ++i) {
     DialogueChange asked = t.dialogue.apply(t.question("Hello"));
     PromptDelta delta = t.dialogue.plan().value();
@@ -279,9 +279,9 @@ TEST(LookBackTest, GrowingConversationCostsOnlyNewTokens) {
   }
 }
 
-TEST(LookBackTest, TokensOfFailedTurnsAndTurnsWithoutDraftsAreIndexedLater) {
+TEST(HistoryIndexesTest, TokensOfFailedTurnsAndTurnsWithoutDraftsAreIndexedLater) {
   ChatBackend t;
-  LookBack back;
+  HistoryIndexes back;
   talk(t);
   const size_t n_completion_tokens = t.dialogue.transcript().ids().size();
   for (const char* text : {"one", "another"}) {

@@ -89,7 +89,7 @@ TEST_P(FamilyChatBits, GrowingChatPrefillsNothingAgain) {
   for (uint64_t i = 0; i < 100; ++i) {
     const Turn turn = must(chat.send(i % 9 == 0 ? "Hello " + std::string(9, 'q') : "Hello", spoken(i + 1, 4)));
     ASSERT_EQ(turn.usage.n_cached, n_before) << i;
-    ASSERT_EQ(turn.usage.n_read_again, 0u) << i;
+    ASSERT_EQ(turn.usage.n_reprefilled, 0u) << i;
     ASSERT_FALSE(turn.lost_prefix.has_value()) << i;
     n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the answer's last token is fed with the next turn
     if (i % 24 != 3) continue;
@@ -202,7 +202,7 @@ TEST_P(FamilyChatBits, DraftsChangeNoBit) {
     ASSERT_EQ(with.ids(), without.ids());
     n_accepted += guessed.usage.n_accepted;
     n_refused += guessed.usage.n_drafted - guessed.usage.n_accepted;
-    ASSERT_EQ(guessed.usage.n_read_again, 0u);
+    ASSERT_EQ(guessed.usage.n_reprefilled, 0u);
     expect_cold_bits(with, *cold_);
     expect_cold_bits(without, *cold_);
     if (HasFailure()) return;
@@ -271,18 +271,18 @@ TEST_P(FamilyChatBits, EvictedPagesArePrefilledAgainWithSameBits) {
   const auto shared = engine(kChatMl, {}, model->kv_layout().room_for(1024));
   std::vector<ChatSession> chats;
   for (uint64_t i = 0; i < 3; ++i) chats.push_back(session(shared, std::string(40 * i, 'z')));
-  size_t n_read_again = 0;
+  size_t n_reprefilled = 0;
   for (uint64_t i = 0; i < 18; ++i) {
     SCOPED_TRACE(i);
     ChatSession& chat = chats[i * 7 % 3];
     if (i % 5 == 4 && chat.state().messages().size() >= 4) {
       ASSERT_TRUE(chat.rewind_to(chat.state().messages().size() - 2).ok());
     }
-    n_read_again += must(chat.send(std::string(90, 'q'), spoken(i + 1, 30))).usage.n_read_again;
+    n_reprefilled += must(chat.send(std::string(90, 'q'), spoken(i + 1, 30))).usage.n_reprefilled;
     expect_cold_bits(chat, *cold_, false);
     if (HasFailure()) return;
   }
-  EXPECT_GT(n_read_again, 0u) << "the pool was large enough";
+  EXPECT_GT(n_reprefilled, 0u) << "the pool was large enough";
 }
 
 INSTANTIATE_TEST_SUITE_P(Checkpoints, FamilyChatBits, testing::ValuesIn(kFamilies),

@@ -24,63 +24,64 @@ Tokens counted(size_t n, TokenId first = 0) {
 TEST(PendingPrefixesTest, PrefillWithoutEarlierCommonPrefixDoesNotWait) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), other = counted(300, 5);
-  PendingPrefixes::Reading first(pending, "a", ids);
-  PendingPrefixes::Reading stranger(pending, "b", ids);
-  PendingPrefixes::Reading different(pending, "a", other);
-  EXPECT_EQ(stranger.earlier(0), Earlier::kNothing);
-  EXPECT_EQ(different.earlier(0), Earlier::kNothing);
-  EXPECT_EQ(first.earlier(0), Earlier::kNothing) << "an earlier one does not wait for a later one";
-  PendingPrefixes::Reading second(pending, "a", ids);
-  EXPECT_EQ(second.earlier(200), Earlier::kNothing) << "less than a page is missing: 256 of 300 are in whole pages";
+  PendingPrefixes::PendingPrefill first(pending, "a", ids);
+  PendingPrefixes::PendingPrefill stranger(pending, "b", ids);
+  PendingPrefixes::PendingPrefill different(pending, "a", other);
+  EXPECT_EQ(stranger.earlier_state(0), Earlier::kNothing);
+  EXPECT_EQ(different.earlier_state(0), Earlier::kNothing);
+  EXPECT_EQ(first.earlier_state(0), Earlier::kNothing) << "an earlier one does not wait for a later one";
+  PendingPrefixes::PendingPrefill second(pending, "a", ids);
+  EXPECT_EQ(second.earlier_state(200), Earlier::kNothing)
+      << "less than a page is missing: 256 of 300 are in whole pages";
 }
 
 TEST(PendingPrefixesTest, PrefillWaitsUntilTheCommonPrefixIsPublished) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), fewer = counted(200);
-  PendingPrefixes::Reading first(pending, "a", ids);
-  PendingPrefixes::Reading second(pending, "a", fewer);
-  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  PendingPrefixes::PendingPrefill first(pending, "a", ids);
+  PendingPrefixes::PendingPrefill second(pending, "a", fewer);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kPrefilling);
   first.published(128);
-  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kPrefilling);
   const uint64_t before = pending.n_changes();
   first.published(192);
   EXPECT_NE(pending.n_changes(), before) << "a new search finds more";
-  EXPECT_EQ(second.earlier(0), Earlier::kPublished);
-  EXPECT_EQ(second.earlier(192), Earlier::kNothing);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kPublished);
+  EXPECT_EQ(second.earlier_state(192), Earlier::kNothing);
 }
 
 TEST(PendingPrefixesTest, PrefillWaitsForTheNextWhenTheFirstEnds) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), fewer = counted(200);
-  auto first = std::make_unique<PendingPrefixes::Reading>(pending, "a", ids);
-  PendingPrefixes::Reading second(pending, "a", ids);
-  PendingPrefixes::Reading third(pending, "a", fewer);
-  EXPECT_EQ(second.earlier(0), Earlier::kReads);
-  EXPECT_EQ(third.earlier(0), Earlier::kReads);
+  auto first = std::make_unique<PendingPrefixes::PendingPrefill>(pending, "a", ids);
+  PendingPrefixes::PendingPrefill second(pending, "a", ids);
+  PendingPrefixes::PendingPrefill third(pending, "a", fewer);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kPrefilling);
+  EXPECT_EQ(third.earlier_state(0), Earlier::kPrefilling);
   const uint64_t before = pending.n_changes();
   first.reset();
   EXPECT_NE(pending.n_changes(), before);
-  EXPECT_EQ(second.earlier(0), Earlier::kOver);
-  EXPECT_EQ(second.earlier(0), Earlier::kNothing) << "it prefills itself";
-  EXPECT_EQ(third.earlier(0), Earlier::kOver);
-  EXPECT_EQ(third.earlier(0), Earlier::kReads) << "the second one";
+  EXPECT_EQ(second.earlier_state(0), Earlier::kOver);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kNothing) << "it prefills itself";
+  EXPECT_EQ(third.earlier_state(0), Earlier::kOver);
+  EXPECT_EQ(third.earlier_state(0), Earlier::kPrefilling) << "the second one";
 }
 
-// With unit 1 (recurrent states), readings wait for exact lengths, and is_awaited() reports these.
+// With unit 1 (recurrent states), prefills wait for exact lengths, and is_awaited() reports these.
 TEST(PendingPrefixesTest, PrefillOfRecurrentModelsWaitsForTheExactLength) {
   PendingPrefixes pending(1);
   const Tokens ids = counted(300), fewer = counted(201);
-  PendingPrefixes::Reading first(pending, "a", ids);
-  PendingPrefixes::Reading second(pending, "a", fewer);
+  PendingPrefixes::PendingPrefill first(pending, "a", ids);
+  PendingPrefixes::PendingPrefill second(pending, "a", fewer);
   EXPECT_FALSE(first.is_awaited(0, 1000));
-  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kPrefilling);
   EXPECT_TRUE(first.is_awaited(201, 202));
   EXPECT_FALSE(first.is_awaited(202, 1000));
   EXPECT_FALSE(first.is_awaited(0, 201));
   first.published(200);
-  EXPECT_EQ(second.earlier(0), Earlier::kReads);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kPrefilling);
   first.published(201);
-  EXPECT_EQ(second.earlier(0), Earlier::kPublished);
+  EXPECT_EQ(second.earlier_state(0), Earlier::kPublished);
   EXPECT_FALSE(first.is_awaited(0, 1000));
 }
 

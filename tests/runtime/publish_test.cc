@@ -1,4 +1,4 @@
-// Publication of a recurrent model's prompt during its prefill, and the readings that wait for it.
+// Publication of a recurrent model's prompt during its prefill, and the prefills that wait for it.
 #include "runtime/generate/answer.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ struct Prompt {
     batch.front().want = WantLogits::kNone;
     ASSERT_TRUE(model.forward(batch, {}, logits).ok());
     checkpoints.keep(entry, end == ids.size());
-    publish(shared, reading, entry, checkpoints, ids.size() - end);
+    publish(shared, pending_prefill, entry, checkpoints, ids.size() - end);
   }
   void read_to_end() {
     while (entry.length() < ids.size()) read_to(checkpoints.next(entry.length(), ids.size()));
@@ -49,7 +49,7 @@ struct Prompt {
   PendingPrefixes pending{1};
   KvCacheEntry entry{pool};
   SharedPrompt shared;
-  PendingPrefixes::Reading reading{pending, "a", ids};
+  PendingPrefixes::PendingPrefill pending_prefill{pending, "a", ids};
   std::vector<std::pair<size_t, bool>> published;
 };
 
@@ -67,11 +67,11 @@ TEST(PublishTest, AllRowsArePublishedIfASessionWaitsForMoreThanFullPages) {
     ids.resize(400, 8);
     return ids;
   }();
-  PendingPrefixes::Reading later(prompt.pending, "a", other);
-  ASSERT_EQ(later.earlier(0), Earlier::kReads);
+  PendingPrefixes::PendingPrefill later(prompt.pending, "a", other);
+  ASSERT_EQ(later.earlier_state(0), Earlier::kPrefilling);
   prompt.read_to(100);
   EXPECT_THAT(prompt.published, ElementsAre(Pair(100, true)));
-  EXPECT_EQ(later.earlier(0), Earlier::kPublished) << "there is no other border before 512";
+  EXPECT_EQ(later.earlier_state(0), Earlier::kPublished) << "there is no other border before 512";
 }
 
 // Two checkpoints in one page that is not full at the prompt's end: a prompt that diverges between them needs the
@@ -86,11 +86,11 @@ TEST(PublishTest, PromptThatDivergesBetweenCheckpointsGetsTheFirstCheckpoint) {
     ids.resize(900, 8);
     return ids;
   }();
-  PendingPrefixes::Reading later(prompt.pending, "a", other);
-  ASSERT_EQ(later.earlier(0), Earlier::kReads) << "the state at 610 is in a page that is not published yet";
+  PendingPrefixes::PendingPrefill later(prompt.pending, "a", other);
+  ASSERT_EQ(later.earlier_state(0), Earlier::kPrefilling) << "the state at 610 is in a page that is not published yet";
   prompt.read_to(614);
   EXPECT_EQ(prompt.published.back(), std::pair(size_t{614}, true));
-  EXPECT_EQ(later.earlier(0), Earlier::kPublished);
+  EXPECT_EQ(later.earlier_state(0), Earlier::kPublished);
 }
 
 TEST(PublishTest, StateBeforeTheQuestionIsPublishedAtPromptEnd) {

@@ -233,7 +233,7 @@ void RandomConversation::expect_allowed(const Status& status, Interruption inter
 
 void RandomConversation::count(const Turn& turn) {
   ++totals_.n_answered;
-  totals_.n_read_again += turn.usage.n_read_again;
+  totals_.n_reprefilled += turn.usage.n_reprefilled;
 }
 
 TurnOptions RandomConversation::turn_options() {

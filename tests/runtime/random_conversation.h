@@ -30,9 +30,9 @@ class RandomConversation {
   // The calls, one per line.
   const std::string& calls() const { return calls_; }
   struct Totals {
-    size_t n_turns = 0;       // all turns
-    size_t n_answered = 0;    // successful ones
-    size_t n_read_again = 0;  // tokens, in successful turns
+    size_t n_turns = 0;        // all turns
+    size_t n_answered = 0;     // successful ones
+    size_t n_reprefilled = 0;  // tokens, in successful turns
   };
   const Totals& totals() const { return totals_; }
 

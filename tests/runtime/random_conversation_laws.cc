@@ -79,7 +79,7 @@ void expect_usage_laws(const Turn& turn) {
   for (const auto& each : kWorkFields) ASSERT_LT(turn.work.*each.field, kMost) << each.name;
   ASSERT_EQ(turn.usage.n_prompt, turn.usage.n_cached + turn.usage.n_prefilled);
   ASSERT_LE(turn.usage.n_from_disk, turn.usage.n_cached);
-  ASSERT_LE(turn.usage.n_read_again, turn.usage.n_prefilled);
+  ASSERT_LE(turn.usage.n_reprefilled, turn.usage.n_prefilled);
   ASSERT_LE(turn.usage.n_accepted, turn.usage.n_drafted);
 }
 

@@ -58,15 +58,15 @@ void expect_every_law(RandomKind kind, size_t n_conversations) {
     conversation.run(n_calls());
     sum.n_turns += conversation.totals().n_turns;
     sum.n_answered += conversation.totals().n_answered;
-    sum.n_read_again += conversation.totals().n_read_again;
+    sum.n_reprefilled += conversation.totals().n_reprefilled;
     ASSERT_FALSE(testing::Test::HasFailure()) << "IBID_RANDOM_SEED=" << seed << " IBID_RANDOM_CONVERSATIONS=1, after\n"
                                               << conversation.calls();
   }
   std::cout << sum.n_turns << " turns in " << n << " conversations from seed " << first << ", " << sum.n_answered
-            << " of them answered, " << sum.n_read_again << " tokens prefilled again\n";
+            << " of them answered, " << sum.n_reprefilled << " tokens prefilled again\n";
   if (n < n_conversations) return;
   EXPECT_GT(sum.n_answered, sum.n_turns / 4) << "the pools are too small to say anything";
-  EXPECT_GT(sum.n_read_again, 0u) << "the pools are too large";
+  EXPECT_GT(sum.n_reprefilled, 0u) << "the pools are too large";
 }
 
 TEST(RandomConversationTest, SessionLawsHoldAfterEveryCall) { expect_every_law(RandomKind::kAny, kConversations); }

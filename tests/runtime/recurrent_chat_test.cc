@@ -39,7 +39,7 @@ TEST(RecurrentChatTest, GrowingChatPrefillsNothingAgain) {
   for (size_t i = 0; i < 100; ++i) {
     const Turn turn = must(chat.send(i % 7 == 0 ? kLong : "Hello", greedy()));
     ASSERT_EQ(turn.usage.n_cached, n_before) << i;
-    ASSERT_EQ(turn.usage.n_read_again, 0u) << i;
+    ASSERT_EQ(turn.usage.n_reprefilled, 0u) << i;
     ASSERT_FALSE(turn.lost_prefix.has_value()) << i;
     n_before = turn.usage.n_prompt + turn.usage.n_decoded - 1;  // the answer's last token is fed with the next turn
   }
@@ -168,15 +168,15 @@ TEST(RecurrentChatTest, TurnReportsTokensPrefilledAgainForLackOfAState) {
   ChatSession chat = f.session({.system = "be"});
   must(chat.send(std::string(3000, 'q'), greedy()));
   const Turn turn = must(chat.edit(1, std::string(2000, 'q') + "the other", greedy()));
-  EXPECT_GT(turn.usage.n_read_again, 0u);
-  EXPECT_LE(turn.usage.n_read_again, f.engine->state().state_share().spacing);
+  EXPECT_GT(turn.usage.n_reprefilled, 0u);
+  EXPECT_LE(turn.usage.n_reprefilled, f.engine->state().state_share().spacing);
   ASSERT_TRUE(turn.lost_prefix.has_value());
   EXPECT_EQ(turn.lost_prefix->cause, LostCause::kStateGone);
-  EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_read_again);
+  EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_reprefilled);
   EXPECT_EQ(turn.lost_prefix->token, turn.usage.n_cached);
   EXPECT_EQ(turn.lost_prefix->message, 1u);
   EXPECT_EQ(turn.lost_prefix->to_string(),
-            std::to_string(turn.usage.n_read_again) + " cached tokens are prefilled again, from token " +
+            std::to_string(turn.usage.n_reprefilled) + " cached tokens are prefilled again, from token " +
                 std::to_string(turn.usage.n_cached) + " in message 1 on: the recurrent state after them is not stored");
   const Turn next = must(chat.send("Hello", greedy()));
   EXPECT_FALSE(next.lost_prefix.has_value());
@@ -198,11 +198,11 @@ TEST(RecurrentChatTest, StateAfterTheWholePromptCannotBeResumedForItsLogits) {
   ASSERT_TRUE(chat.state().set_history(history).ok());
   must(chat.answer(greedy()));
   const Turn turn = must(chat.edit(3, question, greedy()));
-  EXPECT_EQ(turn.usage.n_cached + turn.usage.n_read_again, turn.usage.n_prompt - 1);
-  EXPECT_GT(turn.usage.n_read_again, 0u);
+  EXPECT_EQ(turn.usage.n_cached + turn.usage.n_reprefilled, turn.usage.n_prompt - 1);
+  EXPECT_GT(turn.usage.n_reprefilled, 0u);
   ASSERT_TRUE(turn.lost_prefix.has_value());
   EXPECT_EQ(turn.lost_prefix->cause, LostCause::kStateGone) << turn.lost_prefix->to_string();
-  EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_read_again);
+  EXPECT_EQ(turn.lost_prefix->n_tokens, turn.usage.n_reprefilled);
   expect_replays(chat);
 }
 
@@ -215,7 +215,7 @@ TEST(RecurrentChatTest, ForksAndSeveralAnswersShareStates) {
   ChatSession fork = *chat.fork();
   const Turn a = must(chat.send("Hello", greedy())), b = must(fork.send("the other", greedy()));
   EXPECT_GE(b.usage.n_cached, a.usage.n_cached) << "including the template's text before the message";
-  EXPECT_EQ(a.usage.n_read_again + b.usage.n_read_again, 0u);
+  EXPECT_EQ(a.usage.n_reprefilled + b.usage.n_reprefilled, 0u);
   const std::vector<Turn> turns = *chat.send_for_answers("x", 3, greedy());
   EXPECT_EQ(turns[1].usage.n_prefilled + turns[2].usage.n_prefilled, 0u);
   expect_replays(chat);
@@ -273,7 +273,7 @@ TEST(RecurrentChatTest, StopStringOfSeveralTokensPrefillsOnlyItsTokensAgain) {
     const Turn turn = must(chat.send(message, options));
     if (end > 0) {
       EXPECT_EQ(turn.usage.n_cached, end) << message;
-      EXPECT_EQ(turn.usage.n_read_again, 0u) << message;
+      EXPECT_EQ(turn.usage.n_reprefilled, 0u) << message;
     }
     expect_replays(chat);
     end = chat.state().kv().length();

@@ -54,7 +54,7 @@ struct RecurrentResumeTest : testing::Test {
     }
     SaveReport report;
     ASSERT_TRUE(chat.save(kTalkPath, {.with_kv = with_kv}, &report).ok());
-    EXPECT_EQ(report.n_with_rows, with_kv ? ends.back() : 0u);
+    EXPECT_EQ(report.n_with_kv, with_kv ? ends.back() : 0u);
     ids = chat.ids();
     messages = chat.state().messages();
   }
@@ -154,7 +154,7 @@ TEST_F(RecurrentResumeTest, FileWithKeysAndValuesResumesWithoutPrefill) {
     expect_replays(*chat);
     const Turn turn = must(chat->send("x", greedy()));
     EXPECT_EQ(turn.usage.n_cached, ends[2]);
-    EXPECT_EQ(turn.usage.n_read_again, 0u);
+    EXPECT_EQ(turn.usage.n_reprefilled, 0u);
     expect_replays(*chat);
   }
   {

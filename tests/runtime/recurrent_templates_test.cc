@@ -59,7 +59,7 @@ TEST(RecurrentTemplatesTest, QwenReprefillsAnswerAfterThinkingIsStripped) {
     for (size_t i = 0; i < kTemplateTurns; ++i) {
       const Turn turn = must(chat.send(asked_text(i), parses ? parsing_greedy() : greedy(400)));
       EXPECT_EQ(turn.text, texts[i]);
-      EXPECT_EQ(turn.usage.n_read_again, 0u) << i;
+      EXPECT_EQ(turn.usage.n_reprefilled, 0u) << i;
       if (i == 0) continue;
       EXPECT_LE(turn.usage.n_prefilled, f.n_tokens(said_text(i - 1) + "<|im_end|>\n" + asking_text(asked_text(i))))
           << i;
@@ -94,7 +94,7 @@ TEST(RecurrentTemplatesTest, QwenReprefillsToolLoopAfterThinkingIsStripped) {
   for (size_t i = 0; i < kTemplateTurns; ++i) {
     const Turn asking = must(chat.send(asked_text(i), parsing_greedy()));
     ASSERT_EQ(asking.tool_calls.size(), 1u) << asking.text;
-    EXPECT_EQ(asking.usage.n_read_again, 0u) << i;
+    EXPECT_EQ(asking.usage.n_reprefilled, 0u) << i;
     if (i > 0) {
       const std::string rewritten =
           call(i - 1) + "<|im_end|>\n" + result_asked(i - 1) + said_text(i - 1) + "<|im_end|>\n";
@@ -104,7 +104,7 @@ TEST(RecurrentTemplatesTest, QwenReprefillsToolLoopAfterThinkingIsStripped) {
     const Turn answering = must(chat.answer(parsing_greedy()));
     EXPECT_EQ(answering.content, said_text(i));
     EXPECT_EQ(answering.usage.n_prefilled, f.n_tokens("<|im_end|>\n" + result_asked(i))) << "only the result";
-    EXPECT_EQ(answering.usage.n_read_again, 0u) << i;
+    EXPECT_EQ(answering.usage.n_reprefilled, 0u) << i;
   }
   expect_replays(chat);
 }

@@ -69,13 +69,13 @@ class Decoder : public Task {
   }
 
  private:
-  Wish next(SequenceChunk& chunk) noexcept override {
-    if (is_cancelled()) return Wish::kOver;
+  Action next(SequenceChunk& chunk) noexcept override {
+    if (is_cancelled()) return Action::kOver;
     if (entry_.length() > 4000) entry_.slice_to_length(0);
     chunk = {&entry_, {&id_, 1}, WantLogits::kLast};
-    return Wish::kFeed;
+    return Action::kFeed;
   }
-  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override {
+  void computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override {
     CHECK(status.ok() && n_rows == 1 && rows.logits.n_rows() > rows.first);
     id_ = (id_ + 1) % 256;
   }
@@ -98,16 +98,16 @@ class Scorer : public Task {
   std::vector<size_t> n_read;  // by position
 
  private:
-  Wish next(SequenceChunk& chunk) noexcept override {
+  Action next(SequenceChunk& chunk) noexcept override {
     const TokenSpan rest = TokenSpan(ids_).subspan(entry_.length());
-    if (rest.empty()) return Wish::kOver;
+    if (rest.empty()) return Action::kOver;
     chunk = {&entry_, rest.first(std::min(rest.size(), kScoreRows)), WantLogits::kAll};
-    return Wish::kFeed;
+    return Action::kFeed;
   }
   void read_row(size_t position, std::span<const float> logits) noexcept override {
     n_read[position] += logits.empty() ? 0 : 1;
   }
-  void fed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override {
+  void computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept override {
     CHECK(status.ok() && n_rows > 0 && rows.logits.n_rows() >= rows.first + n_rows);
   }
   bool gives_way() const noexcept override { return true; }

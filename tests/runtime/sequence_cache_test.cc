@@ -53,7 +53,7 @@ TEST(SequenceCacheTest, KeptRowsAreFoundByTheNextTurn) {
   Cached c;
   const Tokens ids = ids_of(150);
   EXPECT_EQ(c.read(Tokens(ids.begin(), ids.begin() + 100), 0), 0u);
-  EXPECT_EQ(c.cache.n_read(), 100u);
+  EXPECT_EQ(c.cache.n_computed_before(), 100u);
   EXPECT_EQ(c.read(ids, 100), 100u);
   EXPECT_EQ(c.cache.held()->length(), 150u);
 }
@@ -72,7 +72,7 @@ TEST(SequenceCacheTest, LeaseWithoutKeepRestoresRows) {
       EXPECT_EQ(lease->entry().length(), 30u);
       if (computes) c.feed_rest(lease->entry(), others);
     }
-    EXPECT_EQ(c.cache.n_read(), 100u);
+    EXPECT_EQ(c.cache.n_computed_before(), 100u);
     EXPECT_EQ(c.rows(), before);
   }
   // The KV of the failed turn stayed in the store, for a retry.
@@ -85,11 +85,11 @@ TEST(SequenceCacheTest, NoPagesAreHeldBetweenTurns) {
   EXPECT_EQ(c.cache.held()->length(), 100u);
   c.engine->state().store().clear("");
   EXPECT_EQ(c.cache.held()->length(), 0u);
-  EXPECT_EQ(c.cache.n_read(), 100u) << "the tokens were computed once";
+  EXPECT_EQ(c.cache.n_computed_before(), 100u) << "the tokens were computed once";
   const PromptDelta delta = Cached::plan(ids_of(120), 100);
   const auto lease = c.cache.checkout(PromptIds(delta, c.transcript), Priority::kNormal).value();
   EXPECT_EQ(lease->n_found(), 0u);
-  EXPECT_EQ(lease->n_read_again(), 100u);
+  EXPECT_EQ(lease->n_reprefilled(), 100u);
 }
 
 TEST(SequenceCacheTest, CopyIsIndependent) {
@@ -117,7 +117,7 @@ TEST(SequenceCacheTest, NextTurnUsesRowsPrefilledAhead) {
   const Usage usage = c.cache.end_prefill(*prefill).value();
   EXPECT_EQ(usage.n_cached, 100u);
   EXPECT_EQ(usage.n_prefilled, 20u);
-  EXPECT_EQ(c.cache.n_read(), 100u) << "no turn was committed";
+  EXPECT_EQ(c.cache.n_computed_before(), 100u) << "no turn was committed";
   EXPECT_EQ(c.read(ids, 100), 120u);
 }
 

@@ -118,7 +118,7 @@ bool stop_far_behind(ShortPool& f, size_t n_first, const Call& call, StopMode mo
   EXPECT_LE(chat.usage().n_cached, chat.usage().n_prompt);
   expect_rows_replay(chat);
   expect_engine_laws(*f.engine);
-  return next->usage.n_read_again > 0;
+  return next->usage.n_reprefilled > 0;
 }
 
 TEST(ShortPoolTest, StoppingAnAnswerWithUnreadTokensKeepsTheConversation) {
@@ -164,12 +164,12 @@ TEST(ShortPoolTest, UsageOfPrefillAndTurnCountsEachPositionOnce) {
       {found(90), {}, 90, 10},
   };
   for (Case one : cases) {
-    one.read.n_read_again = std::min<size_t>(one.read.n_prefilled, 20);
+    one.read.n_reprefilled = std::min<size_t>(one.read.n_prefilled, 20);
     one.read.n_from_disk = one.read.n_cached;
     add_prefill_usage(one.turn, one.read);
     EXPECT_EQ(one.turn.n_cached, one.n_cached);
     EXPECT_EQ(one.turn.n_prefilled, one.n_prefilled);
-    EXPECT_LE(one.turn.n_read_again, one.turn.n_prefilled);
+    EXPECT_LE(one.turn.n_reprefilled, one.turn.n_prefilled);
     EXPECT_LE(one.turn.n_from_disk, one.turn.n_cached);
   }
 }

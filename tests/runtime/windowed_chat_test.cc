@@ -57,7 +57,7 @@ TEST_P(WindowedChatTest, GrowingChatPrefillsNothingAgainWithMemoryForItsWindow) 
   for (size_t i = 0; i < 100; ++i) {
     const Turn turn = must(chat.send(i % 7 == 0 ? kLong : "Hello", greedy()));
     ASSERT_EQ(turn.usage.n_cached, n_before) << i;
-    ASSERT_EQ(turn.usage.n_read_again, 0u) << i;
+    ASSERT_EQ(turn.usage.n_reprefilled, 0u) << i;
     n_before = end_of(turn);
   }
   EXPECT_GT(n_before, 11'000u);
@@ -75,7 +75,7 @@ TEST_P(WindowedChatTest, AlternatingChatsPrefillNothingAgain) {
     for (size_t i = 0; i < 3; ++i) {
       const std::string message = i < 2 ? "Hello " + std::string(100, 'q') : std::string(550, 'q');
       const Turn turn = must(chats[i].send(message, greedy()));
-      ASSERT_EQ(turn.usage.n_read_again, 0u) << "round " << round << ", chat " << i;
+      ASSERT_EQ(turn.usage.n_reprefilled, 0u) << "round " << round << ", chat " << i;
       if (round > 0) {
         ASSERT_EQ(turn.usage.n_cached, ends[i]) << "round " << round << ", chat " << i;
       }
@@ -107,7 +107,7 @@ TEST(WindowedChat, EditsResumeAtChangedText) {
   for (size_t i = 7; i > 0; --i) {
     const Turn turn = must(chat.edit(2 * i + 1, "the other", greedy()));
     EXPECT_GE(turn.usage.n_cached, ends[i - 1]) << "message " << 2 * i + 1;
-    EXPECT_EQ(turn.usage.n_read_again, 0u);
+    EXPECT_EQ(turn.usage.n_reprefilled, 0u);
   }
   expect_replays(chat);
 }
@@ -118,12 +118,12 @@ TEST(WindowedChat, EditBeforeTheWindowPrefillsEvictedRowsOnce) {
   ChatSession chat = f.session({.system = kLong});
   for (size_t i = 0; i < 10; ++i) must(chat.send(kLong, greedy()));
   const Turn edited = must(chat.edit(3, "the other", greedy()));
-  EXPECT_GT(edited.usage.n_read_again, 0u) << "the budget was large enough for everything";
+  EXPECT_GT(edited.usage.n_reprefilled, 0u) << "the budget was large enough for everything";
   expect_replays(chat);
   const size_t end = end_of(edited);
   const Turn next = must(chat.send("Hello", greedy()));
   EXPECT_EQ(next.usage.n_cached, end);
-  EXPECT_EQ(next.usage.n_read_again, 0u);
+  EXPECT_EQ(next.usage.n_reprefilled, 0u);
   expect_replays(chat);
   f.expect_sound();
 }
@@ -135,7 +135,7 @@ TEST_P(WindowedChatTest, ForksAndSeveralAnswersShareRows) {
   ChatSession fork = *chat.fork();
   const Turn a = must(chat.send("Hello " + std::string(400, 'q'), greedy()));
   const Turn b = must(fork.send("the other", greedy()));
-  EXPECT_EQ(a.usage.n_read_again + b.usage.n_read_again, 0u);
+  EXPECT_EQ(a.usage.n_reprefilled + b.usage.n_reprefilled, 0u);
   const std::vector<Turn> turns = *chat.send_for_answers("x", 3, greedy());
   EXPECT_EQ(turns[1].usage.n_prefilled + turns[2].usage.n_prefilled, 0u);
   expect_replays(chat);
@@ -150,7 +150,7 @@ TEST(WindowedChat, RewindPrefillsNothingAgain) {
   ASSERT_TRUE(chat.rewind_to(1 + 2 * 3).ok());
   const Turn turn = must(chat.send("the other", greedy()));
   EXPECT_GE(turn.usage.n_cached, ends[2]);
-  EXPECT_EQ(turn.usage.n_read_again, 0u);
+  EXPECT_EQ(turn.usage.n_reprefilled, 0u);
   expect_replays(chat);
 }
 
@@ -193,7 +193,7 @@ TEST(WindowedChat, SessionFileIsLoadedWithMemoryForItsWindow) {
   ASSERT_TRUE(chat.ok()) << chat.status().to_string();
   const Turn turn = must(chat->send("Hello", greedy()));
   EXPECT_EQ(turn.usage.n_cached, end);
-  EXPECT_EQ(turn.usage.n_read_again, 0u);
+  EXPECT_EQ(turn.usage.n_reprefilled, 0u);
   expect_replays(*chat);
 }
 

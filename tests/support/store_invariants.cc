@@ -107,12 +107,12 @@ class Validator {
     for (const size_t mark : node.marks) {
       expect(mark > begin && mark <= begin + node.ids.size(), &node, " has a mark of ids that it does not have");
     }
-    expect(node.endings.size() <= kMaxCachedLogits, &node, " remembers too many logits");
-    for (size_t i = 0; i < node.endings.size(); ++i) {
-      const size_t n_tokens = node.endings[i].n_tokens;
+    expect(node.logits.size() <= kMaxCachedLogits, &node, " remembers too many logits");
+    for (size_t i = 0; i < node.logits.size(); ++i) {
+      const size_t n_tokens = node.logits[i].n_tokens;
       expect(n_tokens >= 1 && n_tokens <= node.ids.size(), &node, " remembers logits behind ids that it does not have");
       for (size_t j = 0; j < i; ++j) {
-        expect(node.endings[j].n_tokens != n_tokens, &node, " remembers the same logits twice");
+        expect(node.logits[j].n_tokens != n_tokens, &node, " remembers the same logits twice");
       }
     }
   }
@@ -129,7 +129,7 @@ class Validator {
         const size_t common = common_prefix_length(last->ids, node->ids);
         expect(last->ids < node->ids, parent, " has children out of order");
         expect(common < last->ids.size(), parent, " has children of which one is a prefix of the other");
-        for (const StoreSnapshot::Ending& ending : node->endings) {
+        for (const StoreSnapshot::Logits& ending : node->logits) {
           expect(ending.n_tokens > common, node, " remembers logits that its sibling should have");
         }
       } else if (last != nullptr) {
@@ -181,7 +181,7 @@ class Validator {
       for (const Node& node : store_.nodes) {
         if (node.space != space.id) continue;
         ++pages;
-        for (const StoreSnapshot::Ending& ending : node.endings) bytes += ending.bytes;
+        for (const StoreSnapshot::Logits& ending : node.logits) bytes += ending.bytes;
       }
       for (const StoreSnapshot::State& state : store_.states) bytes += state.space == space.id ? state.bytes : 0;
       n_pages += pages;
@@ -234,18 +234,18 @@ class Validator {
     size_t states_bytes = 0;
     for (const StoreSnapshot::State& state : store_.states) states_bytes += state.bytes;
     expect(states_bytes == store_.states_bytes, "bytes of states do not add up");
-    size_t pins = 0, marks = 0, endings_bytes = 0;
+    size_t pins = 0, marks = 0, logits_bytes = 0;
     for (const Node& node : store_.nodes) {
       pins += node.n_pins;
       marks += node.marks.size();
-      for (const StoreSnapshot::Ending& ending : node.endings) endings_bytes += ending.bytes;
+      for (const StoreSnapshot::Logits& ending : node.logits) logits_bytes += ending.bytes;
     }
     expect(pins == store_.n_pins, "pins do not add up");
     expect(marks == store_.n_marks, "marks do not add up");
     expect(store_.pages == store_.nodes.size(), "pages do not add up");
-    expect(endings_bytes == store_.endings_bytes, "bytes of logits do not add up");
-    expect(endings_bytes <= store_.endings_budget_bytes, "logits exceed their share of the budget");
-    expect(store_.charge_bytes == store_.nodes.size() * store_.page_charge_bytes + endings_bytes + states_bytes,
+    expect(logits_bytes == store_.logits_bytes, "bytes of logits do not add up");
+    expect(logits_bytes <= store_.logits_budget_bytes, "logits exceed their share of the budget");
+    expect(store_.charge_bytes == store_.nodes.size() * store_.page_charge_bytes + logits_bytes + states_bytes,
            "bytes do not add up");
     expect(store_.charge_bytes - states_bytes <= store_.budget_bytes, "the budget is exceeded");
     expect(store_.nodes.size() <= store_.pool_pages_in_use, "the store holds pages that the pool has not given");

@@ -290,12 +290,12 @@ Normalizer space_marks(bool prefix) {
 Result<std::unique_ptr<PieceBuilder>> piece_builder(const ModelFile& file, const std::vector<std::string_view>& tokens,
                                                     bool prefix) {
   constexpr std::string_view kKey = "tokenizer.ggml.add_space_prefix";
-  TRY_ASSIGN(const std::optional<bool> said, file.get_bool(kKey));
+  TRY_ASSIGN(const std::optional<bool> stored_flag, file.get_bool(kKey));
   auto builder = std::make_unique<PieceBuilder>(file.path(), tokens.size(),
                                                 PieceBuilder::Display{{{std::string(kSpaceMark), " "}}, true});
   TRY(add_tokens(file, *builder, tokens));
   PieceSpec& spec = builder->spec();
-  prefix = said.value_or(prefix);
+  prefix = stored_flag.value_or(prefix);
   spec.normalizer = space_marks(prefix);
   if (prefix) spec.first_token = FirstToken::kWithoutOneSpace;
   TRY_ASSIGN(const std::optional<std::string_view> name, file.get_string("general.name"));

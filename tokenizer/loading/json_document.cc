@@ -92,20 +92,20 @@ class JsonListReader {
   // Reserves memory for the most rows that the remaining bytes can encode. Reserved memory that is never written costs
   // nothing.
   template <typename Row>
-  std::vector<Row>& room_for(std::optional<std::vector<Row>>& rows) {
+  std::vector<Row>& reserve_rows(std::optional<std::vector<Row>>& rows) {
     rows.emplace().reserve(std::min(static_cast<size_t>(end_ - at_) / 16, VocabularyLimits::kMaxTokens));
     return *rows;
   }
 
   // Reads the vocabulary of BPE: {"text": id, ...}
   bool ids() {
-    std::vector<VocabularyEntry>& rows = room_for(out_.vocabulary_);
+    std::vector<VocabularyEntry>& rows = reserve_rows(out_.vocabulary_);
     return members([&](std::string_view text) {
       uint32_t id = 0;
-      const auto [behind, error] = std::from_chars(at_, end_, id);
-      const bool zeros = is_at('0') && behind != at_ + 1;
-      if (error != std::errc() || zeros || id >= VocabularyLimits::kMaxTokens || is_number_part(behind)) return false;
-      at_ = behind;
+      const auto [after, error] = std::from_chars(at_, end_, id);
+      const bool zeros = is_at('0') && after != at_ + 1;
+      if (error != std::errc() || zeros || id >= VocabularyLimits::kMaxTokens || is_number_part(after)) return false;
+      at_ = after;
       rows.push_back({text, static_cast<TokenId>(id)});
       return rows.size() <= VocabularyLimits::kMaxTokens;
     });
@@ -113,7 +113,7 @@ class JsonListReader {
 
   // Reads the vocabulary of Unigram: [["text", score], ...]
   bool scores() {
-    std::vector<VocabularyEntry>& rows = room_for(out_.vocabulary_);
+    std::vector<VocabularyEntry>& rows = reserve_rows(out_.vocabulary_);
     return elements([&] {
       VocabularyEntry row{{}, static_cast<TokenId>(rows.size())};
       if (!mark('[') || !string(row.text) || !mark(',') || !number(row.score) || !mark(']')) return false;
@@ -124,7 +124,7 @@ class JsonListReader {
 
   // Reads merges: ["left right", ...] or [["left", "right"], ...]
   bool merges() {
-    std::vector<TextMerge>& rows = room_for(out_.merges_);
+    std::vector<TextMerge>& rows = reserve_rows(out_.merges_);
     return elements([&] {
       TextMerge row;
       if (is_at('[')) {
@@ -160,8 +160,8 @@ class JsonListReader {
       if (!take('-')) take('+');
       if (!digits()) return false;
     }
-    const auto [behind, error] = std::from_chars(from, at_, value);
-    return error == std::errc() && behind == at_ && !is_number_part(at_);
+    const auto [after, error] = std::from_chars(from, at_, value);
+    return error == std::errc() && after == at_ && !is_number_part(at_);
   }
 
   bool string(std::string_view& out) {
@@ -218,8 +218,8 @@ class JsonListReader {
 
   bool four_digits(uint32_t& value) {
     if (end_ - at_ < 4) return false;
-    const auto [behind, error] = std::from_chars(at_, at_ + 4, value, 16);
-    const bool all = error == std::errc() && behind == at_ + 4;
+    const auto [after, error] = std::from_chars(at_, at_ + 4, value, 16);
+    const bool all = error == std::errc() && after == at_ + 4;
     at_ += 4;
     return all;
   }

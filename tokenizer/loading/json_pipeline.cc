@@ -29,15 +29,16 @@ std::optional<SplitBehavior> behavior_of(const Json& step) {
 }
 
 Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, JsonPipeline& out) {
-  bool seen = false, steps_behind = false, cuts = true;
+  bool seen = false, steps_after = false, cuts = true;
   for (const Json* step : json_steps(member(root, "pre_tokenizer"), "pretokenizers")) {
     const size_t n_before = out.split.size();
-    const bool behind = seen;
+    const bool after_byte_level = seen;
     if (json_type(*step) == "ByteLevel") {
       seen = true;
       if (json_flag(*step, "add_prefix_space", true)) {
         // After other steps, `tokenizers` would add the space before each piece that they make, which is not supported.
-        if (!out.split.empty() || behind) return source.unsupported("add_prefix_space of ByteLevel after other steps");
+        if (!out.split.empty() || after_byte_level)
+          return source.unsupported("add_prefix_space of ByteLevel after other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
       }
       cuts = json_flag(*step, "use_regex", true);
@@ -45,11 +46,11 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     } else {
       TRY(add_split_steps(source, *step, out.split));
     }
-    steps_behind |= behind && out.split.size() > n_before;
+    steps_after |= after_byte_level && out.split.size() > n_before;
   }
   // A step after ByteLevel is applied to text in the byte alphabet. This is supported only for known families in which
   // ByteLevel splits.
-  if (steps_behind && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
+  if (steps_after && (!cuts || find_pretokenizer_by_steps(out.split) == nullptr)) {
     return source.unsupported("the pre-tokenizer " + in_quotes(out.split.back().pattern) + " after ByteLevel");
   }
   return {};
@@ -340,7 +341,7 @@ Result<NormalizerStep> read_step(const JsonSource& source, const Json& step) {
   return source.unsupported("the normalizer " + in_quotes(type));
 }
 
-Status read_metaspace(const JsonSource& source, const Json& step, bool behind_words, JsonPipeline& out) {
+Status read_metaspace(const JsonSource& source, const Json& step, bool after_words, JsonPipeline& out) {
   const std::string scheme =
       json_text(step, "prepend_scheme").value_or(json_flag(step, "add_prefix_space", true) ? "always" : "never");
   const bool split = json_flag(step, "split", true);
@@ -350,7 +351,7 @@ Status read_metaspace(const JsonSource& source, const Json& step, bool behind_wo
   }
   if (split) out.cut = PieceCut::kSpaceMarks;
   const std::string mark(kSpaceMark);
-  if (behind_words) {
+  if (after_words) {
     if (scheme != "always" || !split) return source.unsupported("this Metaspace after WhitespaceSplit");
     out.rewriter = {{.kind = Kind::kWords, .to = mark}};
     return {};

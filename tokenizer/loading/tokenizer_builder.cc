@@ -18,7 +18,7 @@ namespace {
 
 // The alphabet of byte-level BPE (GPT-2, encoder.py) has a printable character for every byte, so that tokens can be
 // written in JSON. Returns true for bytes that are written as themselves.
-constexpr bool stands_for_itself(unsigned byte) {
+constexpr bool maps_to_itself(unsigned byte) {
   return (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
 }
 
@@ -26,7 +26,7 @@ constexpr bool stands_for_itself(unsigned byte) {
 constexpr std::array<uint16_t, 256> kCharacter = [] {
   std::array<uint16_t, 256> out{};
   uint16_t next = 0x100;
-  for (unsigned b = 0; b < 256; ++b) out[b] = stands_for_itself(b) ? static_cast<uint16_t>(b) : next++;
+  for (unsigned b = 0; b < 256; ++b) out[b] = maps_to_itself(b) ? static_cast<uint16_t>(b) : next++;
   return out;
 }();
 
@@ -145,7 +145,7 @@ Status TokenizerBuilder::add_added_token(AddedToken token) {
   if (!vocabulary.has_bytes(token.id)) {
     TRY_ASSIGN(const bool usable, begin_token(token.id, token.text));
     if (!usable) return {};
-    vocabulary.set_bytes(token.id, shown(token.text));
+    vocabulary.set_bytes(token.id, decoded_bytes(token.text));
     if (find_model_token(token.text) != kNoToken) note(TokenDefect::kSameText, token.id, token.text);
     add_other_text(token.id, token.text);
   }
@@ -294,7 +294,7 @@ Status ByteLevelBuilder::add_model_token(TokenId id, std::string_view text) {
 }
 
 // Decodes an added token as `tokenizers` does: a text in the byte alphabet becomes the bytes that it spells.
-std::string ByteLevelBuilder::shown(std::string_view text) const {
+std::string ByteLevelBuilder::decoded_bytes(std::string_view text) const {
   return alphabet_to_bytes(text).value_or(std::string(text));
 }
 
@@ -336,7 +336,7 @@ std::unique_ptr<Tokenizer> ByteLevelBuilder::finish() {
 PieceBuilder::PieceBuilder(std::string source, size_t vocab_size, Display display)
     : TokenizerBuilder(std::move(source), spec_), spec_(vocab_size), bpe_(vocab_size), display_(std::move(display)) {}
 
-std::string PieceBuilder::shown(std::string_view text) const {
+std::string PieceBuilder::decoded_bytes(std::string_view text) const {
   std::string out(text);
   for (const auto& [from, to] : display_.replacements) {
     for (size_t at = out.find(from); at != out.npos; at = out.find(from, at + to.size())) {
@@ -351,7 +351,7 @@ std::string PieceBuilder::shown(std::string_view text) const {
 Status PieceBuilder::add_model_token(TokenId id, std::string_view text) {
   TRY_ASSIGN(const bool usable, begin_token(id, text));
   if (!usable) return {};
-  spec_.vocabulary.set_bytes(id, shown(text));
+  spec_.vocabulary.set_bytes(id, decoded_bytes(text));
   bpe_.written.set_bytes(id, text);
   if (!bpe_.written.index(id)) note(TokenDefect::kSameText, id, text);
   return {};
@@ -360,7 +360,7 @@ Status PieceBuilder::add_model_token(TokenId id, std::string_view text) {
 Status PieceBuilder::add_shown_token(TokenId id, std::string_view text) {
   TRY_ASSIGN(const bool usable, begin_token(id, text));
   if (!usable) return {};
-  spec_.vocabulary.set_bytes(id, shown(text));
+  spec_.vocabulary.set_bytes(id, decoded_bytes(text));
   add_other_text(id, text);
   return {};
 }
@@ -402,12 +402,12 @@ TokenId PieceBuilder::symbol_of(std::string_view text, TokenId found) {
   if (found != kNoToken) return found;
   const DecodedChar c = utf8_decode(text, 0);
   if (!c.valid || c.length != text.size()) return kNoToken;
-  if (loose_.find(c.code_point) == kNoToken) {
+  if (untokenized_.find(c.code_point) == kNoToken) {
     const size_t number = bpe_.written.size() + bpe_.characters_without_token.size();
-    loose_.set(c.code_point, static_cast<TokenId>(number));
+    untokenized_.set(c.code_point, static_cast<TokenId>(number));
     bpe_.characters_without_token.emplace_back(c.code_point, static_cast<TokenId>(number));
   }
-  return loose_.find(c.code_point);
+  return untokenized_.find(c.code_point);
 }
 
 // Appends every split of a token's text into two texts.

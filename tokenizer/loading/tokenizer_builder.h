@@ -76,7 +76,7 @@ class TokenizerBuilder {
   TokenizerBuilder(std::string source, PipelineSpec& pipeline) : source_(std::move(source)), pipeline_(&pipeline) {}
 
   // Returns the bytes that an added token is decoded to.
-  virtual std::string shown(std::string_view text) const = 0;
+  virtual std::string decoded_bytes(std::string_view text) const = 0;
   virtual TokenId find_model_token(std::string_view text) const = 0;
   // symbols(): the vocabulary in which the texts of merges are found. append_symbol() appends one side of a merge in
   // the notation of symbols(); returns false if no token can have this text.
@@ -132,7 +132,7 @@ class ByteLevelBuilder final : public TokenizerBuilder {
   std::unique_ptr<Tokenizer> finish() override;
 
  private:
-  std::string shown(std::string_view text) const override;
+  std::string decoded_bytes(std::string_view text) const override;
   TokenId find_model_token(std::string_view text) const override;
   const Vocabulary& symbols() const override { return spec_.vocabulary; }
   bool append_symbol(std::string_view text, std::string& out) const override;
@@ -184,7 +184,7 @@ class PieceBuilder final : public TokenizerBuilder {
   std::unique_ptr<Tokenizer> finish() override;
 
  private:
-  std::string shown(std::string_view text) const override;
+  std::string decoded_bytes(std::string_view text) const override;
   TokenId find_model_token(std::string_view text) const override { return bpe_.written.find(text); }
   const Vocabulary& symbols() const override { return bpe_.written; }
   bool append_symbol(std::string_view text, std::string& out) const override {
@@ -208,7 +208,7 @@ class PieceBuilder final : public TokenizerBuilder {
   PieceSpec spec_;
   CharBpeModel bpe_;
   Display display_;
-  CodePointMap loose_;
+  CodePointMap untokenized_;
 };
 
 }  // namespace ibid

@@ -102,7 +102,7 @@ CharBpe::CharBpe(CharBpeModel model)
     : PieceModel(std::move(model.written)),
       merges_(model.merges),
       byte_ids_(model.byte_ids),
-      loose_(model.characters_without_token.size()),
+      untokenized_(model.characters_without_token.size()),
       unknown_(model.unknown),
       byte_fallback_(model.byte_fallback),
       fuse_unknown_(model.fuse_unknown),
@@ -120,7 +120,7 @@ CharBpe::CharBpe(CharBpeModel model)
   }
   for (const auto& [code_point, number] : model.characters_without_token) {
     symbols_.set(code_point, number);
-    utf8_append(loose_[static_cast<size_t>(number) - written().size()], code_point);
+    utf8_append(untokenized_[static_cast<size_t>(number) - written().size()], code_point);
   }
   std::vector<bool> no_character(written().size());
   for (const TokenId id : byte_ids_) {
@@ -194,39 +194,39 @@ void CharBpe::encode_part(std::string_view text, Tokens& out) const {
   }
   std::array<TokenId, kShortText> few;
   std::vector<TokenId> many(text.size() > few.size() ? text.size() : 0);
-  Row symbols{many.empty() ? std::span<TokenId>(few) : many};
+  Row row{many.empty() ? std::span<TokenId>(few) : many};
   bool pending = false;  // an unknown token waits to be appended, because the next one may be fused with it
   for (size_t pos = 0; pos < text.size();) {
     const Symbol symbol = symbol_at(text, pos);
     if (symbol.id != kNoToken) {
-      if (std::exchange(pending, false)) symbols.push(unknown_);
-      symbols.push(symbol.id);
+      if (std::exchange(pending, false)) row.push(unknown_);
+      row.push(symbol.id);
     } else {
-      add_unknown(text.substr(pos, symbol.length), pending, symbols);
+      add_unknown(text.substr(pos, symbol.length), pending, row);
     }
     pos += symbol.length;
   }
-  if (pending) symbols.push(unknown_);
-  symbols.n = merges_.merge(symbols.places.first(symbols.n));
+  if (pending) row.push(unknown_);
+  row.n = merges_.merge(row.symbols.first(row.n));
   if (known == kUnknown) {
-    const bool yes = symbols.n == 1 && symbols.places[0] == whole;
+    const bool yes = row.n == 1 && row.symbols[0] == whole;
     reachable->store(yes ? kYes : kNo, std::memory_order_relaxed);
   }
-  for (const TokenId symbol : symbols.places.first(symbols.n)) add_result(symbol, out);
+  for (const TokenId symbol : row.symbols.first(row.n)) add_result(symbol, out);
 }
 
 // Appends the byte tokens of a character without a token, or else marks an unknown token as pending. As in
 // `tokenizers`, a pending unknown token is appended before the next character with a token or at the end, so it follows
 // the byte tokens of later characters.
-void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& symbols) const {
+void CharBpe::add_unknown(std::string_view bytes, bool& pending, Row& row) const {
   const auto id_of = [this](char byte) { return byte_ids_[static_cast<unsigned char>(byte)]; };
   const bool has_bytes = std::all_of(bytes.begin(), bytes.end(), [&](char b) { return id_of(b) != kNoToken; });
   if (byte_fallback_ && has_bytes) {
-    for (const char byte : bytes) symbols.push(id_of(byte));
+    for (const char byte : bytes) row.push(id_of(byte));
     return;
   }
   if (unknown_ == kNoToken) return;
-  if (pending && !fuse_unknown_) symbols.push(unknown_);
+  if (pending && !fuse_unknown_) row.push(unknown_);
   pending = true;
 }
 
@@ -240,7 +240,7 @@ void CharBpe::add_result(TokenId symbol, Tokens& out) const {
   std::array<TokenId, 4> bytes;
   Row ids{bytes};
   bool pending = false;
-  add_unknown(loose_[static_cast<size_t>(symbol) - written().size()], pending, ids);
+  add_unknown(untokenized_[static_cast<size_t>(symbol) - written().size()], pending, ids);
   out.insert(out.end(), bytes.begin(), bytes.begin() + ids.n);
   if (pending) out.push_back(unknown_);
 }

@@ -105,22 +105,22 @@ class CharBpe final : public PieceModel {
   };
   // The symbols to be merged; at most one for each byte of the text.
   struct Row {
-    std::span<TokenId> places;
+    std::span<TokenId> symbols;
     size_t n = 0;
-    void push(TokenId id) { places[n++] = id; }
+    void push(TokenId id) { symbols[n++] = id; }
   };
   static constexpr size_t kShortText = 48;  // maximum bytes of a text whose symbols need no heap allocation
 
   Symbol symbol_at(std::string_view text, size_t position) const;
   bool joined(const Symbol& first, const Symbol& second) const;
-  void add_unknown(std::string_view bytes, bool& pending, Row& symbols) const;
+  void add_unknown(std::string_view bytes, bool& pending, Row& row) const;
   void add_result(TokenId symbol, Tokens& out) const;
 
   CodePointMap symbols_;
   CodePointPairs pairs_;
   MergeTable merges_;
   std::array<TokenId, 256> byte_ids_;
-  std::vector<std::string> loose_;  // texts of symbols that are not tokens, indexed by symbol - vocabulary size
+  std::vector<std::string> untokenized_;  // texts of symbols that are not tokens, indexed by symbol - vocabulary size
   TokenId unknown_;
   bool byte_fallback_, fuse_unknown_, ignore_merges_;
   bool unknown_joins_;  // true: there are no boundaries around characters without a token

@@ -121,15 +121,15 @@ TEST(QueueTest, RequestCountsMatchRequestStates) {
   const ScheduledPtr first = q.admit_one(room);
   ASSERT_TRUE(q.enter("b", 1, "second").ok());
   const ScheduledPtr second = q.queue.all().back();
-  expect(*second, State::kForTurn, 1, 1);
+  expect(*second, State::kWaitingForTurn, 1, 1);
   EXPECT_EQ(q.queue.admit(), second);
   expect(*second, State::kPlanning, 2, 0);
   q.queue.wait_for_model(*second, 7);
-  expect(*second, State::kForModel, 2, 0);
+  expect(*second, State::kWaitingForModel, 2, 0);
   EXPECT_TRUE(q.queue.take_for_models(7).empty());
   EXPECT_EQ(q.queue.take_for_models(8), std::vector<ScheduledPtr>{second});
   EXPECT_FALSE(q.queue.reserve(second, room));
-  expect(*second, State::kForMemory, 1, 1);
+  expect(*second, State::kWaitingForMemory, 1, 1);
   q.queue.run(*first);
   EXPECT_EQ(q.queue.running(), std::vector<ScheduledPtr>{first});
   EXPECT_EQ(q.queue.leave(*first), std::vector<ScheduledPtr>{second});

@@ -54,7 +54,7 @@ TEST(ServiceTest, RecurrentModelPrefillsOnlyTheNewMessage) {
     messages.push_back(user(question(i)));
     const Answer answer = f.answer(ask(messages));
     EXPECT_EQ(answer.usage.n_cached, ends.empty() ? 0 : ends.back()) << i;
-    EXPECT_EQ(answer.usage.n_read_again, 0u) << i;
+    EXPECT_EQ(answer.usage.n_reprefilled, 0u) << i;
     EXPECT_FALSE(answer.lost_prefix.has_value()) << i;
     ends.push_back(answer.usage.n_prompt + answer.usage.n_decoded - 1);
     messages.push_back(make_message(Role::kAssistant, answer.content));
@@ -507,7 +507,7 @@ TEST(ServiceTest, UsageCountsAPrefixOnceIfItIsPrefilledAgain) {
     const Usage& usage = heard->answer_of(i).usage;
     EXPECT_EQ(usage.n_cached + usage.n_prefilled, usage.n_prompt) << i;
     EXPECT_LE(usage.n_cached, usage.n_prompt) << i;
-    EXPECT_LE(usage.n_read_again, usage.n_prefilled) << i;
+    EXPECT_LE(usage.n_reprefilled, usage.n_prefilled) << i;
   }
 }
 

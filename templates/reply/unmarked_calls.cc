@@ -1,4 +1,4 @@
-#include "templates/reply/calls_alone.h"
+#include "templates/reply/unmarked_calls.h"
 
 #include <string>
 #include <utility>
@@ -16,85 +16,85 @@ bool continues_language(char c) {
 
 }  // namespace
 
-bool CallsAlone::may_begin(std::string_view text) {
+bool UnmarkedCalls::may_begin(std::string_view text) {
   return text.front() == '{' || text.front() == '[' || text.front() == '`';
 }
 
-CallsAlone::State CallsAlone::read(std::string_view text, bool at_end) {
+UnmarkedCalls::State UnmarkedCalls::read(std::string_view text, bool at_end) {
   for (; at_ < text.size(); ++at_) {
     if (!take(text)) return State::kBad;
   }
   if (!at_end) return State::kOpen;
-  return wants_ == Wants::kUnit && !calls_.empty() ? State::kDone : State::kBad;
+  return expected_ == Expected::kUnit && !calls_.empty() ? State::kDone : State::kBad;
 }
 
-bool CallsAlone::take(std::string_view text) {
+bool UnmarkedCalls::take(std::string_view text) {
   const char c = text[at_];
   const bool is_space = is_marker_space(c);
-  switch (wants_) {
-    case Wants::kUnit:
+  switch (expected_) {
+    case Expected::kUnit:
       if (is_space) return true;
       if (!may_go_on_) return false;
       if (c != '`') return take_brace(text);
       in_fence_ = true;
       n_ticks_ = 1;
-      wants_ = Wants::kFence;
+      expected_ = Expected::kFence;
       return true;
-    case Wants::kFence:
+    case Expected::kFence:
       if (c != '`') return false;
-      if (++n_ticks_ == kTicks) wants_ = in_fence_ ? Wants::kLanguage : Wants::kUnit;
+      if (++n_ticks_ == kTicks) expected_ = in_fence_ ? Expected::kLanguage : Expected::kUnit;
       return true;
-    case Wants::kLanguage:
+    case Expected::kLanguage:
       if (continues_language(c)) return true;
-      wants_ = Wants::kInner;
+      expected_ = Expected::kInner;
       return is_space || take_brace(text);
-    case Wants::kInner: return is_space || take_brace(text);
-    case Wants::kFirstElement:
-    case Wants::kElement: return is_space || (c == '{' && take_brace(text));
-    case Wants::kObject: return take_in_object(text);
-    case Wants::kSecondBrace:
+    case Expected::kInner: return is_space || take_brace(text);
+    case Expected::kFirstElement:
+    case Expected::kElement: return is_space || (c == '{' && take_brace(text));
+    case Expected::kObject: return take_in_object(text);
+    case Expected::kSecondBrace:
       if (c != '}') return is_space;
-      wants_ = in_list_ ? Wants::kNext : in_fence_ ? Wants::kBehind : Wants::kUnit;
+      expected_ = in_list_ ? Expected::kNext : in_fence_ ? Expected::kAfterUnit : Expected::kUnit;
       return true;
-    case Wants::kNext:
+    case Expected::kNext:
       if (is_space) return true;
       if (c == ',') {
-        wants_ = Wants::kElement;
+        expected_ = Expected::kElement;
         return true;
       }
       if (c != ']') return false;
       in_list_ = false;
-      wants_ = in_fence_ ? Wants::kBehind : Wants::kUnit;
+      expected_ = in_fence_ ? Expected::kAfterUnit : Expected::kUnit;
       return true;
-    case Wants::kBehind: return is_space || take_behind_unit(c);
+    case Expected::kAfterUnit: return is_space || take_after_unit(c);
   }
   return false;
 }
 
-bool CallsAlone::take_behind_unit(char c) {
+bool UnmarkedCalls::take_after_unit(char c) {
   if (c != '`') return false;
   in_fence_ = false;
   n_ticks_ = 1;
-  wants_ = Wants::kFence;
+  expected_ = Expected::kFence;
   return true;
 }
 
-bool CallsAlone::take_brace(std::string_view text) {
+bool UnmarkedCalls::take_brace(std::string_view text) {
   if (text[at_] == '[' && !in_list_ && calls_.empty()) {
     in_list_ = true;
     may_go_on_ = false;
-    wants_ = Wants::kFirstElement;
+    expected_ = Expected::kFirstElement;
     return true;
   }
   if (text[at_] != '{') return false;
   is_doubled_ = false;
   object_begin_ = at_;
   json_.emplace();
-  wants_ = Wants::kObject;
+  expected_ = Expected::kObject;
   return json_->push('{') != JsonScanner::State::kBad;
 }
 
-bool CallsAlone::take_in_object(std::string_view text) {
+bool UnmarkedCalls::take_in_object(std::string_view text) {
   const bool may_double = syntax_.envelope && syntax_.envelope->may_be_doubled;
   if (may_double && at_ == object_begin_ + 1 && text[at_] == '{' && !is_doubled_) {
     is_doubled_ = true;
@@ -108,7 +108,7 @@ bool CallsAlone::take_in_object(std::string_view text) {
 }
 
 // Returns whether a call may have the last key of the object.
-bool CallsAlone::keys_fit(std::string_view text) const {
+bool UnmarkedCalls::keys_fit(std::string_view text) const {
   if (json_->members().empty() || json_->members().back().key_end == 0) return true;
   const JsonScanner::Member& member = json_->members().back();
   const std::string_view key = text.substr(object_begin_ + member.key_begin + 1, member.key_end - member.key_begin - 2);
@@ -116,7 +116,7 @@ bool CallsAlone::keys_fit(std::string_view text) const {
   return syntax_.envelope && (key == syntax_.envelope->name_key || key == syntax_.envelope->arguments_key);
 }
 
-bool CallsAlone::end_object(std::string_view text) {
+bool UnmarkedCalls::end_object(std::string_view text) {
   std::string name;
   std::string arguments;
   for (const JsonScanner::Member& member : json_->members()) {
@@ -139,7 +139,10 @@ bool CallsAlone::end_object(std::string_view text) {
   if (!read.ok() || !tools_.accepts(name, *read)) return false;
   calls_.push_back({{}, std::move(name), std::move(arguments)});
   json_.reset();
-  wants_ = is_doubled_ ? Wants::kSecondBrace : in_list_ ? Wants::kNext : in_fence_ ? Wants::kBehind : Wants::kUnit;
+  expected_ = is_doubled_ ? Expected::kSecondBrace
+              : in_list_  ? Expected::kNext
+              : in_fence_ ? Expected::kAfterUnit
+                          : Expected::kUnit;
   return true;
 }
 
