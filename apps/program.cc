@@ -47,7 +47,7 @@ std::string did_you_mean(const std::string& typed, const std::vector<std::string
 std::string what_was_wrong(const CLI::App& root, const CLI::Error& error) {
   const CLI::App& command = reached(root);
   std::vector<std::string> words = command.remaining();
-  // Look in the parents too: CLI11 passes words that a nested command does not accept to its parent.
+  // Look for such words in the parents too: if a nested command does not accept words, CLI11 passes them to its parent.
   for (const CLI::App* app = command.get_parent(); words.empty() && app != nullptr; app = app->get_parent()) {
     words = app->remaining();
   }
@@ -88,7 +88,7 @@ bool is_valued_option(const CLI::App& command, const std::string& name) {
   return false;
 }
 
-// Adds an empty word after "--option=", because CLI11 takes the next word as the value.
+// Adds an empty word after "--option=", because CLI11 would take the next word of the command line as the value.
 std::vector<std::string> with_empty_values(const CLI::App& root, const std::vector<std::string>& arguments) {
   std::vector<std::string> separated;
   for (const std::string& argument : arguments) {

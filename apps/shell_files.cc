@@ -68,7 +68,7 @@ std::vector<std::string> all_names(const CLI::App& command) {
   return names;
 }
 
-// Returns the subcommands that may follow a command; `help` takes the names of its siblings.
+// Returns the subcommands that may follow a command. The command `help` may be followed by the names of its siblings.
 std::vector<std::string> words_after(const CLI::App& command) {
   return command_names(command.get_name() == "help" ? *command.get_parent() : command);
 }

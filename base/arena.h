@@ -24,7 +24,7 @@ class Arena {
   // Error: kOutOfMemory with the wanted bytes.
   static Result<Arena> create(size_t capacity_bytes);
 
-  Arena() = default;  // empty: capacity 0
+  Arena() = default;  // an arena without memory: capacity 0
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
   Arena(const Arena&) = delete;

@@ -70,8 +70,8 @@ std::optional<std::string> find_group(const std::string& root, std::string_view 
   return std::nullopt;
 }
 
-// The directories of the process's group and of the groups above it. In a container the files may name a group that is
-// not mounted: the directory of the mount is then the process's own group.
+// The directories of the process's group and of the groups above it. In a container, /proc may name a group that is not
+// mounted there. Then the directory of the mount is the process's own group.
 std::vector<std::string> group_directories(const std::string& root, std::string_view controller) {
   const std::optional<Mount> mount = find_mount(root, controller);
   const std::optional<std::string> group = find_group(root, controller);
@@ -96,7 +96,7 @@ std::vector<std::string> words_of(const std::string& path) {
   return words;
 }
 
-// Returns word number i as a number; nullopt if it is missing or another word, such as "max".
+// Returns the number in words[i]; nullopt if there is no such word, or if it is not a number ("max").
 std::optional<uint64_t> number_in(const std::vector<std::string>& words, size_t i) {
   if (i >= words.size()) return std::nullopt;
   uint64_t value = 0;

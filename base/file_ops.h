@@ -27,8 +27,8 @@ class File {
   virtual Result<size_t> read_at(uint64_t offset, std::span<std::byte> out) = 0;
   // Appends all of `bytes`. After an error the file may hold a part of them.
   virtual Status write(std::span<const std::byte> bytes) = 0;
-  // Returns when all written bytes are on the device. Must not be called again after it failed: the system may have
-  // dropped the bytes that it could not write, and a second call would report success.
+  // Returns when all written bytes are on the device. Must not be called again after a call has failed: the system may
+  // have dropped the bytes that it could not write, and a second call would report success.
   virtual Status sync() = 0;
   virtual Result<uint64_t> size() = 0;
   // Closes the file. Some file systems report a failed write only here. No other call may follow.
@@ -57,7 +57,7 @@ class Directory {
  public:
   virtual ~Directory() = default;
 
-  // Errors: kNotFound; kNotRegularFile; kUnsafePath for a symlink.
+  // Opens a file of this directory for reading. Errors: kNotFound; kNotRegularFile; kUnsafePath for a symlink.
   virtual Result<std::unique_ptr<File>> open_to_read(const std::string& name) = 0;
   // Creates an empty file, readable only by its owner. Error: kDuplicate if the name exists.
   virtual Result<std::unique_ptr<File>> create_new(const std::string& name) = 0;
@@ -68,8 +68,8 @@ class Directory {
   virtual Status set_mtime(const std::string& name, int64_t mtime_ns) = 0;
   // Takes the exclusive lock of a file, which is created if it does not exist. Error: kBusy if it is locked already.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& name) = 0;
-  // Moves a file to a name in `to`, which may be this directory; replaces an existing file atomically. REQUIRES: `to`
-  // was opened by the same FileOps.
+  // Moves a file of this directory to a name in `to`, which may be the same directory. Replaces an existing file
+  // atomically. REQUIRES: `to` was opened by the same FileOps.
   virtual Status rename(const std::string& name, Directory& to, const std::string& new_name) = 0;
   // Removes a file. Ok if the file does not exist; kIo if the name is a directory.
   virtual Status remove(const std::string& name) = 0;
@@ -113,7 +113,7 @@ class FileOps {
 FileOps& system_file_ops();
 
 // A new file with a random name, created beside `path` to replace `path` later; only its owner can read it. The caller
-// renames or removes the new file; after a crash it remains.
+// renames or removes the new file, which remains if the process crashes before.
 struct TemporaryFile {
   std::string path;
   std::unique_ptr<File> file;

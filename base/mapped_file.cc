@@ -179,8 +179,8 @@ struct MappingGuard::Registry {
   static void uninstall() {
     struct sigaction current {};
     CHECK(::sigaction(SIGBUS, nullptr, &current) == 0);
-    // If a handler was installed after ours, ours stays, because the other one may call it; without guards, ours
-    // forwards all signals.
+    // If another handler was installed after ours, keep ours installed, because the other handler may call it. Without
+    // guards our handler forwards all signals.
     if ((current.sa_flags & SA_SIGINFO) == 0 || current.sa_sigaction != handle) return;
     CHECK(::sigaction(SIGBUS, &previous, nullptr) == 0);
     installed = false;

@@ -68,7 +68,7 @@ class MarkedText {
 
   std::string bytes_;
   TextOrigin first_ = TextOrigin::kTemplate;
-  std::vector<size_t> cuts_;  // ascending, in (0, size()): offsets at which the origin flips
+  std::vector<size_t> cuts_;  // ascending, in (0, size()): offsets at which the origin of the bytes changes
 };
 
 class MarkedText::RunIterator {

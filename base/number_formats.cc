@@ -66,7 +66,7 @@ static_assert(rows_are_in_order());
 
 using Values = std::array<int8_t, kCodeTableSize>;
 
-// Indexed by CodeTable. For kFp4 and kIq4 the order is that of the codes in files.
+// Indexed by CodeTable. The values of kFp4 and kIq4 are in the order of the codes in files.
 constexpr Values kCodeValues[] = {
     {},
     {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12},

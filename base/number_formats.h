@@ -30,7 +30,7 @@ enum class CodeTable : uint8_t {
   kIq3s,     // odd numbers up to 15, times 2
   kIq3xxs,   // 4 12 20 28 36 44 52 62 and their negatives
   kIq2,      // 8 25 43 and their negatives
-  kIq1,      // 1 7 9 and their negatives
+  kIq1,      // 1, 7, 9 and their negatives
 };
 inline constexpr size_t kCodeTableSize = 16;
 
@@ -52,7 +52,7 @@ struct NumberFormat {
   std::string_view name;
   int gguf_number;  // enum ggml_type; -1: not a GGUF type
   BlockSize block;
-  QuantLayout layout;  // quantised types
+  QuantLayout layout;  // only for quantised types
 };
 
 const NumberFormat& number_format(DType dtype);

@@ -99,8 +99,8 @@ void Barrier::wait_for(int count) {
   if (spin_until([&] { return generation_.load(std::memory_order_acquire) != generation; }, spin_ns_)) return;
   const int n_missing = count - arrived_.load(std::memory_order_relaxed);
   const int64_t start_ns = now_ns();
-  // The accesses of this thread and of the last one to arrive are sequentially consistent: either that thread sees that
-  // this one sleeps, or this one sees the new generation and does not sleep.
+  // The accesses of this thread and of the last thread to arrive are sequentially consistent. Either the last thread
+  // sees that this thread sleeps, or this thread sees the new generation and does not sleep.
   sleepers_.fetch_add(1);
   while (generation_.load() == generation) generation_.wait(generation);
   sleepers_.fetch_sub(1, std::memory_order_relaxed);

@@ -192,7 +192,7 @@ class ThreadTeam {
   Region region_ = nullptr;
   void* context_ = nullptr;
 
-  std::vector<WorkerSlot> slots_;                  // [size_ - 1]: the slots of threads 1, 2, ...
+  std::vector<WorkerSlot> slots_;                  // [size_ - 1]: the seats of threads 1, 2, ...
   alignas(64) std::atomic<uint32_t> n_inside_{0};  // number of own threads that are still in the region
   std::atomic<bool> caller_asleep_{false};
   std::unique_ptr<std::vector<std::thread>> threads_;

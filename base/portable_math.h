@@ -51,10 +51,10 @@ float portable_exp(float x);
 // The error function, with an absolute error of 1e-7; odd.
 float portable_erf(float x);
 
-// tanh(x), with an error of 3 units in the last place; odd.
+// tanh(x), an odd function, with an error of 3 units in the last place.
 float portable_tanh(float x);
 
-// log(1 + e^x), with an error of 4 units in the last place, for x >= -87; below that 0; NaN stays NaN.
+// log(1 + e^x), with an error of 4 units in the last place, for x >= -87; 0 for smaller x; NaN stays NaN.
 float portable_softplus(float x);
 
 // Sine and cosine of x radians, with an error of 1e-15, for |x| <= 2^20. Cody-Waite reduction by pi / 2 in three parts.

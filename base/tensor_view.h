@@ -31,8 +31,8 @@ struct Shape {
   std::string to_string() const;  // "[49152, 576]"
 };
 
-// The rows of a tensor that no file stores in this form: they are assembled from other tensors when they are read.
-// Immutable, so thread-safe. Owned by the model file.
+// The rows of a tensor that is not in the file as one tensor: the rows are assembled from other tensors when they are
+// read. Immutable, so thread-safe. Owned by the model file.
 class RowSource {
  public:
   virtual ~RowSource() = default;

@@ -37,7 +37,7 @@ constexpr bool starts_ignoring_case(std::string_view text, std::string_view star
 // --- Numbers.
 
 constexpr bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
-// Also true for an empty text.
+// True if all characters are ASCII digits; also true for an empty text.
 constexpr bool has_only_digits(std::string_view text) {
   return std::all_of(text.begin(), text.end(), is_decimal_digit);
 }
@@ -80,7 +80,7 @@ std::string joined(const Items& items, std::string_view separator) {
 // Appends `part` to `list`, after a separator unless the list is empty.
 void append_part(std::string& list, std::string_view part, std::string_view separator = ", ");
 
-// Calls visit(piece) for each text between separators, in order, until one returns true.
+// Calls visit(piece) for each text between separators, in order, until a call returns true.
 template <typename Visit>
 void for_each_piece(std::string_view text, char separator, Visit&& visit) {
   for (size_t begin = 0; begin <= text.size();) {

@@ -9,7 +9,7 @@ namespace {
 // A lead byte's sequence length and the allowed range of the second byte (Unicode 15, table 3-7). The range
 // of the second byte alone excludes overlong forms, surrogates and values above U+10FFFF.
 struct LeadByte {
-  size_t length;  // 0: not a lead byte
+  size_t length;  // bytes of the sequence; 0: the byte is not a lead byte
   unsigned char second_min;
   unsigned char second_max;
 };
@@ -104,7 +104,7 @@ size_t utf8_incomplete_tail(std::string_view text) {
   for (size_t n = 1; n <= 3 && n <= text.size(); ++n) {
     const size_t offset = text.size() - n;
     const auto byte = static_cast<unsigned char>(text[offset]);
-    if ((byte & 0xC0) == 0x80) continue;  // a continuation byte: its lead byte is before it
+    if ((byte & 0xC0) == 0x80) continue;  // a continuation byte: the lead byte of the character is earlier in the text
     const LeadByte lead = classify(byte);
     return n < lead.length && matching_bytes(text, offset, lead) == n ? n : 0;
   }

@@ -38,7 +38,8 @@ import time
 
 import write_tables
 
-# For each "what": parameter fields, field of the number, whether less is better. As in bench/lab/figure.cc.
+# For each value of "what": the fields of the parameters, the field of the number, and whether less is better.
+# bench/lab/figure.cc has the same table.
 KINDS = {
     "load": ((), "ms", True),
     "memory": ((), "peak_mb", True),

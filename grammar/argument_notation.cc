@@ -17,9 +17,9 @@ namespace {
 using Call = RequiredCalls::Call;
 using Form = ArgumentNotation::Form;
 
-constexpr size_t kMostBranches = 64;  // maximum alternatives of a value after its anyOf and oneOf are expanded
-constexpr size_t kMostBareDepth = 6;  // kBare: maximum nesting of values whose schema constrains them
-constexpr size_t kMostAnyDepth = 2;   // kBare: maximum nesting of values whose schema allows anything
+constexpr size_t kMostBranches = 64;  // maximum number of alternatives of a value, after anyOf and oneOf are expanded
+constexpr size_t kMostBareDepth = 6;  // kBare: maximum nesting of values whose schema constrains their content
+constexpr size_t kMostAnyDepth = 2;   // kBare: maximum nesting of objects and arrays whose schema allows any content
 constexpr const char* kAnyKey = "[a-zA-Z_][a-zA-Z0-9_.-]*";
 
 std::string_view without_end_spaces(std::string_view text) {
@@ -80,7 +80,8 @@ class ArgumentWriter {
     return in_brackets(members, std::move(free));
   }
 
-  // Returns the grammar of all arguments. `free`: a member that may occur any number of times; empty: no such member.
+  // Returns the grammar of all arguments, in brackets where the notation has them. `free`: an argument that may occur
+  // any number of times; empty: there is no such argument.
   Call in_brackets(const std::vector<Member>& members, Call free) const {
     if (notation_.form == Form::kMarked) {
       Call all;
@@ -95,8 +96,9 @@ class ArgumentWriter {
     return all;
   }
 
-  // Returns the members in order, with separators between them. The loop builds the result from the last member back:
-  // `first` matches members i and later if no member precedes them, `after` if one does.
+  // Returns the members in order, with separators between them. The loop builds the result from the last member back.
+  // For each i, `first` matches the members from i on if no member precedes them; `after` matches the same members if
+  // one does.
   static Call separated(const std::vector<Member>& members, const std::string& separator) {
     Call first, after;
     for (size_t i = members.size(); i-- > 0;) {
@@ -150,7 +152,8 @@ class ArgumentWriter {
     return make_grammar(std::move(rules), "schema");
   }
 
-  // Expands anyOf and oneOf of `part`: appends one part to `branches` for each combination of their branches.
+  // Expands anyOf and oneOf of `part`: appends to `branches` one SchemaPart for each way to choose a branch of every
+  // anyOf and oneOf.
   Status collect(SchemaPart part, std::vector<SchemaPart>& branches) {
     if (branches.size() == kMostBranches) {
       return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part.schema), "", "too many choices");
@@ -199,7 +202,7 @@ class ArgumentWriter {
         *part.values, [&](const ListedValue& value) { return (type_of(*value.json) & part.types & types) != 0; });
   }
 
-  // end: the text after the value.
+  // Returns the grammar of a value in the notation kMarked, with its markers. end: the text after the value.
   Result<Call> marked_value(SchemaId schema, const std::string& end) {
     TRY_ASSIGN(const std::vector<SchemaPart> branches, branches_of(schema));
     std::vector<Call> alternatives;
@@ -218,7 +221,8 @@ class ArgumentWriter {
     return either(std::move(alternatives));
   }
 
-  // Adds True, False and None as far as allowed: templates print values in Python's spelling, and models repeat it.
+  // Adds True, False and None if the schema allows them: templates print values in Python's spelling, and models repeat
+  // it.
   void add_python_words(const SchemaPart& part, const std::string& end, std::vector<Call>& alternatives) {
     const auto add = [&](const Json& value, const char* word) {
       const uint32_t number = document_.value_number(value);
@@ -233,7 +237,8 @@ class ArgumentWriter {
     add(Json(), "None");
   }
 
-  // Adds to `alternatives` the strings that `part` allows, without quotes, between the markers `begin` and `end`.
+  // Adds to `alternatives` the strings that `part` allows, written without quotes between the markers `begin` and
+  // `end`.
   Status add_strings(const SchemaPart& part, const std::string& begin, const std::string& end,
                      std::vector<Call>& alternatives) {
     if (part.values) {
@@ -334,14 +339,14 @@ class ArgumentWriter {
     return all;
   }
 
-  // Returns the JSON pointer of an anyOf or oneOf.
+  // Returns the JSON pointer of the anyOf or oneOf from which the choice was read.
   std::string place_of(const SchemaPart::Choice& choice) const {
     return pointer_of_text(document_, choice.place, choice.exclusive ? "oneOf" : "anyOf");
   }
 
   SchemaDocument& document_;
   const ArgumentNotation& notation_;
-  size_t n_choices_ = 0;  // number of branches of anyOf and oneOf that were expanded for the current value
+  size_t n_choices_ = 0;  // number of branches that were expanded so far for anyOf and oneOf of the current value
 };
 
 }  // namespace

@@ -10,7 +10,8 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kMostDifferent = 8;  // maximum number of distinct values of unique items: each set of them is a state
+// Maximum number of different values of items with uniqueItems: each subset of these values is a state.
+constexpr size_t kMostDifferent = 8;
 constexpr size_t kMostOrderedStates = 50'000;
 constexpr size_t kMostCountedItems = 2000;
 constexpr uint32_t kMostContained = 20;
@@ -21,7 +22,8 @@ SchemaId item_at(const SchemaPart& part, size_t i) {
 
 }  // namespace
 
-// Returns an expression for arrays: the first items, which have schemas of their own, then any number of other items.
+// Returns an expression for arrays: the first items, each with a schema of its own (prefixItems), then any number of
+// other items.
 Result<ExprId> ArrayCompiler::compile() {
   if (!part_.asks_of_arrays()) return writer_.any_array();
   const CountBounds& count = part_.item_count;
@@ -63,13 +65,13 @@ Result<ExprId> ArrayCompiler::compile() {
   return rules_.sequence({rules_.bytes("["), writer_.space(), rules_.graph(std::move(graph))});
 }
 
-// Compiles `uniqueItems` for items with few possible values: each set of values written so far is a state.
+// Compiles `uniqueItems` for items with few possible values: each set of values that were already written is a state.
 Result<ExprId> ArrayCompiler::compile_unique() {
   const auto refused = [&](std::string_view what) {
     return schema_error(ErrorCode::kUnsupported, document_.pointer_of(part_.schema), "uniqueItems", what);
   };
-  std::vector<ListedValue> values;  // values of all items
-  std::vector<uint32_t> allowed;    // [position in the array]: bit k is set if values[k] is allowed there
+  std::vector<ListedValue> values;  // all values that some item may have
+  std::vector<uint32_t> allowed;    // by position in the array: bit k is set if values[k] is allowed there
   for (size_t i = 0; i < std::min<size_t>(part_.item_count.max, kMostDifferent + 1); ++i) {
     TRY_ASSIGN(const auto listed, few_values(item_at(part_, i)));
     if (!listed) return refused("only supported for items with few values (enum, const, boolean, null)");
@@ -104,11 +106,12 @@ Result<ExprId> ArrayCompiler::compile_unique() {
 }
 
 // If unique items have many possible values, the grammar requires the order in which the schema lists the values. State
-// (i, c): the next item is value i or a later one, and c items were written.
+// (i, c): c items were written, and the next item must be value number i of the list or a later one.
 Result<ExprId> ArrayCompiler::in_order(const std::vector<ListedValue>& values) {
   const CountBounds& count = part_.item_count;
   const auto n = static_cast<uint32_t>(values.size());
-  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);  // larger counts share state `last`
+  // All counts of at least `last` share the states of `last`.
+  const uint32_t last = count.max < n ? count.max : std::min(count.min, n);
   const uint64_t n_states = 2ull * (n + 1) * (last + 1) + 2;
   if (n_states > kMostOrderedStates) {
     return schema_error(ErrorCode::kLimitExceeded, document_.pointer_of(part_.schema), "uniqueItems",
@@ -163,8 +166,9 @@ Result<std::optional<std::vector<ListedValue>>> ArrayCompiler::few_values(Schema
   return std::optional(out);
 }
 
-// State (c, f): c items were written (counted only as far as the bounds require), and f of them match `contains`.
-// Without maxContains f means "at least f": a matching item may also be counted as an ordinary one.
+// State (c, f): c items were written (counted only as far as minItems and maxItems require), and f of them match the
+// schema of `contains`. Without maxContains f means "at least f": a matching item may also be counted as one that does
+// not match.
 Result<ExprId> ArrayCompiler::that_contains() {
   const CountBounds& count = part_.item_count;
   const size_t n_first = part_.first_items.size();
@@ -185,7 +189,8 @@ Result<ExprId> ArrayCompiler::that_contains() {
   const auto state = [&](size_t c, uint32_t f) { return static_cast<uint32_t>(1 + c * (most_matches + 1) + f); };
   ExprGraph graph;
   graph.n_states = state(last, most_matches) + 4;
-  // State 0: no comma precedes the first item. If items are not counted, state (0, f) follows one or more items.
+  // State 0 is before the first item, which no comma precedes. If the number of items is not limited, state (0, f)
+  // follows one or more items.
   const uint32_t end = graph.n_states - 1;
   graph.finals = {end};
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("]")});

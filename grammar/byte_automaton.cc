@@ -9,7 +9,7 @@
 namespace ibid {
 
 // AutomatonBuilder: builds the states of a ByteAutomaton from a grammar's expressions (Thompson's construction),
-// analyses them as described below, and drops states from which no text can be completed.
+// analyses which rules can be empty or end, and drops states from which no text can be completed.
 class AutomatonBuilder {
  public:
   AutomatonBuilder(const GrammarRules& grammar, const ByteAutomaton::Limits& limits)
@@ -36,7 +36,8 @@ class AutomatonBuilder {
   StateId add_state();
   RuleId body_rule(ExprId expr);
 
-  // Returns the index of a state in the tables of the analyses below, where all states of a block share one index.
+  // Returns the index of a state in the tables of the analyses below. All states of a block (a counted repetition)
+  // share one index.
   size_t node_of(StateId state) const;
   std::string rule_name(RuleId rule) const;
   void find_productive();
@@ -51,20 +52,20 @@ class AutomatonBuilder {
   StateId n_states_ = 0;
   size_t n_edges_ = 0;
   StateId next_block_state_ = kFirstBlockState;
-  std::vector<std::vector<uint32_t>> edges_from_;  // state -> indices in edges_ of its edges
-  std::vector<bool> productive_;                   // by node_of(): the state leads to its rule's end
-  std::vector<std::vector<RuleId>> calls_first_;   // rule -> rules that it can call before reading a byte
+  std::vector<std::vector<uint32_t>> edges_from_;  // by state: indices in edges_ of the edges that begin there
+  std::vector<bool> productive_;  // by node_of(): true if the end of the rule can be reached from the state
+  std::vector<std::vector<RuleId>> calls_first_;  // by rule: the rules that it can call before it reads a byte
   std::map<ExprId, RuleId> bodies_;
-  std::map<std::string, uint32_t> token_indices_;  // token as the grammar names it -> index in out_.tokens_
+  std::map<std::string, uint32_t> token_indices_;  // by the name of a token in the grammar: index in out_.tokens_
   std::vector<ExprId> rule_exprs_;
-  std::vector<bool> is_outermost_rule_;  // by rule: true for the first rule and for rules that its blocks repeat
-  bool outermost_ = false;               // is_outermost_rule_ of the rule that is being added
+  std::vector<bool> is_outermost_rule_;  // by rule: true for the first rule and for texts that its blocks repeat
+  bool outermost_ = false;               // value in is_outermost_rule_ of the rule that is being added
   ByteAutomaton out_;
 };
 
 namespace {
 
-// True if the expression matches single bytes only (`ranges`), so that its repetitions need no calls of rules.
+// True if the expression matches exactly one byte, which is in `ranges`. Then its repetitions need no calls of rules.
 bool is_one_byte(const GrammarRules& grammar, ExprId id, std::vector<ByteRange>& ranges) {
   const Expr& expr = grammar.expr(id);
   if (expr.kind == Expr::Kind::kByteRange) {
@@ -97,7 +98,7 @@ Status AutomatonBuilder::add_rules() {
     outermost_ = i == 0;
     add_rule(grammar_.rule_expr(i));
   }
-  // The loop also visits the rules that add_block() appends to rule_exprs_ meanwhile.
+  // The loop also visits the rules that add_block() appends to rule_exprs_ during the loop.
   for (RuleId i = 0; i < rule_exprs_.size() && status_.ok(); ++i) {
     outermost_ = is_outermost_rule_[i];
     add(rule_exprs_[i], out_.rules_[i].start, out_.rules_[i].final, 0);
@@ -176,10 +177,10 @@ void AutomatonBuilder::add_token(const Expr& expr, StateId from, StateId to) {
   add_edge(from, {expr.b == 0 ? Edge::Kind::kToken : Edge::Kind::kOtherToken, 0, 0, to, found->second});
 }
 
-// Adds paths for the UTF-8 sequences of the characters. Sequences that end with equal byte ranges share states.
+// Adds paths for the UTF-8 sequences of the characters. Sequences whose last bytes have the same ranges share states.
 void AutomatonBuilder::add_chars(const CodePointSet& set, StateId from, StateId to) {
-  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId>
-      suffix_states;  // last byte ranges -> the state before them
+  // By the ranges of the last bytes: the state before these bytes.
+  std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> suffix_states;
   for (const ByteSequence& sequence : utf8_sequences(set)) {
     StateId next = to;
     std::vector<std::pair<uint8_t, uint8_t>> rest;
@@ -264,7 +265,8 @@ void AutomatonBuilder::finish() {
   }
   out_.edge_begin_.push_back(static_cast<uint32_t>(out_.edges_.size()));
   out_.tail_ = out_.final_;
-  for (StateId state = 0; state < n_states_; ++state) {  // is_tail(): only empty edges lead on to the rule's end
+  // tail_: true for states from which only empty edges lead to the rule's end (is_tail()).
+  for (StateId state = 0; state < n_states_; ++state) {
     StateId end = state;
     for (size_t n = 0; n < 8 && !out_.is_final(end); ++n) {
       const auto edges = out_.edges(end);
@@ -306,7 +308,8 @@ void AutomatonBuilder::find_productive() {
   for (uint32_t i = 0; i < edges_.size(); ++i) edges_to[node_of(edges_[i].second.target)].push_back(i);
   std::vector<std::vector<size_t>> blocks_before(n_nodes);
   for (size_t i = 0; i < out_.blocks_.size(); ++i) blocks_before[node_of(out_.blocks_[i].after)].push_back(i);
-  std::vector<std::vector<size_t>> waiting(out_.rules_.size());  // by rule: nodes reached once it matches a text
+  // By rule: the nodes from which a call of the rule leads on, to be reached once the rule is known to match a text.
+  std::vector<std::vector<size_t>> waiting(out_.rules_.size());
   std::vector<std::vector<RuleId>> starts(n_nodes);
   productive_.assign(n_nodes, false);
   std::vector<size_t> work;
@@ -338,12 +341,14 @@ void AutomatonBuilder::find_productive() {
   }
 }
 
-// Finds the rules that match the empty text, and fills calls_first_: walks from the starts, without reading bytes.
+// Finds the rules that match the empty text, and fills calls_first_: walks from the start of each rule along edges that
+// read no byte.
 void AutomatonBuilder::find_nullable() {
   const size_t n_rules = out_.rules_.size();
   calls_first_.resize(n_rules);
-  std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);  // by called rule: (caller, next state)
-  std::vector<bool> reached(n_states_ + out_.blocks_.size());             // by node_of(); rules share no states
+  // By called rule: (caller, state after the call), for calls of rules that are not known to match the empty text.
+  std::vector<std::vector<std::pair<RuleId, StateId>>> waiting(n_rules);
+  std::vector<bool> reached(n_states_ + out_.blocks_.size());  // by node_of(); no state belongs to two rules
   std::vector<std::pair<RuleId, StateId>> work;
   const auto reach = [&](RuleId rule, StateId state) {
     const size_t node = node_of(state);
@@ -377,14 +382,14 @@ void AutomatonBuilder::find_nullable() {
       if (edge.kind == Edge::Kind::kCall && out_.rules_[edge.rule].productive) call(rule, edge.rule, edge.target);
     }
   }
-  // If the repeated rule matches the empty text, {m,n} matches the same texts as {0,n}.
+  // If the repeated rule matches the empty text, {m,n} matches the same texts as {0,n}, so set the minimum to 0.
   for (Block& block : out_.blocks_) {
     if (block.calls && out_.rules_[block.rule].nullable) block.min = 0;
   }
 }
 
-// Sets Rule::rank: a rule has a lower rank than the rules that it can call before it reads a byte. Fails if a rule can
-// call itself before it reads a byte.
+// Sets Rule::rank, the order in which Configurations enters rules: a rule has a lower rank than the rules that it can
+// call before it reads a byte. Fails if a rule can call itself before it reads a byte.
 Status AutomatonBuilder::find_ranks() {
   std::vector<uint32_t> n_callers(out_.rules_.size());
   for (auto& callees : calls_first_) {
@@ -406,11 +411,11 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // Rules without a rank are on a cycle of calls or reachable from one. A walk from callee to caller finds the cycle:
-  // the first rule that it meets twice is on it.
+  // The loop gave no rank to rules on a cycle of calls and to rules that are called from a cycle. A walk from callee to
+  // caller finds the cycle: the first rule that it meets twice is on it.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
-  std::vector<RuleId> caller(out_.rules_.size());  // caller[r]: a rule without a rank that calls rule r
+  std::vector<RuleId> caller(out_.rules_.size());  // by rule: a caller to which the loop gave no rank
   for (RuleId i = 0; i < n_callers.size(); ++i) {
     for (const RuleId callee : calls_first_[i]) {
       if (n_callers[i] > 0) caller[callee] = i;

@@ -34,27 +34,27 @@ class ByteAutomaton {
   struct Edge {
     enum class Kind : uint8_t { kBytes, kEmpty, kCall, kToken, kOtherToken };
     Kind kind;
-    uint8_t first, last;  // kBytes: the range of bytes
-    StateId target;       // the next state; kCall: the state after the called rule
-    RuleId rule;          // kCall: the called rule; kToken, kOtherToken (any token but this one): an index in tokens()
+    uint8_t first, last;  // kBytes: the first and the last byte of the range
+    StateId target;       // the next state; for kCall the state after the called rule has ended
+    RuleId rule;  // kCall: the called rule. kToken, and kOtherToken (any token but this one): an index in tokens()
   };
-  // A counted repetition {min,max} of a text. State base + k: the text was read k times. A state beyond_horizon(v)
-  // represents all counts that are too far from `max` to matter: v more texts are needed before the repetition may end,
-  // and if v is min + 1 it does not end at all.
+  // A counted repetition {min,max} of a text. State base + k: the text was read k times. A state far(v) stands for all
+  // counts from which `max` cannot be reached within the next token: v more texts are needed before the repetition may
+  // end. If v is min + 1, it cannot end within the next token at all.
   struct Block {
     StateId base;
-    uint32_t min, max;  // max == kUnbounded: state base + min has an edge to itself
+    uint32_t min, max;  // number of repetitions; if max is kUnbounded, state base + min has an edge to itself
     StateId after;
     bool calls;              // true: the repeated text is `rule`; false: it is one byte of `ranges`
-    bool dead = false;       // the repeated rule matches no text
-    bool outermost = false;  // the block is in the first rule, not in a called rule: see is_outermost()
+    bool dead = false;       // the repeated rule matches no text, so the repetition cannot begin
+    bool outermost = false;  // the block is in the first rule of the grammar, not in a called rule: see is_outermost()
     RuleId rule = 0;
     std::vector<ByteRange> ranges;
 
     uint32_t n_counts() const { return (max == kUnbounded ? min : max) + 1; }
     uint64_t n_states() const { return uint64_t{n_counts()} + min + 2; }
     StateId beyond_horizon(uint32_t v) const { return base + n_counts() + std::min(v, min + 1); }
-    // Returns the state after the text was read once more.
+    // Returns the state of this repetition after its text was read once more.
     StateId next(StateId state) const {
       const uint32_t k = state - base;
       if (k < n_counts()) return base + std::min(k + 1, n_counts() - 1);
@@ -70,7 +70,8 @@ class ByteAutomaton {
     StateId start, final;
     bool nullable = false;    // matches the empty text
     bool productive = false;  // matches some text
-    // Order of calls in Configurations: higher than the ranks of rules that can call this one before reading a byte.
+    // Order in which Configurations enters called rules: a rule has a higher rank than the rules that can call it
+    // before they read a byte.
     uint32_t rank = 0;
   };
 
@@ -86,19 +87,19 @@ class ByteAutomaton {
   size_t n_bytes() const { return n_states() * 5 + n_edges() * sizeof(Edge) + blocks_.size() * sizeof(Block); }
 
   static bool is_block_state(StateId state) { return state >= kFirstBlockState; }
-  // REQUIRES: the state is not in a block.
+  // REQUIRES: the state is not in a block (a counted repetition), whose edges are not stored.
   std::span<const Edge> edges(StateId state) const {
     return std::span(edges_).subspan(edge_begin_[state], edge_begin_[state + 1] - edge_begin_[state]);
   }
   bool is_final(StateId state) const { return !is_block_state(state) && final_[state]; }
-  // True if no byte can follow in the rule from this state: the rule can only end.
+  // True if no byte of the rule can follow from this state, so that the rule can only end.
   bool is_tail(StateId state) const { return !is_block_state(state) && tail_[state]; }
   // True for states of the first rule and of repetitions in it; false for states of called rules.
   bool is_outermost(StateId state) const {
     return is_block_state(state) ? block_of(state).outermost : outermost_[state];
   }
   const Block& block_of(StateId state) const;
-  // The tokens that the grammar names, as written there: "<think>" or, by its id, "<[123]>".
+  // The tokens that the grammar names, as they are written in the grammar: "<think>" or, by its id, "<[123]>".
   const std::vector<std::string>& tokens() const { return tokens_; }
 
  private:
@@ -109,14 +110,14 @@ class ByteAutomaton {
   std::vector<bool> final_, tail_, outermost_;
   std::vector<Block> blocks_;  // ascending by `base`
   std::vector<std::string> tokens_;
-  std::vector<Rule> rules_;  // the grammar's rules, then a rule for each text that a block repeats
+  std::vector<Rule> rules_;  // the rules of the grammar, then a rule for each text that a counted repetition repeats
 };
 
 struct Grammar::Parts {
   GrammarRules rules;
   ByteAutomaton automaton;
-  // Special tokens are allowed in the first rule and its repetitions, but not in called rules.
-  bool special_tokens_in_first_rule = false;
+  bool special_tokens_in_first_rule =
+      false;  // special tokens are allowed in the first rule and its repetitions, not in called rules
   std::vector<std::string> ignored = {};  // Grammar::ignored()
 };
 

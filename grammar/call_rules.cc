@@ -17,7 +17,7 @@ namespace ibid {
 // --- WordAutomaton: finds where any of several words first ends in a text (Aho and Corasick, 1975). Its nodes become
 // states of an ExprGraph, for "any text up to this word", or "any text without these words". Immutable.
 
-// By byte: the state or node that follows; kNowhere if the byte is not allowed.
+// By byte: the next state of a graph, or the next node of an automaton; kNowhere if the byte is not allowed.
 inline constexpr uint32_t kNowhere = UINT32_MAX;
 using ByteTargets = std::array<uint32_t, 256>;
 void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph);
@@ -50,14 +50,14 @@ class WordAutomaton {
   std::vector<Node> nodes_;
 };
 
-// Adds tool calls (RequiredCalls) to the rules of a grammar. Not thread-safe.
+// Adds rules for tool calls (RequiredCalls) to a grammar. Not thread-safe.
 class CallRules {
  public:
   // `rules` must outlive this object and already have its first rule.
   explicit CallRules(GrammarRules& rules) : rules_(rules) {}
 
   ExprId call(const RequiredCalls::Call& call);
-  // Error: kLimitExceeded if the words of a call are too long.
+  // Error: kLimitExceeded if a word of an added call is too long.
   const Status& status() const { return status_; }
   GrammarRules& operator*() { return rules_; }
   GrammarRules* operator->() { return &rules_; }
@@ -71,10 +71,10 @@ class CallRules {
 };
 
 // Returns an expression for any text that ends with the first occurrence of `words`. If `words` begins with spaces, the
-// text before it must not contain `words` without these spaces either. REQUIRES: check_words().
+// text also ends with the first occurrence of `words` without these spaces. REQUIRES: check_words().
 ExprId text_up_to(const std::string& words, GrammarRules& rules);
 
-// Error: kLimitExceeded if the words are too long in total.
+// Checks the lengths of words that a grammar searches for. Error: kLimitExceeded if they are too long in total.
 Status check_words(const std::vector<std::string>& words);
 
 void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rules, ExprGraph& graph) {
@@ -90,7 +90,7 @@ void add_byte_edges(uint32_t from, const ByteTargets& targets, GrammarRules& rul
 
 WordAutomaton::WordAutomaton(const std::vector<std::string>& words) : nodes_(1) {
   find_longest_words(words);
-  // Process nodes breadth first, so that the fallback of a node is complete before it is needed.
+  // Process nodes breadth first, so that the fallback node of a node is processed before it is needed.
   std::vector<uint32_t> fallback(nodes_.size(), 0), order = {0};
   for (size_t i = 0; i < order.size(); ++i) {
     const uint32_t at = order[i], back = fallback[at];
@@ -108,7 +108,7 @@ WordAutomaton::WordAutomaton(const std::vector<std::string>& words) : nodes_(1) 
   }
 }
 
-// Builds the trie of the words. 0 means "no child", because no edge leads back to the root.
+// Builds the trie of the words. A child of 0 means "no child", because no edge of a trie leads to the root.
 void WordAutomaton::find_longest_words(const std::vector<std::string>& words) {
   size_t n_bytes = 0;
   for (size_t i = 0; i < words.size(); ++i) {
@@ -142,8 +142,8 @@ uint32_t WordAutomaton::add_to(ExprGraph& graph, GrammarRules& rules, const std:
 }
 
 // --- Tool calls and other constrained parts of answers, after reasoning. Special tokens are allowed only in the first
-// rule, so words that may be special tokens are part of this rule. Only the grammars in calls become rules of their
-// own.
+// rule of a grammar, so words that may be special tokens are part of this rule. Only the grammars inside calls become
+// rules of their own.
 
 namespace {
 
@@ -178,7 +178,8 @@ ExprId reasoning(const Preamble& lead, GrammarRules& rules) {
   return lead.begin.empty() ? rules.empty() : rules.optional(rules.sequence({rules.bytes(lead.begin), rest}));
 }
 
-// Returns an expression for one call, or for several with separators.
+// Returns an expression for one call, or if several calls are allowed, for up to kMostCalls calls with separators
+// between them.
 ExprId section(const RequiredCalls& demanded, CallRules& rules) {
   std::vector<ExprId> calls;
   for (const RequiredCalls::Call& call : demanded.calls) calls.push_back(rules.call(call));
@@ -200,7 +201,8 @@ ExprId section(const RequiredCalls& demanded, CallRules& rules) {
 ExprId text_up_to(const std::string& words, GrammarRules& rules) {
   std::vector<std::string> all = {words};
   const size_t solid = words.find_first_not_of(" \n");
-  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));  // forbids it without spaces
+  // Forbids `words` without its spaces.
+  if (solid != std::string::npos && solid > 0) all.push_back(words.substr(solid));
   const WordAutomaton automaton(all);
   ExprGraph graph;
   graph.n_states = 0;
@@ -230,7 +232,7 @@ ExprId CallRules::call(const RequiredCalls::Call& call) {
   return rules_.sequence(parts);
 }
 
-// Returns the first rule of `grammar`. The rules of a grammar are added once.
+// Returns the first rule of `grammar`, whose rules are added to rules_ at the first call only.
 RuleId CallRules::rule_of(const Grammar& grammar) {
   const auto [found, is_new] = known_.emplace(&grammar.parts(), 0);
   if (is_new) found->second = rules_.append(grammar.parts().rules);
@@ -247,10 +249,11 @@ Status check_words(const std::vector<std::string>& words) {
 
 namespace {
 
-// ignored: Grammar::ignored() of the result.
+// As compile_calls(). ignored: value of Grammar::ignored() of the result.
 Result<Grammar> compile_section(const RequiredCalls& demanded, std::vector<std::string> ignored) {
   if (demanded.calls.empty()) return {ErrorCode::kInvalidArgument, "calls: the list is empty"};
-  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));  // `end` occurs twice in text_up_to()
+  // `end` counts twice: text_up_to() uses it twice.
+  TRY(check_words({demanded.lead.begin, demanded.lead.end, demanded.lead.end}));
   GrammarRules rules;
   CallRules calls(rules);
   const RuleId root = rules.add_rule("calls");
@@ -278,13 +281,14 @@ namespace {
 
 bool is_space(uint8_t byte) { return byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r'; }
 
-// Words that begin a call only at the start of the text, as a trie. Spaces may precede a word and follow its { and [.
+// Words that begin a call only at the start of the text, as a trie. Spaces may precede a word, and follow its { or [.
 struct FrontTree {
   struct Node {
     ByteTargets child;
     bool takes_spaces = false;
-    uint32_t anywhere_state = 0;  // state of the automaton `anywhere` after the same bytes
-    size_t begin = SIZE_MAX;      // index in `begins` of the word that ends here; SIZE_MAX: no word ends here
+    uint32_t anywhere_state =
+        0;                    // state of the automaton `anywhere`, which finds the other words, after the same bytes
+    size_t begin = SIZE_MAX;  // index in `begins` of the word that ends here; SIZE_MAX: no word ends here
   };
   std::vector<Node> nodes;
 
@@ -369,7 +373,7 @@ class TextGraph {
     return rules_.choice(blanks);
   }
 
-  // Adds the states for the beginning of the text, and returns the first one.
+  // Adds the states for the beginning of the text, where the words of FrontTree may be, and returns the first of them.
   uint32_t add_front() {
     const FrontTree tree(text_, anywhere_);
     if (tree.nodes.size() == 1) return free_;
@@ -397,7 +401,8 @@ class TextGraph {
     return base;
   }
 
-  // Adds the reasoning before the state `content`. Reasoning may contain any words, and the answer may end inside it.
+  // Adds the states of the reasoning, which leads to the state `content`. Reasoning may contain any words, and the
+  // answer may end inside it.
   void add_lead(uint32_t content) {
     const Preamble& lead = text_.lead;
     if (!lead.is_open || lead.end.empty()) graph_.add_edge(0, rules_.empty(), content);

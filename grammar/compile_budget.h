@@ -37,7 +37,7 @@ class CompileBudget {
     if (stop_.stop_requested()) fail(ErrorCode::kCancelled, "cancelled");
     return ok();
   }
-  // Adds n bytes of memory until give_back(). Returns false if the budget is exceeded.
+  // Adds n bytes of memory, which count until give_back(). Returns false if the budget is exceeded.
   bool hold(size_t n) {
     n_bytes_ += n;
     peak_bytes_ = std::max(peak_bytes_, n_bytes_);
@@ -47,7 +47,7 @@ class CompileBudget {
   void give_back(size_t n) { n_bytes_ -= n; }
 
   bool ok() const { return code_ == ErrorCode::kOk; }
-  // Errors: kLimitExceeded, kCancelled. `what` names the grammar.
+  // Returns the reason if the budget is used up. Errors: kLimitExceeded, kCancelled. `what` names the grammar.
   Status status(const std::string& what) const { return ok() ? Status() : Status(code_, what + ": " + why_); }
 
   uint64_t n_work() const { return n_work_; }

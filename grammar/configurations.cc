@@ -12,7 +12,8 @@
 namespace ibid {
 namespace {
 
-uint64_t key_of(StackItem item) { return (uint64_t{item.stack} << 32 | item.state) + 1; }  // the result is never 0
+// Never 0, which marks a free slot.
+uint64_t key_of(StackItem item) { return (uint64_t{item.stack} << 32 | item.state) + 1; }
 
 uint64_t mix_bits(uint64_t x) {
   x = (x ^ (x >> 31)) * 0x9E3779B97F4A7C15u;
@@ -55,7 +56,7 @@ ConfigId Configurations::clear_except(ConfigId config) {
   clear();
   std::vector<bool> is_used(stacks.size());
   for (const StackItem& item : kept.items) is_used[item.stack] = true;
-  for (size_t id = stacks.size(); id-- > 0;) {  // the stacks below a stack have lower ids
+  for (size_t id = stacks.size(); id-- > 0;) {  // a stack refers only to stacks with lower ids, so go backwards
     for (const StackItem& item : stacks[id]) is_used[item.stack] = is_used[item.stack] || is_used[id];
   }
   std::vector<StackId> new_ids(stacks.size());
@@ -105,7 +106,7 @@ void Configurations::allocate_row(ConfigId config) {
   while (first < end && !bytes[first]) ++first;
   while (end > first && !bytes[end - 1]) --end;
   Row& row = configs_[config].row;
-  if (first == end) first = 0, end = 1;  // only tokens, no bytes, can come next: store one entry, kDead
+  if (first == end) first = 0, end = 1;  // only tokens can come next, and no bytes: store one entry, kDead
   row.first = static_cast<uint8_t>(first);
   row.next.reserve(end - first);
   for (size_t byte = first; byte < end; ++byte) row.next.push_back(bytes[byte] ? kUnknown : kDead);
@@ -164,10 +165,10 @@ ConfigId Configurations::unite(ConfigId a, ConfigId b) {
   return intern(std::move(items), may_end(a) || may_end(b), reaches_open(a) || reaches_open(b));
 }
 
-// Returns the configuration of all items that seeds_ reach without reading a byte. Phase 1 leaves the rules that end
-// here, whose stacks exist already. Phase 2 enters called rules in order of rank, so that all callers of a rule are
-// known when its stack is made. It leaves no rules: a call of a rule that may be empty also leads directly to the state
-// after the call.
+// Returns the configuration of all items that seeds_ reach without reading a byte. Phase 1 handles rules that end at an
+// item of seeds_: it returns to their callers. Phase 2 enters the rules that are called, in the order of Rule::rank, so
+// that all callers of a rule are known when the stack of its returns is made. It handles no ends of rules, because a
+// call of a rule that may be empty also leads directly to the state after the call.
 ConfigId Configurations::close() {
   seen_.assign(64, 0);
   n_seen_ = 0;
@@ -251,7 +252,8 @@ void Configurations::follow_block(StackItem item) {
   call(block.rule, {block.next(item.state), item.stack});
 }
 
-// A tail call does not return to the caller, but directly to the states to which the caller would return.
+// If nothing follows a call in its rule (a tail call), the called rule returns directly to the states to which the
+// caller would return.
 void Configurations::call(RuleId rule, StackItem return_to) {
   auto& returns = calls_.try_emplace(automaton_.rule(rule).rank, rule, std::vector<StackItem>()).first->second.second;
   if (automaton_.is_tail(return_to.state) && return_to.stack > kTextStack) {

@@ -34,10 +34,10 @@ namespace ibid {
 
 using ConfigId = uint32_t;
 using StackId = uint32_t;
-inline constexpr StackId kOpenStack = 0;  // a rule with any caller
-inline constexpr StackId kTextStack = 1;  // the text is complete when this stack is reached
+inline constexpr StackId kOpenStack = 0;  // represents any callers of a rule
+inline constexpr StackId kTextStack = 1;  // the text is complete when a rule returns to this stack
 
-// A state, and the stack of states to which its rule returns.
+// An item of a configuration: a state, and the stack of states to which the state's rule returns.
 struct StackItem {
   StateId state;
   StackId stack;
@@ -50,7 +50,7 @@ class Configurations {
 
   struct Limits {
     size_t max_bytes = 32u << 20;  // maximum memory
-    size_t max_items = 10'000;     // maximum items of one configuration, intermediate items included
+    size_t max_items = 10'000;     // maximum number of items of one configuration, temporary ones included
     size_t max_work = 10'000'000;  // maximum items visited between two calls of begin_work()
   };
   enum class LimitReached { kNone, kMemory, kItems, kWork };
@@ -70,20 +70,20 @@ class Configurations {
   // Returns the configuration after token `id`, along the edges that name tokens; edges on bytes do not count. tokens:
   // the token ids of ByteAutomaton::tokens().
   ConfigId step_token(ConfigId config, TokenId id, std::span<const TokenId> tokens);
-  // Returns a configuration that accepts the texts of `a` and the texts of `b`.
+  // Returns a configuration that accepts the texts that `a` or `b` accepts.
   ConfigId unite(ConfigId a, ConfigId b);
   // Returns the configuration of one item. REQUIRES: the item's state has edges on bytes or tokens.
   ConfigId at(StackItem item);
-  // Returns the configuration after the end of a rule whose callers are on `stack`.
+  // Returns the configuration after a rule has ended whose return states are those of `stack`.
   ConfigId after_rule(StackId stack);
   // Returns a stack with `return_to.state` on top of `return_to.stack`.
   StackId push(StackItem return_to);
 
-  // True if the text may end here.
+  // True if the text may end in this configuration.
   bool may_end(ConfigId config) const { return configs_[config].may_end; }
-  // True if the rule whose caller is kOpenStack may end here.
+  // True if a rule may end in this configuration and then return to kOpenStack, that is, to callers that are not known.
   bool reaches_open(ConfigId config) const { return configs_[config].reaches_open; }
-  // The items of a configuration. Their states have edges on bytes or tokens.
+  // The items of a configuration. The states of these items have edges on bytes or tokens.
   std::span<const StackItem> items(ConfigId config) const { return configs_[config].items; }
   std::span<const StackItem> returns(StackId stack) const { return stacks_[stack]; }
   // Sets bytes[b] to true for each byte b that may come next.
@@ -93,7 +93,7 @@ class Configurations {
   void begin_work() { work_ = 0; }
   // Drops all configurations and resets limit_reached(). All ids except kDead become invalid.
   void clear();
-  // As clear(), but keeps `config`. Returns its new id. O(its items and the stacks below them).
+  // As clear(), but keeps `config`, and returns its new id. O(items of `config` and the stacks below them).
   ConfigId clear_except(ConfigId config);
   size_t n_bytes() const { return n_bytes_; }
   size_t n_configs() const { return configs_.size(); }
@@ -103,8 +103,8 @@ class Configurations {
 
  private:
   static constexpr ConfigId kUnknown = ~ConfigId{0};
-  // The next configurations by byte, from the first byte that can come next to the last one. Empty before the first
-  // step.
+  // The configurations that follow, by byte: from the first byte that can come next to the last one. Empty before the
+  // first step.
   struct Row {
     uint8_t first = 0;
     std::vector<ConfigId> next;
@@ -115,7 +115,7 @@ class Configurations {
     bool reaches_open = false;
     Row row;
   };
-  // Maps the hash of a list of items to the id of the configuration or stack; different lists rarely share a hash.
+  // Maps the hash of a list of items to the ids of the configurations or stacks with this hash, usually one.
   using Index = std::unordered_multimap<uint64_t, uint32_t>;
 
   ConfigId compute_step(ConfigId config, uint8_t byte);
@@ -144,11 +144,12 @@ class Configurations {
   size_t n_steps_computed_ = 0;
   LimitReached limit_reached_ = LimitReached::kNone;
 
-  // Scratch memory of the configuration under construction.
+  // Scratch memory for the configuration that is being computed.
   std::vector<StackItem> seeds_, todo_, kept_;
   std::vector<uint64_t> seen_;  // hash table of the items that were added; 0: a free slot
   size_t n_seen_ = 0;
-  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;  // by rank: called rule, return states
+  // Calls to enter, by Rule::rank: the called rule, and the states to which it returns.
+  std::map<uint32_t, std::pair<RuleId, std::vector<StackItem>>> calls_;
   bool may_end_ = false, reaches_open_ = false;
 };
 
@@ -159,8 +160,8 @@ class Configurations {
 // configurations. The budget must outlive it.
 class RegularLanguage {
  public:
-  // REQUIRES: the first rule has finitely many configurations. Errors: those of ByteAutomaton::compile();
-  // kLimitExceeded, kCancelled.
+  // Compiles a grammar. REQUIRES: the first rule has finitely many configurations. Errors: those of
+  // ByteAutomaton::compile(); kLimitExceeded, kCancelled.
   static Result<RegularLanguage> compile(const GrammarRules& grammar, CompileBudget& budget);
 
   Configurations& configs() { return *configs_; }
@@ -170,7 +171,7 @@ class RegularLanguage {
  private:
   RegularLanguage(ByteAutomaton automaton, CompileBudget& budget);
 
-  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap, so that its address survives a move
+  std::unique_ptr<const ByteAutomaton> automaton_;  // on the heap, so that the automaton's address survives a move
   std::unique_ptr<Configurations> configs_;
   HeldBytes held_;
   uint64_t n_accounted_ = 0;
@@ -178,11 +179,11 @@ class RegularLanguage {
 
 struct RegularPart {
   RegularLanguage* language;
-  bool excluded = false;  // texts must not match this language
+  bool excluded = false;  // texts of the product must not be in this language
 };
 
 struct RegularProduct {
-  ExprGraph graph;    // edges refer to byte ranges in the rules given to multiply_regular()
+  ExprGraph graph;    // the edges' expressions are in the rules given to multiply_regular()
   bool empty = true;  // true if no text matches all parts
 };
 
@@ -190,7 +191,8 @@ struct RegularProduct {
 // (also for more than max_states states), kCancelled.
 Result<RegularProduct> multiply_regular(const std::vector<RegularPart>& parts, size_t max_states, GrammarRules& rules,
                                         CompileBudget& budget);
-// Returns true if some text matches all parts: it is in each language that is not excluded, and in no excluded one.
+// Returns true if some text matches all parts: the text is in each language that is not excluded, and in no excluded
+// one.
 Result<bool> share_a_text(const std::vector<RegularPart>& parts, size_t max_states, CompileBudget& budget);
 
 }  // namespace ibid

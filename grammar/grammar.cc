@@ -118,7 +118,7 @@ class GbnfParser {
     status_ = {code, "gbnf: line " + std::to_string(line) + ": " + std::string(what)};
   }
 
-  // Skips spaces and comments, and if `lines` is true also line breaks.
+  // Skips spaces, tabs and comments; if `lines` is true, also line breaks.
   void skip_space(bool lines) {
     for (; at_ < text_.size(); ++at_) {
       const char c = text_[at_];
@@ -179,7 +179,7 @@ class GbnfParser {
     return rules_.sequence(parts);
   }
 
-  // Returns nullopt at the end of the sequence.
+  // Parses one element of a sequence, for example a quoted text or a group. Returns nullopt at the end of the sequence.
   std::optional<ExprId> element(size_t depth) {
     if (take("\"")) return quoted();
     if (take("[")) return char_class();
@@ -208,7 +208,7 @@ class GbnfParser {
     return rules_.token(text_.substr(begin, at_ - begin), excluded);
   }
 
-  // Parses the quantifiers after an element, and the space before and after each.
+  // Parses the quantifiers after an element, and the spaces before and after each quantifier.
   ExprId quantified(ExprId expr, bool nested) {
     while (true) {
       skip_space(nested);
@@ -322,7 +322,7 @@ class GbnfParser {
   size_t at_ = 0;
   Status status_;
   GrammarRules rules_;
-  std::map<std::string, std::pair<RuleId, bool>> names_;  // by name: the rule, and true if it is defined
+  std::map<std::string, std::pair<RuleId, bool>> names_;  // by name: the rule, and whether it was defined so far
 };
 
 }  // namespace

@@ -48,8 +48,8 @@ struct JsonFormat {
   // `type`. true: JSON Schema 2020-12 exactly.
   bool strict = false;
   // Only for schemas. true: for texts that a model generates. Declared properties have the order of their declaration,
-  // so that a schema can put the model's reasoning before its result, and a schema with `properties` and without `type`
-  // means an object unless `strict` is set. false: up to eleven declared properties in any order.
+  // so that a schema can put the model's reasoning before its result. A schema with `properties` and without `type`
+  // means an object, unless `strict` is set. false: up to eleven declared properties may have any order.
   bool for_answers = false;
 };
 
@@ -75,10 +75,11 @@ Result<Grammar> compile_choices(const std::vector<std::string>& choices);
 
 // The text before the constrained part of an answer. The model may write it with any tokens, special tokens included.
 struct Preamble {
-  std::string begin = {};    // "<think>": the answer may begin with it, then free text up to `end`; empty: no free text
+  // "<think>": the answer may begin with this text, followed by free text up to `end`; empty: no free text.
+  std::string begin = {};
   std::string end = {};      // "</think>"
   bool is_open = false;      // the prompt already contains `begin`
-  std::string opening = {};  // words required after the free text ("<|channel|>final<|message|>")
+  std::string opening = {};  // words that must follow the free text ("<|channel|>final<|message|>")
   bool empty() const { return end.empty() && opening.empty(); }
   bool operator==(const Preamble&) const = default;
 };
@@ -87,38 +88,40 @@ Result<Grammar> compile_after(const Preamble& lead, const Grammar& grammar);
 
 // An answer that consists of tool calls.
 struct RequiredCalls {
-  // A part of a call, in this order as far as it is set: `words`, a text of `grammar`, `text_up_to`, `one_of`.
+  // A part of a call. The members that are set follow each other in this order: `words`, a text of `grammar`,
+  // `text_up_to`, `one_of`.
   struct Piece {
     std::string words = {};  // literal text, which the model may write with any tokens
     std::optional<Grammar> grammar = {};
     std::string text_up_to = {};                  // any text that ends with the first occurrence of these words
     std::vector<std::vector<Piece>> one_of = {};  // one of these alternatives, each of which may be empty
-    bool repeats = false;                         // true: any number of texts of one_of in sequence; false: one text
+    bool repeats = false;  // true: any number of texts of one_of follow each other; false: one text
   };
   using Call = std::vector<Piece>;
-  Preamble lead = {};                    // the text before the calls; its `opening` is required
+  Preamble lead = {};                    // the text before the calls; the answer must have its `opening`
   std::vector<Call> calls = {};          // each call of the answer is one of these
   bool several = false;                  // true: up to 16 calls, then up to two spaces or line breaks; false: one call
-  std::string separator = {}, end = {};  // separator: between two calls; end: after the last call
-  std::optional<Piece> otherwise = {};   // the answer may have this in place of the opening and the calls
+  std::string separator = {}, end = {};  // separator: text between two calls; end: text after the last call
+  std::optional<Piece> otherwise = {};   // a text that the answer may have instead of the opening and the calls
 };
-// Returns the grammar of the answer. Errors: kInvalidArgument if `calls` is empty; kLimitExceeded.
+// Returns the grammar of the answers that `demanded` describes. Errors: kInvalidArgument if `calls` is empty;
+// kLimitExceeded.
 Result<Grammar> compile_calls(const RequiredCalls& demanded);
 
 // Tool calls in an answer of any text. Reasoning before the text may contain any words. The answer may end anywhere
 // except inside a call, or inside a word that begins a call.
 struct CallsInText {
   struct Begin {
-    std::string word = {};           // if this word occurs, `rest` must follow
+    std::string word = {};           // a word that begins a call: if it occurs in the text, `rest` must follow
     bool only_at_beginning = false;  // the word counts only at the beginning of the text, after optional spaces
-    bool ends = false;               // only spaces may follow `rest`
-    std::optional<RequiredCalls::Call> rest = {};  // nullopt: the word is forbidden
+    bool ends = false;               // only spaces may follow `rest` up to the end of the answer
+    std::optional<RequiredCalls::Call> rest = {};  // what follows the word; nullopt: the word is forbidden
   };
-  Preamble lead = {};  // the text before the content; its `opening` is ignored
+  Preamble lead = {};  // the text before the content; Preamble::opening has no effect here
   std::vector<Begin> begins = {};
-  bool several = true;  // true: any number of calls; false: after a call none of the words may occur
+  bool several = true;  // true: any number of calls; false: after one call none of the words in `begins` may occur
 };
-// Error: kInvalidArgument for an empty word; kLimitExceeded.
+// Returns the grammar of the answers that `text` describes. Error: kInvalidArgument for an empty word; kLimitExceeded.
 Result<Grammar> compile_calls_in_text(const CallsInText& text);
 
 // Returns true if all of `text` matches the grammar. Error: kLimitExceeded.
@@ -129,7 +132,7 @@ struct TextMatch {
   bool accepted = false;  // the whole text matches
   size_t n_matched = 0;   // longest prefix, in bytes, with which some text of the grammar begins
 };
-// Errors: kLimitExceeded; kUnsupported if the grammar refers to tokens.
+// Determines how much of `text` matches. Errors: kLimitExceeded; kUnsupported if the grammar refers to tokens.
 Result<TextMatch> match_text(const Grammar& grammar, std::string_view text);
 
 class TokenTexts;
@@ -154,14 +157,14 @@ std::vector<std::string> ignored_of(const TokenConstraint& constraint);
 struct ArgumentNotation {
   enum class Form {
     kMarked,    // each argument is before_key KEY before_value VALUE after_value: strings unquoted, others as JSON
-    kBare,      // {key:value,...}: strings between `quote`, without escapes
-    kKeywords,  // (key=value, ...): values as JSON
+    kBare,      // {key:value,...}: strings are between two `quote` texts, without escapes
+    kKeywords,  // (key=value, ...): values are written as JSON
   };
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
   std::string after_closing_key = {};   // kMarked: if not empty, after_value is followed by the key and this text
   std::string before_value = {};        // before a string value
-  std::string before_other_value = {};  // before a value that is not a string; may equal before_value
+  std::string before_other_value = {};  // precedes a value that is not a string; may equal before_value
   std::string quote = {};
 };
 

@@ -123,7 +123,7 @@ TokenMasks::RuleTokens* TokenMasks::rule_tokens(const TokenTrie& trie, const Rul
 bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out) {
   path_.resize(std::max(path_.size(), trie.max_length + 1));
   path_[trie.nodes[node].depth] = config;
-  const auto take = [&](uint32_t from, uint32_t to) {  // adds the tokens that end at nodes from `from` to before `to`
+  const auto take = [&](uint32_t from, uint32_t to) {  // adds the tokens of the nodes [from, to)
     const uint32_t begin = trie.nodes[from].token_begin, end = trie.nodes[to].token_begin;
     if (begin == end) return;
     if (!out.ranges.empty() && out.ranges.back().second == begin) {
@@ -132,7 +132,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
       out.ranges.emplace_back(begin, end);
     }
   };
-  if (node != 0) take(node, node + 1);  // also add tokens that end at the node where the walk resumes
+  if (node != 0) take(node, node + 1);  // also add the tokens that end at the first node itself
   const uint32_t end = trie.nodes[node].end;
   for (uint32_t at = node + 1; at < end;) {
     const TokenTrie::Node& here = trie.nodes[at];
@@ -158,7 +158,7 @@ bool TokenMasks::walk(const TokenTrie& trie, uint32_t node, ConfigId config, Wal
   return true;
 }
 
-// True if the bytes of all descendants of the node lead from `config` to itself.
+// True if all bytes below the node lead from `config` back to `config`, so that all tokens there are allowed.
 bool TokenMasks::loops_over(const TokenTrie& trie, uint32_t node, ConfigId config) {
   const TokenTrie::Node& here = trie.nodes[node];
   if (here.end == node + 1 || (here.below & kBrokenClass) != 0) return false;
@@ -190,7 +190,7 @@ ByteClasses TokenMasks::find_loops(ConfigId config) {
       std::ranges::sort(next);
       next.erase(std::unique(next.begin(), next.end()), next.end());
       reached = std::move(next);
-      // A byte sequence that leads to a dead end or to many configurations does not loop.
+      // Stop if the bytes lead to a dead end, or to many configurations: then they do not lead back to `config`.
       if (reached[0] == Configurations::kDead || reached.size() > kMostItems) break;
     }
     if (reached.size() != 1 || reached[0] != config) return out & ~kMultiByteClass;
@@ -198,7 +198,8 @@ ByteClasses TokenMasks::find_loops(ConfigId config) {
   return out;
 }
 
-// Returns one state for all counts of a repetition that allow the same next `horizon` bytes; other states unchanged.
+// If the state counts a repetition, returns one common state for all counts that allow the same next `horizon` bytes.
+// Returns all other states unchanged.
 StateId TokenMasks::shortened(StateId state, size_t horizon) const {
   if (!ByteAutomaton::is_block_state(state)) return state;
   const auto& block = automaton_.block_of(state);
@@ -360,14 +361,14 @@ void GrammarMatcher::push(GrammarPlace& place, TokenId id) {
     }
     if (!try_again(n_tried, place)) break;
   }
-  place.generation = 0;  // the configuration does not include this token, so the next call recomputes it
+  place.generation = 0;  // place.config does not include the new token, so the next call must recompute it
 }
 
 void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   const std::lock_guard lock(mutex_);
   configs_.begin_work();
   std::string forced;
-  std::vector<bool> outermost;  // by index in `forced`: a special token may begin here
+  std::vector<bool> outermost;  // by index in `forced`: true if a special token may begin with this byte
   if (find(place)) {
     for (ConfigId at = place.config; forced.size() < kMostForcedBytes && !configs_.may_end(at);) {
       std::array<bool, 256> next{};
@@ -385,7 +386,8 @@ void GrammarMatcher::propose(GrammarPlace& place, size_t n_most, Tokens& ids) {
   }
   if (configs_.limit_reached() != LimitReached::kNone) return forget();
   for (std::string_view rest = forced; !rest.empty() && n_most > 0; --n_most) {
-    // Prefer special tokens, because models write markers as single special tokens.
+    // Prefer special tokens to ordinary tokens of the same bytes, because models write markers as single special
+    // tokens.
     const TokenId special =
         outermost[forced.size() - rest.size()] ? vocabulary_->longest_special_prefix(rest) : TokenId{-1};
     const TokenId id = special >= 0 ? special : vocabulary_->longest_prefix(rest);

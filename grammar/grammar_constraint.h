@@ -50,44 +50,50 @@ class TokenMasks {
 
  private:
   static constexpr size_t kMostFrames = 4;
-  static constexpr size_t kMostItems = 4;         // a configuration with more items is walked as a whole
-  static constexpr size_t kMostExitNodes = 2000;  // after a longer walk, results are cached by return state as well
-  static constexpr size_t kMostExits = 6000;      // with more exits, caching the rule's part does not pay
+  static constexpr size_t kMostItems = 4;  // if a configuration has more items, the trie is walked once for all items
+  // If a walk on from `exits` visits more nodes, its result is cached by return state as well.
+  static constexpr size_t kMostExitNodes = 2000;
+  // If more nodes of the trie are at the rule's end, caching the rule's part of the result does not pay.
+  static constexpr size_t kMostExits = 6000;
 
   // A set of tokens: as a list if that is smaller, else as a bit mask.
   struct TokenList {
     std::vector<TokenId> ids;
     std::vector<uint64_t> words;
   };
-  // Cached part of a result for a state and the states to which its rule returns (see (1) above).
+  // Cached result for the state of an item and the states to which its rule returns: the part that does not depend on
+  // the callers of these rules.
   struct RuleTokens {
-    TokenList tokens;             // tokens that end inside the rules of these states
-    std::vector<uint32_t> exits;  // nodes of the trie at which all of these rules may have ended
+    TokenList tokens;             // allowed tokens that end inside the rules of these states
+    std::vector<uint32_t> exits;  // nodes of the trie after whose bytes all of these rules may have ended
     bool too_many_exits = false;
-    bool has_costly_exits = false;  // the last walk from `exits` visited more than kMostExitNodes nodes
+    bool has_costly_exits = false;  // the last walk on from `exits` visited more than kMostExitNodes nodes
   };
-  // Key of a RuleTokens: the trie's number; 1 if the states are the whole stack, 0 if any callers may be below them;
-  // the item's state; the states to which its rule, the rule that called it and so on return.
+  // Key of a RuleTokens: the number of the trie (short, long or first tokens); 1 if the states below are the whole
+  // stack, 0 if any callers may follow them; the item's state; then the states to which its rule returns, to which the
+  // caller of this rule returns, and so on.
   using RuleTokensKey = std::vector<uint32_t>;
   struct Walk {
-    std::vector<std::pair<uint32_t, uint32_t>> ranges;  // ranges of indices in the trie's `tokens`
+    std::vector<std::pair<uint32_t, uint32_t>> ranges;  // ranges of indices in TokenTrie::tokens
     std::vector<uint32_t> exits;
   };
 
-  // Adds the tokens that the item's state names (edges kToken and kOtherToken).
+  // Adds the tokens that the grammar names at the item's state (edges kToken and kOtherToken).
   void add_named_tokens(StackItem item, TokenMask& mask);
-  // Adds the tokens of one item. Returns false if caching the part of its rules does not pay, because too many tokens
-  // extend beyond these rules.
+  // Adds the tokens that one item allows. Returns false if caching them by the item's rules does not pay, because too
+  // many tokens extend beyond the end of these rules.
   bool add_item(const TokenTrie& trie, uint32_t trie_number, StackItem item, TokenMask& mask);
-  // Adds the tokens that reach the end of a rule at the nodes `exits` and continue after it, in the states of `stack`.
+  // Adds the tokens that reach the end of a rule at the nodes `exits`, and continue after the rule in the states of
+  // `stack`.
   void add_exits(const TokenTrie& trie, std::span<const uint32_t> exits, StackId stack, TokenMask& mask);
   void add_config(const TokenTrie& trie, uint32_t trie_number, ConfigId config, TokenMask& mask);
   // Returns the cached result for a key, computing it if it is new; nullptr if configs_.limit_reached() is set.
   RuleTokens* rule_tokens(const TokenTrie& trie, const RuleTokensKey& key);
-  // Walks the nodes below `node`, whose configuration is `config`. Returns false after more than kMostExits exits.
+  // Walks the nodes of the trie below `node`, after whose bytes the configuration is `config`. Returns false if the
+  // rules may end at more than kMostExits nodes.
   bool walk(const TokenTrie& trie, uint32_t node, ConfigId config, Walk& out);
   bool loops_over(const TokenTrie& trie, uint32_t node, ConfigId config);
-  // Returns the classes of bytes that lead from a configuration to itself.
+  // Returns the classes of bytes that lead from a configuration back to the same configuration.
   ByteClasses find_loops(ConfigId config);
   StateId shortened(StateId state, size_t horizon) const;
   TokenList as_list(const TokenTrie& trie, const Walk& walk) const;
@@ -102,7 +108,7 @@ class TokenMasks {
   std::map<RuleTokensKey, RuleTokens> rule_tokens_;
   std::map<std::pair<uint32_t, ConfigId>, TokenList> wholes_;
   std::unordered_map<ConfigId, ByteClasses> loops_;
-  std::vector<ConfigId> path_;  // configuration at each depth of the current walk
+  std::vector<ConfigId> path_;  // configurations after the bytes of the current node's ancestors, by depth
   size_t n_bytes_ = 0;
   size_t n_nodes_walked_ = 0;
 };
@@ -112,11 +118,11 @@ class TokenMasks {
 // recomputation. If the memory for configurations is used up, all of them are dropped, and each constraint recomputes
 // its configuration from its tokens.
 
-// The state of an answer in its grammar.
+// The state of an answer: its tokens, and the configuration of the grammar after them.
 struct GrammarPlace {
   Tokens ids;
   ConfigId config = Configurations::kDead;
-  uint64_t generation = 0;  // the matcher's generation for which `config` is valid; 0: `config` must be recomputed
+  uint64_t generation = 0;  // generation of the matcher for which `config` is valid; 0: `config` must be recomputed
 };
 
 class GrammarMatcher {
@@ -124,8 +130,9 @@ class GrammarMatcher {
   GrammarMatcher(const Grammar& grammar, std::shared_ptr<const TokenTexts> vocabulary, size_t max_bytes);
   const std::vector<std::string>& ignored() const { return grammar_->ignored; }
 
-  // Errors: those of check_references(); kLimitExceeded if the text has too many parses or takes too much memory. Then
-  // the mask is empty, may_end() is false and propose() appends nothing.
+  // Adds the tokens that may come next. Errors: those of check_references(); kLimitExceeded if the text has too many
+  // parses or takes too much memory. After an error the mask is empty, may_end() is false and propose() appends
+  // nothing.
   Status allowed(GrammarPlace& place, TokenMask& mask);
   bool may_end(GrammarPlace& place);
   void push(GrammarPlace& place, TokenId id);
@@ -141,15 +148,16 @@ class GrammarMatcher {
   Counters counters();
 
  private:
-  // Computes place.config. Returns false if a limit of the configurations was reached.
+  // Computes place.config if it is outdated. Returns false if a limit of the configurations was reached.
   bool find(GrammarPlace& place);
-  // Returns the configuration that follows `config` after token i of the place.
+  // Returns the configuration that follows `config` after token place.ids[i] of the answer.
   ConfigId config_after_token(ConfigId config, const GrammarPlace& place, size_t i);
-  // Returns the part of a configuration in which the bytes of special tokens may be read: its items in the first rule.
+  // Returns the items of a configuration that are in the first rule of the grammar: only there the bytes of special
+  // tokens may be read.
   ConfigId items_in_first_rule(ConfigId config);
   void forget();
-  // Frees memory after a limit was reached, but keeps the configuration of `place`. Returns true if another try is
-  // worthwhile.
+  // Frees memory after a limit was reached, but keeps the configuration of `place`. Returns true if the call that
+  // reached the limit should be repeated.
   bool try_again(size_t n_tried, GrammarPlace& place);
 
   const std::shared_ptr<const Grammar::Parts> grammar_;

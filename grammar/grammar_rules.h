@@ -26,7 +26,8 @@ inline constexpr uint32_t kUnbounded = std::numeric_limits<uint32_t>::max();
 // Maximum count of a repetition, because each count needs a state of the automaton.
 inline constexpr uint32_t kMaxRepetition = 1'000'000;
 
-// A graph of states with expressions on its edges. A path from state 0 to a final state matches its edges' texts.
+// A graph of states with expressions on its edges. A path from state 0 to a final state matches the texts of its edges
+// in sequence.
 struct ExprGraph {
   struct Edge {
     uint32_t from, to;
@@ -44,15 +45,15 @@ struct Expr {
   enum class Kind : uint8_t {
     kNothing,    // matches no text at all
     kEmpty,      // matches the empty text only
-    kBytes,      // texts()[a]
+    kBytes,      // the bytes of texts()[a]
     kChars,      // one character of the set sets()[a]
     kByteRange,  // one byte from a to b, whether or not it is a whole character
-    kToken,      // b = 0: the token that texts()[a] refers to, as a whole; b = 1: any other token
+    kToken,      // b = 0: the whole token that texts()[a] names; b = 1: any token but this one
     kSequence,   // the b expressions from children()[a] on, in sequence
     kChoice,     // one of the b expressions from children()[a] on
     kRepeat,     // children()[a], min to max times
-    kRule,       // rule a
-    kGraph,      // graphs()[a]
+    kRule,       // a call of rule a
+    kGraph,      // a text of graphs()[a]
   };
   Kind kind = Kind::kNothing;
   uint32_t a = 0, b = 0;
@@ -62,7 +63,7 @@ struct Expr {
 class GrammarRules {
  public:
   struct Limits {
-    size_t max_exprs = 2'000'000;  // nodes, children, edges and bytes together
+    size_t max_exprs = 2'000'000;  // maximum number of nodes, children, edges and bytes together
     size_t max_rules = 100'000;
   };
   GrammarRules() : GrammarRules(Limits{}) {}
@@ -77,7 +78,8 @@ class GrammarRules {
   ExprId token(std::string_view reference, bool excluded);
   ExprId sequence(const std::vector<ExprId>& parts);
   ExprId choice(const std::vector<ExprId>& parts);
-  // REQUIRES: min <= max; both at most kMaxRepetition, or max is kUnbounded.
+  // Returns an expression for min to max repetitions of `part`. REQUIRES: min <= max; both are at most kMaxRepetition,
+  // or max is kUnbounded.
   ExprId repeat(ExprId part, uint32_t min, uint32_t max);
   ExprId optional(ExprId part) { return repeat(part, 0, 1); }
   ExprId graph(ExprGraph graph);
@@ -124,12 +126,13 @@ class GrammarRules {
 // groups, alternatives, counted repetitions, and anchors of a whole alternative. Lookahead, word boundaries and
 // possessive quantifiers are errors that name the construct. A lazy quantifier matches the same texts as a greedy one.
 
-// Returns an expression for one character of a set: the character itself, or its notation in a JSON string.
+// Returns an expression for one character of a set. It writes the character itself, or in a JSON string its notation
+// there.
 using CharWriter = std::function<ExprId(const CodePointSet&)>;
 
 enum class RegexMatch {
   kWhole,   // the pattern matches the whole text
-  kSearch,  // the pattern matches any part of the text, unless anchored
+  kSearch,  // the pattern matches some part of the text; an anchored pattern only a part at the start or end
 };
 
 // Returns an expression for the texts that match `pattern`. O(pattern). Errors: those of parse_regex(), and

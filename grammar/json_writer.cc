@@ -29,7 +29,8 @@ Decimal plain_decimal(bool negative, std::string whole, std::string fraction) {
 int compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.whole.size() != b.whole.size()) return a.whole.size() < b.whole.size() ? -1 : 1;
   if (const int order = a.whole.compare(b.whole); order != 0) return order;
-  return a.fraction.compare(b.fraction);  // without trailing zeros a proper prefix is the smaller fraction
+  // Fractions have no trailing zeros, so if one is the beginning of the other, the shorter one is smaller.
+  return a.fraction.compare(b.fraction);
 }
 
 // Comparison of the digits read so far with a bound. n_whole, n_fraction: digits read before and after the point
@@ -45,7 +46,7 @@ struct Comparison {
   }
   void end_whole(const std::string& bound) {
     if (n_whole != bound.size()) order = n_whole < bound.size() ? -1 : 1;
-    n_whole = 0;  // not needed any more, because `order` is decided
+    n_whole = 0;  // from here on `order` is decided, so states need not differ in n_whole
   }
   void read_fraction(char digit, const std::string& bound) {
     const char other = n_fraction < bound.size() ? bound[n_fraction] : '0';
@@ -72,7 +73,7 @@ struct DigitState {
   Phase phase = Phase::kStart;
   std::array<Comparison, 2> bounds;
   std::vector<Remainder> remainders;
-  bool is_whole = true;  // all digits after the point are 0; only tracked for NumberBounds::fraction
+  bool is_whole = true;  // all digits after the point are 0; computed only if NumberBounds::fraction is set
   auto operator<=>(const DigitState&) const = default;
 };
 
@@ -303,10 +304,10 @@ bool NumberBounds::allows(const Decimal& value) const {
 }
 
 Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRules& rules, CompileBudget& budget) {
-  if (!bounds.excluded.empty()) {  // joins the ranges between the excluded numbers
+  if (!bounds.excluded.empty()) {  // returns one choice of the ranges between the excluded numbers
     std::vector<Decimal> excluded = bounds.excluded;
     std::ranges::sort(excluded, [](const Decimal& a, const Decimal& b) { return a < b; });
-    NumberBounds rest = bounds;  // before round i: the numbers above excluded[i - 1]
+    NumberBounds rest = bounds;  // in round i: the bounds of the numbers above excluded[i - 1]
     rest.excluded.clear();
     std::vector<ExprId> parts;
     for (size_t i = 0; i <= excluded.size() && !rest.clearly_empty(); ++i) {
@@ -335,7 +336,7 @@ Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRule
     parts.push_back(part);
   }
   if (!bounds.min || bounds.min->negative) {
-    Bound least{Decimal(), true};  // zero is excluded, so that "-0" does not match
+    Bound least{Decimal(), true};  // the range begins after zero, so that "-0" does not match
     std::optional<Bound> most;
     if (bounds.max && bounds.max->negative) least = {magnitude(*bounds.max), bounds.below_max};
     if (bounds.min) most = Bound{magnitude(*bounds.min), bounds.above_min};
@@ -477,10 +478,10 @@ ExprId JsonWriter::literal(const Json& value, bool is_integer) {
   }
   parts = {rules_.bytes(json_to_string(value))};
   const double number = value.is_number_float() ? value.get<double>() : 0;
-  const double most = is_integer ? 9e18 : 1e15;  // below it the number is exact: as int64_t, or as a double
+  const double most = is_integer ? 9e18 : 1e15;  // a number of smaller magnitude is exact, as int64_t or as double
   if (value.is_number_float() && std::abs(number) < most && std::trunc(number) == number) {
     if (is_integer) parts.clear();
-    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // writes 1.0 as 1
+    parts.push_back(rules_.bytes(std::to_string(static_cast<int64_t>(number))));  // the integer 1.0 is written as 1
   }
   return rules_.choice(parts);
 }

@@ -25,15 +25,15 @@ namespace ibid {
 // --- Numbers within bounds, as decimal texts. Their digits are compared with the digits of the bounds, so nothing is
 // rounded. The texts have no exponent, no leading zeros and no "-0".
 
-// Maximum digits before the point, unless a bound has more. With JsonFormat::strict kMostWholeDigits: a double can
-// represent every number of this length, and programs parse numbers as doubles. Otherwise kMostUsualDigits, also after
-// the point: a model that does not end a number by itself would write digits until the end of its answer.
+// Maximum digits before the point, unless a bound has more. With JsonFormat::strict the maximum is kMostWholeDigits:
+// programs parse numbers as doubles, which can represent every number of this length. Otherwise it is kMostUsualDigits,
+// also after the point: a model that does not end a number by itself would write digits until the end of its answer.
 inline constexpr uint32_t kMostWholeDigits = 308;
 inline constexpr uint32_t kMostUsualDigits = 18;
 
 // A decimal number: digits before the point (at least "0", no leading zeros) and after it (no trailing zeros).
 struct Decimal {
-  bool negative = false;  // never set for zero
+  bool negative = false;  // false for zero
   std::string whole = "0";
   std::string fraction;
 
@@ -47,11 +47,11 @@ bool operator<(const Decimal& a, const Decimal& b);
 
 struct NumberBounds {
   std::optional<Decimal> min, max;
-  bool above_min = false, below_max = false;  // the bound itself is excluded
+  bool above_min = false, below_max = false;  // values equal to the bound are excluded too
   std::vector<Decimal> multiples;             // positive; values must be multiples of all of these
   std::vector<Decimal> excluded;              // values must differ from all of these
   bool integer = false;
-  bool fraction = false;  // values must not be integers
+  bool fraction = false;  // integers are excluded
 
   bool any() const { return min || max || fraction || !multiples.empty() || !excluded.empty(); }
   void raise_min(const Decimal& value, bool above);
@@ -61,8 +61,8 @@ struct NumberBounds {
   bool allows(const Decimal& value) const;
 };
 
-// Returns an expression for the texts of the numbers within the bounds. Errors: kLimitExceeded for too many states;
-// those of the budget.
+// Returns an expression for the texts of the numbers within the bounds. Errors: kLimitExceeded if the expression needs
+// too many states; those of the budget.
 Result<ExprId> number_range(const NumberBounds& bounds, bool strict, GrammarRules& rules, CompileBudget& budget);
 
 // --- JsonWriter.
@@ -107,7 +107,7 @@ class JsonWriter {
  private:
   GrammarRules& rules_;
   const bool compact_;
-  const uint32_t most_digits_;  // maximum digits of a number without bounds, before the point and after it
+  const uint32_t most_digits_;  // maximum number of digits before the point, and after it, of a number without bounds
   ExprId quote_, space_, colon_, comma_, plain_char_;
   std::map<std::string, RuleId> once_;
 };

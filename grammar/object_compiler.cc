@@ -9,12 +9,13 @@ namespace {
 
 constexpr size_t kMostNameStates = 20'000;
 constexpr size_t kMostPatterns = 20;
-constexpr size_t kMostOverlapping = 4;  // maximum of patternProperties if one name may match several
+constexpr size_t kMostOverlapping = 4;  // maximum number of patternProperties if one name may match several of them
 constexpr size_t kMostCountedStates = 50'000;
 constexpr size_t kMostUnordered = 11;            // maximum number of properties that may come in any order
 constexpr size_t kMostUnorderedStates = 50'000;  // maximum states for properties in any order, in the whole schema
 
-// Returns a grammar of its own. make(rules) returns the expression of its first rule: a string without its quotes.
+// Returns a separate grammar of strings in canonical notation. make(rules) returns the expression of its first rule, a
+// string without its quotes.
 GrammarRules single_rule_grammar(const auto& make) {
   GrammarRules rules;
   const RuleId root = rules.add_rule("name");
@@ -53,7 +54,7 @@ Result<ExprId> ObjectCompiler::compile() {
   }
   const size_t n = properties_.size();
   const size_t n_counts = count.any() ? most + 1 : part_.needs_other_property ? 2 : 1;
-  // Edges outnumber states: each set of properties has one edge for each missing property.
+  // Count edges, which outnumber states: each set of written properties has one edge for each missing property.
   const size_t n_unordered = n <= kMostUnordered ? n_counts * (n + 2) << n : kMostUnorderedStates + 1;
   const bool any_order = n > 0 && !compiler_.format_.for_answers;
   if (any_order && compiler_.n_unordered_states_ + n_unordered <= kMostUnorderedStates) {
@@ -94,7 +95,7 @@ Status ObjectCompiler::read_property_names() {
   return {};
 }
 
-// Lists the declared properties, then names that are required but not declared.
+// Collects in names_ the declared properties, and then the names that are required but not declared.
 Status ObjectCompiler::list_properties() {
   const PropertyIndex index(part_);
   for (const auto& [name, schema] : part_.properties) names_.push_back(name);
@@ -137,7 +138,7 @@ GrammarRules ObjectCompiler::declared_names() const {
     for (const std::string_view name : names_) names.push_back(without_quotes(name));
     std::ranges::sort(names);
     ExprGraph tree;
-    std::vector<uint32_t> path = {0};  // states of the previous name, one per byte
+    std::vector<uint32_t> path = {0};  // states of the trie along the previous name, one per byte
     for (size_t i = 0; i < names.size(); ++i) {
       const std::string before = i == 0 ? "" : names[i - 1];
       size_t shared = 0;
@@ -176,7 +177,7 @@ Status ObjectCompiler::compile_patterns() {
   return {};
 }
 
-// Returns the sets of patterns that a name may match together; bit i is pattern i.
+// Returns the sets of patternProperties that one name may match at the same time; bit i is pattern i.
 Result<std::vector<uint32_t>> ObjectCompiler::pattern_sets() {
   std::vector<uint32_t> sets;
   for (size_t i = 0; i < patterns_.size(); ++i) {
@@ -244,7 +245,7 @@ Result<ExprId> ObjectCompiler::other_pairs() {
     TRY_ASSIGN(const ExprId name, other_names(0));
     pairs.push_back(rules_.sequence({name, writer_.colon(), compiler_.call(part_.other_properties)}));
   }
-  // Make the pairs a rule, because many states refer to them.
+  // Make a rule of the `"name": value` pairs of undeclared properties, because many states refer to it.
   const RuleId rule = rules_.add_rule("another property");
   rules_.define(rule, rules_.choice(pairs));
   return rules_.call(rule);
@@ -255,7 +256,7 @@ ExprId ObjectCompiler::pair_of(const Property& property) {
       {rules_.bytes(json_to_string(Json(property.name))), writer_.colon(), compiler_.call(property.schema)});
 }
 
-// Number of properties written so far, counted only as far as the bounds require.
+// Number of properties written so far, counted only as far as minProperties and maxProperties require.
 struct ObjectCompiler::Counter {
   explicit Counter(const SchemaPart& part)
       : bounds(part.needs_other_property ? CountBounds{.min = 1} : part.property_count),
@@ -288,7 +289,7 @@ ExprId ObjectCompiler::in_order(ExprId others) {
   const ExprId open = rules_.sequence({rules_.bytes("{"), writer_.space()});
   const ExprId close = rules_.sequence({writer_.space(), rules_.bytes("}")});
   graph.add_edge(0, open, start(0, 0));
-  bool closable = true;  // none of the properties from i on is required
+  bool closable = true;  // true if none of the properties from number i on is required
   for (uint32_t i = n + 1; i-- > 0;) {
     if (i < n) closable &= !properties_[i].required;
     const ExprId pair = i < n ? pair_of(properties_[i]) : rules_.nothing();
@@ -308,7 +309,8 @@ ExprId ObjectCompiler::in_order(ExprId others) {
   return rules_.graph(std::move(graph));
 }
 
-// State (set, c), before and after a property: the properties of the set were written, and c properties counted.
+// Each pair (set, c) has two states, before and after a property: the properties of `set` were written, and c
+// properties counted.
 ExprId ObjectCompiler::in_any_order(ExprId others) {
   const Counter counter(part_);
   const uint32_t n_sets = 1u << properties_.size();

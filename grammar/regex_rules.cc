@@ -13,7 +13,7 @@ using Kind = RegexNode::Kind;
 
 static_assert(kMaxRegexCount <= kMaxRepetition && RegexNode::kUnbounded == kUnbounded);
 
-// The texts of a node of the regular expression, and whether they are anchored to the ends of the whole text.
+// The texts that a node of the regular expression matches, and whether they are anchored to the ends of the text.
 struct Anchored {
   ExprId expr = 0;
   bool at_begin = false, at_end = false;

@@ -9,10 +9,11 @@
 namespace ibid {
 namespace {
 
-constexpr size_t kCombinationCost = 5000;  // units of work for compiling one combination of the branches of choices
+constexpr size_t kCombinationCost =
+    5000;  // units of work for compiling one way to choose a branch of every anyOf and oneOf
 constexpr size_t kMostChoiceDepth = 30;
 constexpr size_t kMostExclusive = 200;
-constexpr size_t kBytesOfProperty = 120;  // bytes for each property of a schema that is kept for comparisons
+constexpr size_t kBytesOfProperty = 120;  // bytes for each property of a SchemaPart that is kept for comparisons
 bool requires_impossible(const SchemaPart& part) {
   if (std::ranges::find(part.properties, kNoSchema, &SchemaPart::Named::value_type::second) == part.properties.end()) {
     return false;
@@ -68,7 +69,8 @@ ExprId SchemaCompiler::call(SchemaId schema) {
 
 Result<ExprId> SchemaCompiler::values_of(SchemaId schema) {
   TRY_ASSIGN(SchemaPart part, read_schema(document_, schema));
-  if (part.choices.size() == 1 && !part.choices[0].exclusive && part.is_unconstrained()) {  // nothing to merge
+  // There is nothing to merge: the part has only this choice.
+  if (part.choices.size() == 1 && !part.choices[0].exclusive && part.is_unconstrained()) {
     std::vector<ExprId> branches;
     for (const SchemaId branch : part.choices[0].branches) branches.push_back(call(branch));
     return rules_.choice(branches);
@@ -176,7 +178,7 @@ Result<ExprId> SchemaCompiler::name_outside(SchemaPart part, size_t depth) {
           ErrorCode::kUnsupported, document_.pointer_of(part.schema), "additionalProperties",
           "not supported in a negated schema together with patternProperties or limits on the number of properties");
     }
-    // Declare the names of the set, so that every undeclared property has a name outside of the set.
+    // Declare also the names of the set itself. Then every undeclared property has a name outside of the set.
     for (const auto& [name, schema] : part.properties) names.erase(name);
     for (const std::string_view name : wanted.names) {
       if (names.erase(name) > 0) part.properties.emplace_back(name, part.other_properties);
@@ -195,7 +197,7 @@ Result<ExprId> SchemaCompiler::branch_of(const SchemaPart& part, SchemaId branch
   return values_of(merged, depth + 1);
 }
 
-// Adds to each branch of oneOf the negation of the other branches with which it may have values in common.
+// Adds to each branch of oneOf the negation of those other branches that may have values in common with it.
 Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::Choice& choice,
                                       std::vector<SchemaId>& merged_branches) {
   const std::string place = pointer_of_text(document_, choice.place, "oneOf");
@@ -234,7 +236,7 @@ Status SchemaCompiler::exclude_others(const SchemaPart& part, const SchemaPart::
   return {};
 }
 
-// Returns the values of enum and const that the rest of the schema allows too.
+// Returns the values of enum and const that the other keywords of the schema allow too.
 Result<ExprId> SchemaCompiler::listed(const SchemaPart& part) {
   std::vector<ExprId> exprs;
   for (const ListedValue& value : *part.values) {
@@ -289,7 +291,7 @@ unsigned possible_types(const SchemaPart& part) {
 
 }  // namespace
 
-// True if `a` requires a property that `b` forbids, or both require a property for which they allow no common value.
+// True if `a` requires a property that `b` forbids, or both require a property for which no value satisfies both.
 Result<bool> DisjointnessChecker::differ_in_property(const Compared& a, const Compared& b, size_t depth) {
   const bool closed = b.part.pattern_properties.empty() && b.part.other_properties == kNoSchema;
   for (const std::string_view name : a.part.required) {

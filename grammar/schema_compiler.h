@@ -24,7 +24,7 @@ class SchemaCompiler {
  public:
   SchemaCompiler(SchemaDocument& document, GrammarRules& rules, const JsonFormat& format);
 
-  // Defines the first rule as those values of the schema that have one of `types`. Errors: those of
+  // Defines the first rule of the grammar as the values of the schema that have one of `types`. Errors: those of
   // compile_json_schema().
   Status compile(SchemaId schema, unsigned types = kAllTypes);
 
@@ -48,7 +48,7 @@ class SchemaCompiler {
   JsonWriter writer_;
   std::unordered_map<SchemaId, RuleId> known_;
   std::deque<std::pair<RuleId, SchemaId>> todo_;
-  size_t n_unordered_states_ = 0;  // states of all objects whose properties come in any order
+  size_t n_unordered_states_ = 0;  // number of states of all objects whose properties come in any order
 
   friend class ArrayCompiler;
   friend class ObjectCompiler;
@@ -60,7 +60,7 @@ class ValueChecker {
  public:
   explicit ValueChecker(SchemaDocument& document) : document_(document) {}
 
-  // Returns whether `part` allows the value. Ignores the choices and the list of values of `part`.
+  // Returns whether `part` allows a value of enum or const. Ignores the choices of `part`, and its list of values.
   Result<bool> allows(const SchemaPart& part, const ListedValue& listed) const;
 
  private:
@@ -163,8 +163,8 @@ class ObjectCompiler {
   Result<bool> is_name(const NameConstraints& asked, const std::string& name);
   // Returns `"name": value` pairs for undeclared names.
   Result<ExprId> other_pairs();
-  // Returns the undeclared names that match all patterns of a set and no other patterns; bit i is pattern i. nothing()
-  // if there are no such names.
+  // Returns the undeclared names that match exactly the patterns of a set: bit i of `patterns` is pattern i of
+  // patternProperties. nothing() if there are no such names.
   Result<ExprId> other_names(uint32_t patterns);
   Status compile_patterns();
   Result<std::vector<uint32_t>> pattern_sets();
@@ -182,9 +182,9 @@ class ObjectCompiler {
   JsonWriter& writer_;
   std::vector<NameConstraints> name_constraints_;
   std::vector<std::string_view> names_;    // declared names, then names that are required but not declared
-  std::vector<Property> properties_;       // those of names_ that an object may have, with their schemas
+  std::vector<Property> properties_;       // the properties of names_ that an object may have, with their schemas
   std::vector<RegularLanguage> patterns_;  // [i]: the names that match pattern i of patternProperties
-  bool patterns_overlap_ = false;          // some name matches two patterns
+  bool patterns_overlap_ = false;          // true if some name matches two patterns of patternProperties
   std::optional<RegularLanguage> any_name_, declared_;
 };
 

@@ -140,7 +140,7 @@ namespace {
 constexpr size_t kMostPlaceDepth = 500;
 constexpr size_t kMostIgnored = 50;
 constexpr int kMostNested = 100;
-constexpr size_t kBytesOfPlace = 250;  // approximate bytes of a place, with its index entries
+constexpr size_t kBytesOfPlace = 250;  // approximate bytes of a place (a value in the schema), with its index entries
 
 // Keywords whose value is a schema or contains schemas.
 constexpr std::array<std::string_view, 12> kOfSchema = {
@@ -271,8 +271,8 @@ void SchemaDocument::refuse(PlaceId place, std::string_view keyword, std::string
   if (status_.ok()) status_ = schema_error(ErrorCode::kInvalidArgument, pointer(place), keyword, what);
 }
 
-// Adds a place. Equal places have the same first_like (hash-consing): the content of an object or array is built from
-// the first_like of its parts.
+// Adds a place (a value of the schema's JSON). Sets its first_like, the first place with equal content: two objects or
+// arrays have equal content if their parts have the same first_like (hash-consing).
 PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size_t depth) {
   if (depth > kMostPlaceDepth) status_ = {ErrorCode::kLimitExceeded, "schema: nested too deeply"};
   if (!status_.ok() || !budget_->spend(1) || !budget_->hold(kBytesOfPlace)) return 0;
@@ -302,7 +302,7 @@ PlaceId SchemaDocument::add_place(const Json& json, Place place, Role role, size
   };
   if (json.is_object()) {
     for (const auto& item : json.items()) {
-      if (item.value().is_binary()) continue;  // the value of kDerivedMark
+      if (item.value().is_binary()) continue;  // skip the value of kDerivedMark, which is no JSON text
       content += ',' + std::to_string(item.key().size()) + ':' + item.key();
       add_child(item.value(), 0, &item.key());
     }
@@ -327,15 +327,15 @@ void SchemaDocument::add_names_of(PlaceId place) {
   };
   const bool is_new_id = text_of("$id") != nullptr;
   const std::string* id = text_of(is_new_id ? "$id" : "id");   // draft 4 has `id`
-  const bool is_name = id != nullptr && id->starts_with('#');  // earlier drafts write anchors as `id`: "#name"
-  if (places_[place].derived) {                                // a copy: the original schema has registered the ids
+  const bool is_name = id != nullptr && id->starts_with('#');  // drafts before 2019-09 write anchors as ids: "#name"
+  if (places_[place].derived) {  // a derived schema copies parts of the document, whose ids are registered already
     places_[place].marked = json.contains(kDerivedMark) && json.at(kDerivedMark).is_binary();
     if (id == nullptr || is_name) return;
     const auto found = resource_of_.find(address_of(*id, place));
     if (found != resource_of_.end()) places_[place].resource = found->second;
     return;
   }
-  if (id != nullptr && !is_new_id) {  // an `id` that is only an annotation may appear twice
+  if (id != nullptr && !is_new_id) {  // skip an `id` that appeared before: it may be only an annotation
     const std::string address = address_of(*id, place);
     const bool is_known =
         is_name ? anchors_.contains(std::pair(places_[place].resource, id->substr(1))) : resource_of_.contains(address);
@@ -412,7 +412,7 @@ SchemaId SchemaDocument::conjunction(SchemaId a, SchemaId b) {
   std::ranges::set_union(sets_[a], sets_[b], std::back_inserter(all));
   for (const PlaceId place : all) {
     if (places_[place].negated == 0 || !std::ranges::binary_search(all, places_[place].negated)) continue;
-    return known->second = kNoSchema;  // the set has a schema and its negation
+    return known->second = kNoSchema;  // no value satisfies a schema and its negation
   }
   budget_->spend(all.size() + 20);
   budget_->hold(2 * all.size() * sizeof(PlaceId) + kBytesOfPlace);
@@ -465,7 +465,8 @@ Result<PlaceId> SchemaDocument::resolve(const std::string& reference, PlaceId fr
     return at;
   };
   const Json* at = follow(places_[root].json);
-  // Resolve against the whole document too: many inner schemas have an `id`, but references relative to the document.
+  // In an inner schema with an `id`, also resolve against the whole document: many such schemas have references
+  // relative to the document.
   const bool has_old_id = places_[root].json->is_object() && !places_[root].json->contains("$id");
   if (at == nullptr && hash == 0 && has_old_id) at = follow(places_[0].json);
   return at == nullptr ? Result<PlaceId>(missing()) : place_of_.at(at);

@@ -1,7 +1,7 @@
-// SchemaDocument: a whole JSON Schema: its places (values in the JSON), the targets of its references, and messages
-// that name a place. A schema is a set of places, and a value must satisfy all of them. So merging schemas copies
-// nothing, equal sets have equal ids, and a document has finitely many schemas, however its references are nested. Not
-// thread-safe. The JSON and the budget must outlive the document.
+// SchemaDocument: a whole JSON Schema: its places (a place is a value in the schema's JSON), the targets of its
+// references, and messages that name a place. A schema is a set of places, and a value must satisfy all of them. So
+// merging schemas copies nothing, equal sets have equal ids, and a document has finitely many schemas, however its
+// references are nested. Not thread-safe. The JSON and the budget must outlive the document.
 #pragma once
 
 #include <cstddef>
@@ -63,23 +63,23 @@ class SchemaDocument {
   static Result<SchemaDocument> create(const Json& root, bool strict, bool implies_objects, CompileBudget& budget);
 
   SchemaId root() { return at(*places_[0].json); }
-  // Returns the schema at a place. REQUIRES: `place` is a value in the document.
+  // Returns the schema at one place. REQUIRES: `place` is a value in the document.
   SchemaId at(const Json& place);
   SchemaId schema_of(PlaceId place);
   // Returns the schema that has the constraints of both schemas.
   SchemaId conjunction(SchemaId a, SchemaId b);
-  // Returns the places of a schema, sorted, and only the first of equal places. Empty for kAnySchema and kNoSchema.
+  // Returns the schema's places, sorted; of equal places only the first. Empty for kAnySchema and kNoSchema.
   std::span<const PlaceId> places(SchemaId schema) const { return sets_[schema]; }
 
   const Json& json(PlaceId place) const { return *places_[place].json; }
-  // Returns the first place of the document that has the same content and meaning as `place`.
+  // Returns the first place of the document whose JSON has the same content and meaning as that at `place`.
   PlaceId first_like(PlaceId place) const { return places_[place].first_like; }
   std::string pointer(PlaceId place) const;       // for example "#/properties/a"
   std::string pointer_of(SchemaId schema) const;  // JSON pointer to the first place of the schema
   // Returns the target of a $ref. Errors: kUnsupported for a reference to another document, kInvalidArgument.
   Result<PlaceId> resolve(const std::string& reference, PlaceId from) const;
 
-  // Returns a number that is equal for values that are equal in JSON Schema: 1 and 1.0, objects in any order of keys.
+  // Returns a number that is equal for equal values of JSON Schema: 1 and 1.0, or objects in any order of keys.
   uint32_t value_number(const Json& value);
 
   // --- Derived schemas: a keyword of the document rewritten in keywords that read_keywords() reads directly. Errors:
@@ -90,10 +90,9 @@ class SchemaDocument {
   Result<SchemaId> negation_of(SchemaId schema);
   // Returns the schema of `if`, `then` and `else` of a place. REQUIRES: the place has `if`.
   Result<SchemaId> conditional_of(PlaceId place);
-  // Returns the schema of the entry `name` of dependencies, dependentRequired or dependentSchemas. REQUIRES: the entry
-  // exists.
+  // Returns the schema of an existing entry `name` of dependencies, dependentRequired or dependentSchemas.
   Result<SchemaId> dependency_of(PlaceId place, const std::string& keyword, const std::string& name);
-  // True if the place is in a derived schema and has kDerivedMark.
+  // True if the place is in a derived schema and has the keyword kDerivedMark.
   bool is_marked(PlaceId place) const { return places_[place].marked; }
 
   // Counts the nested reads and negations of schemas, because schemas may refer to each other endlessly.
@@ -112,7 +111,7 @@ class SchemaDocument {
 
   bool strict() const { return strict_; }
   bool implies_objects() const { return implies_objects_; }
-  // True if the document declares an early draft, in which keywords beside $ref have no effect.
+  // True if the document declares an early draft, in which the keywords beside a $ref have no effect.
   bool refs_stand_alone() const { return refs_stand_alone_; }
   // Records a keyword that has no effect on the grammar.
   void note_ignored(PlaceId place, std::string_view keyword);
@@ -134,7 +133,7 @@ class SchemaDocument {
     uint32_t resource;
     PlaceId first_like;
     bool derived = false, marked = false;
-    PlaceId negated = 0;  // for {"not": S}: first_like of S; else 0
+    PlaceId negated = 0;  // for a schema {"not": S}: the first place whose content equals S (first_like()); else 0
   };
   // A subschema with an $id, or the whole document: a base for references.
   struct Resource {
@@ -146,7 +145,7 @@ class SchemaDocument {
       : budget_(&budget), patterns_(budget), strict_(strict), implies_objects_(implies_objects) {}
   PlaceId add_place(const Json& json, Place place, Role role, size_t depth);
   void add_names_of(PlaceId place);
-  // Returns the absolute address of an $id.
+  // Returns the absolute URI of the $id or id of a schema.
   std::string address_of(const std::string& id, PlaceId place) const;
   // Returns the schema that `make` returns as JSON; calls `make` once for each (place, keyword, name). Messages name
   // the place, and the keyword if it is not empty.
@@ -173,7 +172,7 @@ class SchemaDocument {
   std::unordered_map<std::string, uint32_t> value_numbers_;
   std::map<std::tuple<PlaceId, std::string, std::string>, std::optional<Result<SchemaId>>> derived_;
   std::deque<Json> derived_json_;  // the JSON of derived schemas; place_of_ refers to its values
-  int n_nested_ = 0;               // number of living NestedRead objects
+  int n_nested_ = 0;               // number of NestedRead objects that exist
   std::vector<std::string> ignored_;
   std::unordered_set<std::string> ignored_names_;
 };
@@ -227,17 +226,17 @@ struct CountBounds {
 struct ListedValue {
   const Json* json;
   uint32_t number;
-  bool is_integer = false;  // its schema requires a number without a fraction
+  bool is_integer = false;  // the schema of the value requires numbers without a fraction
 };
 
 struct SchemaPart {
   using Named = std::vector<std::pair<std::string_view, SchemaId>>;
-  // Patterns or formats, each with the place of its schema.
+  // Patterns or formats, each with the place of the schema that has it.
   using Texts = std::vector<std::pair<std::string_view, PlaceId>>;
   struct Choice {
     std::vector<SchemaId> branches;
     bool exclusive = false;  // true for oneOf, false for anyOf
-    PlaceId place = 0;       // place of the schema that has the choice
+    PlaceId place = 0;       // place of the schema that has the anyOf or oneOf
   };
 
   // Requirement of `contains`: at least `least` and at most `most` items match the schema.
@@ -261,25 +260,27 @@ struct SchemaPart {
   NumberBounds numbers;
   CountBounds length;
   Texts patterns, formats;
-  Texts other_patterns, other_formats;  // a string must not match these
+  Texts other_patterns, other_formats;  // patterns and formats that a string must not match
   CountBounds item_count;
-  bool unique = false;  // no two items are equal
+  bool unique = false;  // uniqueItems: no two items are equal
   std::vector<Contained> contained;
   std::vector<SchemaId> first_items;
   SchemaId other_items = kAnySchema;
   CountBounds property_count;
-  Named properties;                        // in the schema's order; merged with the schemas of matching patterns
+  // Properties in the order of the schema; each schema includes those of patternProperties that its name matches.
+  Named properties;
   std::vector<std::string_view> required;  // no duplicates
   Named pattern_properties;
   SchemaId other_properties = kAnySchema;
-  bool lists_properties = false;   // `properties` occurs in a schema of the document (not only in a derived one)
-  bool mentions_others = false;    // a schema of the document constrains the properties that `properties` does not list
-  bool has_derived_names = false;  // schemas of properties or items come from a negation, which does not evaluate them
+  bool lists_properties = false;  // a schema of the document itself, not only a derived one, has `properties`
+  bool mentions_others = false;   // a schema of the document itself constrains properties that it does not list
+  // Schemas of properties or items come from a negated schema, in which they evaluate no properties or items.
+  bool has_derived_names = false;
   std::vector<SchemaId> property_names;
   std::vector<NameOutside> names_outside;
   bool needs_other_property = false;  // at least one undeclared property is required
-  // unevaluatedProperties and unevaluatedItems take effect after all choices are made, unless another keyword evaluates
-  // all properties or items.
+  // unevaluatedProperties and unevaluatedItems take effect after a branch of every anyOf and oneOf is chosen, unless
+  // another keyword evaluates all properties or items.
   SchemaId unevaluated_properties = kAnySchema, unevaluated_items = kAnySchema;
   bool evaluates_properties = false, evaluates_items = false;
   bool has_contains = false;
@@ -297,7 +298,7 @@ struct SchemaPart {
   bool excludes(const ListedValue& value) const;
   bool asks_of_arrays() const;
   bool asks_of_objects() const;
-  // True if any value satisfies the part, apart from its choices.
+  // True if every value satisfies the part, apart from its choices (anyOf and oneOf).
   bool is_unconstrained() const;
   // Approximate number of the part's elements, as a measure of the cost of copying it.
   size_t size() const;
@@ -323,8 +324,9 @@ class PropertyIndex {
 // place of the keyword; kLimitExceeded, kCancelled.
 Result<SchemaPart> read_schema(SchemaDocument& document, SchemaId schema);
 
-// As read_schema(), for a part that will be merged with others. Applies unevaluatedProperties and unevaluatedItems,
-// because they concern only what `schema` itself evaluates. Error: also kUnsupported if the schema has choices as well.
+// As read_schema(), for a part that will be merged with others. Applies unevaluatedProperties and unevaluatedItems
+// before the merge, because they concern only what `schema` itself evaluates. Error: also kUnsupported if such a schema
+// has anyOf or oneOf as well.
 Result<SchemaPart> read_schema_to_merge(SchemaDocument& document, SchemaId schema);
 
 // Reads the keywords of one schema object, except $ref and allOf. Errors: those of read_schema(). REQUIRES: `place` is
@@ -334,8 +336,8 @@ Result<SchemaPart> read_keywords(SchemaDocument& document, PlaceId place);
 // Returns the constraints on a property that the schema does not declare.
 Result<SchemaId> schema_for_undeclared(SchemaDocument& document, const SchemaPart& part, std::string_view name);
 
-// Makes unevaluatedProperties and unevaluatedItems the schemas of the undeclared properties and items. REQUIRES: `part`
-// has no choices. Error: kUnsupported.
+// Uses unevaluatedProperties and unevaluatedItems as the schemas of the undeclared properties and items. REQUIRES:
+// `part` has no choices. Error: kUnsupported.
 Status apply_unevaluated(SchemaDocument& document, SchemaPart& part);
 
 // Merges the constraints of two parts. Errors: kUnsupported if two constraints cannot be combined; kLimitExceeded,

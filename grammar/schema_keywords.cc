@@ -12,14 +12,14 @@
 namespace ibid {
 namespace {
 
-// Keywords that do not constrain values, or that are read elsewhere.
+// Keywords to skip here: they do not constrain values, or are read elsewhere.
 // clang-format off
 constexpr std::array<std::string_view, 26> kAnnotations = {
     "title", "description", "default", "examples", "example", "$comment", "deprecated", "readOnly", "writeOnly",
     "$schema", "$id", "id", "$anchor", "$defs", "definitions", "$vocabulary", "contentEncoding", "contentMediaType",
     "contentSchema", "$ref", "allOf", "$dynamicAnchor", "discriminator", "externalDocs", "xml", kDerivedMark};
 
-// Words that schemas use as annotations, although they differ from a keyword in only one letter.
+// Words that are no keywords but differ from one in only one letter: schemas use them as annotations.
 constexpr std::array<std::string_view, 8> kOtherWords = {
     "comment", "note", "item", "cost", "when", "them", "typed", "formats"};
 // clang-format on
@@ -49,7 +49,8 @@ constexpr std::array<std::pair<std::string_view, unsigned>, 7> kTypeNames = {{{"
                                                                               {"integer", kIntegerType}}};
 
 constexpr size_t kMostProperties = 5000;
-constexpr size_t kShortestMisspelled = 4;  // shorter keywords resemble too many words
+// Minimum length of a misspelled keyword; shorter ones resemble too many words.
+constexpr size_t kShortestMisspelled = 4;
 
 class KeywordReader {
  public:
@@ -226,7 +227,7 @@ class KeywordReader {
     uint32_t n = kMaxRepetition + 1;
     if (count.whole.size() < 10) n = static_cast<uint32_t>(std::min(std::stoul(count.whole), size_t{n}));
     if (n > kMaxRepetition) {
-      // Ignore a maximum above kMaxRepetition, because no answer is that long.
+      // Ignore a maximum above kMaxRepetition, because no answer is that long. A minimum above it is an error.
       if (is_min) set(ErrorCode::kLimitExceeded, "above " + std::to_string(kMaxRepetition));
       return;
     }
@@ -278,7 +279,7 @@ class KeywordReader {
     }
   }
 
-  // If `items` is an array, it is the notation of earlier drafts for prefixItems.
+  // Reads `items`. If it is an array, it has the meaning of prefixItems, as in earlier drafts.
   void read_items(const Json& value) {
     if (value.is_array()) return read_first_items(value);
     if (!is_schema(value)) return;
@@ -312,7 +313,7 @@ class KeywordReader {
         .schema = document_.at(value), .least = count("minContains", 1), .most = count("maxContains", kUnbounded)};
     if (contained.least > 0 || contained.most != kUnbounded) part_.contained.push_back(contained);
   }
-  // minContains and maxContains: used with `contains`, ignored without it.
+  // Reads minContains or maxContains, which has an effect only together with `contains`.
   void read_contained_count(const Json& value) {
     const bool is_count = value.is_number() && !decimal_of(value).negative && decimal_of(value).fraction.empty();
     if (!is_count) wrong("not a whole number of 0 or more");
@@ -325,7 +326,8 @@ class KeywordReader {
   // Ignores `if` without then and else, and then/else without `if`.
   void read_condition(const Json& value) {
     if (!is_schema(value)) return;
-    // Without then and else, `if` only matters for keywords that depend on the properties and items that it evaluates.
+    // Without then and else, `if` matters only for keywords such as unevaluatedProperties, which depend on what it
+    // evaluates.
     const bool matters = json_.contains("then") || json_.contains("else") || json_.contains("unevaluatedProperties") ||
                          json_.contains("unevaluatedItems");
     if (!matters) return;

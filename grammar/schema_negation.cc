@@ -16,7 +16,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMostPairs = 20;         // maximum number of branches of a negated oneOf
-constexpr size_t kMostPlacedItems = 100;  // maximum number of items with schemas of their own in a negated schema
+constexpr size_t kMostPlacedItems = 100;  // maximum number of items with own schemas (prefixItems) in a negated schema
 
 Json marked() {
   Json out = Json::object();
@@ -45,7 +45,8 @@ Json keyword(const char* name, Json value) {
 
 bool is_true(const Json& schema) { return schema == true || (schema.is_object() && schema.empty()); }
 
-// Returns a schema of objects that have property `name` with `schema`; if `schema` is false, that do not have it.
+// Returns a schema of the objects whose property `name` satisfies `schema`; if `schema` is false, of the objects
+// without this property.
 Json with_property(const std::string& name, const Json& schema) {
   Json out = marked("object");
   if (schema != false) out["required"] = Json::array({name});
@@ -117,7 +118,7 @@ class Negation {
   void set(ErrorCode code, std::string_view what) {
     if (status_.ok()) status_ = schema_error(code, pointer_, keyword_, what);
   }
-  // Adds an alternative, with kDerivedMark, because negations do not evaluate properties or items.
+  // Adds an alternative, with kDerivedMark, which shows that the alternative evaluates no properties or items.
   void add(Json option) {
     if (option.is_object() && !option.contains(kDerivedMark)) {
       Json out = marked();
@@ -295,7 +296,7 @@ class Negation {
     if (!are_schemas(value)) return;
     for (const Json& each : value) add(not_this(each));
   }
-  // A value violates oneOf if it satisfies no branch, or more than one.
+  // Negates oneOf: a value violates it if the value satisfies no branch, or more than one.
   void one_of(const Json& value) {
     if (!are_schemas(value)) return;
     if (value.size() > kMostPairs) return refuse();
@@ -335,7 +336,7 @@ class Negation {
     }
   }
 
-  // Refuses to negate the keyword, unless it constrains nothing.
+  // Refuses to negate the keyword, unless its value constrains nothing.
   void only_trivial(const Json& value) {
     if (value == false && keyword_ == "uniqueItems") return;
     if (keyword_ == "patternProperties" && value.is_object()) {
@@ -355,7 +356,7 @@ class Negation {
   Status status_;
 };
 
-// Returns the alternatives (if and then) and (not if and else).
+// Returns a schema with two alternatives: `if` and `then`; or not `if`, and `else`.
 Json conditional(const Json& schema) {
   const Json& condition = schema.at("if");
   const auto branch = [&](const char* name, Json holds) {
@@ -364,7 +365,8 @@ Json conditional(const Json& schema) {
   return keyword("anyOf", Json::array({branch("then", condition), branch("else", not_this(condition))}));
 }
 
-// Returns a schema: `name` is missing, or it exists and the object also satisfies `value` (names or a schema).
+// Returns a schema: either the property `name` is missing, or it exists and the object also satisfies `value` (a list
+// of required names, or a schema).
 Result<Json> dependency(const std::string& name, const Json& value, const std::string& pointer) {
   Json holds = with_property(name, true), missing = with_property(name, false);
   holds.erase("type");

@@ -13,12 +13,13 @@ constexpr size_t kMostNesting = 100;  // maximum nesting of references between s
 constexpr size_t kReadCost = 20;      // units of work for reading a schema's keywords
 constexpr size_t kMergeCost = 4;      // units of work for merging one property
 
-// Merges a schema with those that it refers to. Each place is merged once.
+// Merges a schema with those that it refers to by $ref and allOf. Each place (schema in the document) is merged once.
 class SchemaReader {
  public:
   SchemaReader(SchemaDocument& document, SchemaPart& part) : document_(document), part_(part) {}
 
-  // negated: the place comes from the negation of another schema, which evaluates no properties or items.
+  // Adds the constraints of a place. negated: the place comes from the negation of another schema, which evaluates no
+  // properties or items.
   Status add(PlaceId named, size_t depth = 0, bool negated = false) {
     const PlaceId place = document_.first_like(named);
     if (done_.contains(place)) return {};
@@ -77,7 +78,7 @@ class SchemaReader {
     return {};
   }
 
-  // Adds to each property the schemas of the patterns that its name matches.
+  // Adds to the schema of each property the schemas of the patternProperties that match the property's name.
   Status add_patterns(PlaceId place, SchemaPart& own) {
     for (auto& [name, schema] : own.properties) {
       for (const auto& [pattern, also] : own.pattern_properties) {
@@ -140,7 +141,8 @@ class SchemaReader {
   SchemaPart& part_;
   bool is_first_ = true;
   size_t n_read_ = 0;
-  std::unordered_set<PlaceId> open_, done_;  // open_: places whose references are being followed
+  // open_: places whose references are being followed; done_: places that were merged.
+  std::unordered_set<PlaceId> open_, done_;
 };
 
 // Returns the constraints of `part` on the property `name`, declared or not.
@@ -178,7 +180,7 @@ void add_new(std::vector<T>& a, const std::vector<T>& b) {
 }
 
 // Merges lists of patterns; each pattern is listed once.
-// A name that matches a pattern of one part only is an undeclared name for the other part.
+// For a name that matches a pattern of one part only, the other part has its constraint on undeclared properties.
 void merge_patterns(SchemaDocument& document, SchemaPart& a, const SchemaPart& b) {
   SchemaPart::Named merged;
   for (const auto& [pattern, schema] : a.pattern_properties) {
@@ -237,7 +239,8 @@ void merge_texts(SchemaPart::Texts& a, const SchemaPart::Texts& b) {
   }
 }
 
-// Merges lists of allowed and excluded values. If there are allowed ones, `excluded` is subtracted and cleared.
+// Merges the lists of allowed and of excluded values. If values are listed, subtracts `excluded` from them and clears
+// it.
 void merge_values(SchemaPart& a, const SchemaPart& b) {
   std::unordered_set<uint32_t> excluded;
   for (const ListedValue& value : a.excluded) excluded.insert(value.number);
@@ -315,7 +318,8 @@ PropertyIndex::PropertyIndex(const SchemaPart& part) {
 }
 
 Result<SchemaPart> merge_parts(SchemaDocument& document, SchemaPart a, const SchemaPart& b) {
-  // Number of comparisons: each list of `b` is searched linearly for equal entries in the list of `a`.
+  // Number of comparisons: for each entry of a list of `b`, the same list of `a` is searched linearly for an equal
+  // entry.
   const size_t n_pairs =
       a.patterns.size() * b.patterns.size() + a.formats.size() * b.formats.size() +
       a.numbers.multiples.size() * b.numbers.multiples.size() +

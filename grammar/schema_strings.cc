@@ -20,7 +20,7 @@ struct Wanted {
   std::string pattern;
   PlaceId place;
   std::string_view keyword;
-  bool excluded = false;  // strings must not match the pattern
+  bool excluded = false;  // true: strings must not match the pattern
 };
 
 Status wrong(const SchemaDocument& document, const Wanted& wanted, const Status& status) {
@@ -98,7 +98,8 @@ Result<ExprId> canonical_strings(SchemaDocument& document, const SchemaPart& par
     return {};
   };
   std::vector<bool> excluded;
-  if (part.length.any() || starts_excluded) {  // the first language of a product must not be an excluded one
+  // The first factor of a product (multiply_regular()) must not be excluded.
+  if (part.length.any() || starts_excluded) {
     TRY(add([&](GrammarRules& own) -> Result<ExprId> { return add_lengths(part.length, own); }));
     excluded.push_back(false);
   }

@@ -1,4 +1,4 @@
-// ValueChecker: decides whether a listed value satisfies a schema.
+// ValueChecker: decides whether a value of enum or const satisfies the other keywords of a schema.
 #include <algorithm>
 #include <unordered_set>
 
@@ -9,7 +9,7 @@ namespace ibid {
 namespace {
 
 constexpr size_t kMostValueDepth = 50;
-constexpr size_t kExcludedAtOnce = 16;  // excluded values that are compared for one unit of work
+constexpr size_t kExcludedAtOnce = 16;  // number of excluded values that are compared for one unit of work
 
 }  // namespace
 
@@ -28,7 +28,7 @@ Result<bool> ValueChecker::allows(const SchemaPart& part, const ListedValue& lis
   return true;
 }
 
-// Decides whether a listed array or object, or a value in it, satisfies a schema.
+// Decides whether a value inside an array or object of enum or const satisfies a schema.
 Result<bool> ValueChecker::satisfies(const Json& value, SchemaId schema, size_t depth) const {
   if (schema == kAnySchema) return true;
   if (depth > kMostValueDepth) {

@@ -13,7 +13,7 @@ using BytesOf = std::function<std::string_view(TokenId)>;
 // Reads UTF-8 byte by byte.
 class CharReader {
  public:
-  // Returns the class of the next byte.
+  // Returns the class of the next byte of a token.
   ByteClasses read(uint8_t byte) {
     if (broken_) return kBrokenClass;
     if (n_read_ == 0 && byte < 0x80) return byte_class(byte);
@@ -33,7 +33,7 @@ class CharReader {
   bool is_inside() const { return broken_ || n_read_ > 0; }
 
  private:
-  uint32_t possible_ = 0;  // bit i: the current character may be one of multi_byte_sequences()[i]
+  uint32_t possible_ = 0;  // bit i: the current character may be of the byte sequence multi_byte_sequences()[i]
   size_t n_read_ = 0;      // number of bytes read of the current character
   bool broken_ = false;
 };
@@ -64,7 +64,7 @@ TokenTrie make_trie(std::vector<TokenId> ids, const BytesOf& bytes_of) {
   });
   TokenTrie trie;
   trie.nodes.push_back({0, 0, 0, 0, 0});
-  std::vector<uint32_t> path = {0};  // nodes of the previous token, by depth
+  std::vector<uint32_t> path = {0};  // nodes along the previous token, by depth
   std::string_view last;
   const auto close_to = [&](size_t depth) {
     for (; path.size() > depth + 1; path.pop_back()) {
@@ -92,7 +92,7 @@ TokenTrie make_trie(std::vector<TokenId> ids, const BytesOf& bytes_of) {
   return trie;
 }
 
-// Returns the longest token in the trie that is a prefix of `text`.
+// Returns the longest token in the trie that is a prefix of `text`, and its length.
 TokenId longest_in(const TokenTrie& trie, std::string_view text, size_t& length) {
   TokenId best = -1;
   uint32_t node = 0;
@@ -116,8 +116,8 @@ ByteClasses byte_class(uint8_t byte) {
   static const std::array<uint8_t, 128> kClasses = [] {
     std::array<uint8_t, 128> out{};
     for (uint8_t c = 0; c < 128; ++c) {
-      // Class 0: control characters; 1 to 3: letters and digits; then a class for each punctuation character, the last
-      // one for all others.
+      // One class for control characters, three for letters and digits; then a class for each character of
+      // kPunctuation, the last of which also has all others.
       constexpr std::string_view kPunctuation = "\"\\ ,:{}[]/.-_<>'()=+@#&$`?";
       const size_t found = kPunctuation.find(static_cast<char>(c));
       if (c < ' ') continue;

@@ -24,16 +24,16 @@ ByteClasses byte_class(uint8_t byte);
 // The UTF-8 byte sequences of all characters of several bytes.
 const std::vector<ByteSequence>& multi_byte_sequences();
 
-// The nodes in depth-first order (a node, then its descendants). Node 0 is the root.
+// A trie of tokens by their bytes: its nodes in depth-first order (a node, then its descendants). Node 0 is the root.
 struct TokenTrie {
   struct Node {
-    uint32_t end;          // index of the first node after its descendants
+    uint32_t end;          // index of the first node that is not a descendant of this node
     uint32_t token_begin;  // the tokens that end here are tokens[token_begin] up to the next node's token_begin
-    ByteClasses below;     // classes of its descendants' bytes; with kBrokenClass if a character is incomplete here
-    uint16_t depth;        // number of bytes up to and including this node
+    ByteClasses below;  // classes of the bytes of all descendants; with kBrokenClass if a character is incomplete here
+    uint16_t depth;     // number of bytes up to and including this node
     uint8_t byte;
   };
-  std::vector<Node> nodes;  // the last node is a sentinel
+  std::vector<Node> nodes;  // the last node is a sentinel, which has no token
   std::vector<TokenId> tokens;
   size_t max_length = 0;  // longest token in bytes
 
@@ -42,15 +42,15 @@ struct TokenTrie {
 
 class TokenTexts {
  public:
-  // Maximum bytes of short tokens. The few longer tokens are in a trie of their own. So tokens of the short trie need a
-  // special case only within this number of bytes of the maximum length of a string.
+  // Maximum bytes of short tokens. The few longer tokens are in a trie of their own. So if a string has a maximum
+  // length, the tokens of the short trie depend on it only within this number of bytes before its end.
   static constexpr size_t kShortLength = 12;
   // Maximum bytes of a token; longer tokens are never allowed.
   static constexpr size_t kMaxLength = 1000;
 
   struct Token {
-    std::string bytes;        // empty: the token is never allowed
-    std::string first_bytes;  // its bytes as the first token of an answer, if they differ
+    std::string bytes;        // the token's text; empty: the token is never allowed
+    std::string first_bytes;  // the token's bytes at the beginning of an answer, if they differ from `bytes`
     bool special = false;     // allowed only in free text (Grammar::Parts::special_tokens_in_first_rule)
   };
   // tokens: indexed by token id. O(bytes log tokens).
@@ -65,11 +65,11 @@ class TokenTexts {
   // if there is no such token or it has no text.
   Result<TokenId> find(std::string_view reference) const;
 
-  // The ordinary tokens of up to kShortLength bytes, and the longer ones.
+  // short_tokens(): trie of the ordinary tokens of up to kShortLength bytes; long_tokens(): trie of the longer ones.
   const TokenTrie& short_tokens() const { return short_; }
   const TokenTrie& long_tokens() const { return long_; }
   const TokenTrie& special_tokens() const { return special_; }
-  // All ordinary tokens by their bytes at the beginning of an answer; nullptr if these are the same as elsewhere.
+  // Trie of all ordinary tokens by their bytes at the beginning of an answer; nullptr if these are the usual bytes.
   const TokenTrie* first_tokens() const { return first_.get(); }
 
   // Returns the longest ordinary token whose bytes are a prefix of `text`; -1 if no token is.

@@ -71,7 +71,7 @@ struct AttendSums {
 // never changes the row's result; pages in which no row sees a position are not read.
 struct AttendTile {
   const std::byte* const*
-      head_blocks;  // this KV head's block in each page of the tile; head_blocks[0] starts at position `begin`
+      head_blocks;                 // this KV head's block in each page of the tile; heads[0] starts at position `begin`
   const std::byte* const* values;  // for latent rows only: the output of latent_values() for each page
   size_t begin;                    // first absolute position of the block, a multiple of 256
   const float* q;                  // [n_rows, q_stride], not scaled; after rope and any Hadamard transform of keys
@@ -157,7 +157,8 @@ struct Kernels {
   //   INT4 keys: q is quantised as for INT8; t = 0, then for every 32 dimensions, increasing,
   //              t = fma(float(integer dot), k_scale, t), t = fma(float(sum of q), k_minimum, t);
   //              s = scale * (t * q_scale)
-  //   Latent rows: both parts of q are quantised separately, each with its own scale.
+  //   Latent rows: both parts of q (the first latent_dim dimensions, and the rest) are quantised separately, each with
+  //   its own scale.
   //     INT8:    t = float(first dot) * (q_scale * k_scale),
   //              t = fma(float(second dot), second q_scale * second k_scale, t);  s = scale * t
   //     INT4:    t as for INT4 keys, but k_scale * q_scale replaces k_scale, and float(sum of q) * q_scale replaces

@@ -24,8 +24,8 @@ Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file
                                                            const ModelOptions& options, const MemoryPlan& plan,
                                                            size_t kv_budget_bytes);
 
-// As load_language_model() with a configuration, but first reads the configuration and plans the memory;
-// kv_budget_bytes is 0. Errors: also those of read_config() and plan_memory().
+// Reads the configuration, plans the memory and packs the weights; kv_budget_bytes is 0. Errors: those of
+// read_config(), of plan_memory(), and of load_language_model() with a configuration.
 Result<std::unique_ptr<LanguageModel>> load_language_model(const ModelFile& file, const ModelOptions& options);
 
 // Compiles the model's own chat template, with the file's special tokens as default variables. Errors: kNotFound if the
@@ -42,9 +42,8 @@ struct LoadedModel {
   std::vector<std::string> warnings;          // warnings about the file, the tokenizer and the chat template
 };
 
-// As load_language_model(), but also loads tokenizer and chat template, for models up to 2 GiB while the weights are
-// packed. Errors, in this order: those of load_tokenizer(); of load_chat_template(), except kNotFound; of
-// load_language_model().
+// Packs the weights, and loads tokenizer and chat template; for models up to 2 GiB, does both at the same time. Errors,
+// in this order: those of load_tokenizer(); of load_chat_template(), except kNotFound; of load_language_model().
 Result<LoadedModel> load_model(const ModelFile& file, ModelConfig config, const ModelOptions& options,
                                const MemoryPlan& plan, size_t kv_budget_bytes);
 

@@ -33,13 +33,14 @@ struct MemoryPlan {
 
 // Plans the memory of the model in `file`. Errors: those of check_model_options(), of the tensor table and of
 // kv_layout_of(); kBadHyperparameter if the trained context exceeds kMaxContext and the options set no context;
-// kInvalidArgument if it exceeds the model's learned positions.
+// kInvalidArgument if the context exceeds the model's learned positions.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
-// As the other plan_memory(), with a layout from kv_layout_of(), for callers that plan several times.
+// Plans the memory for a layout that kv_layout_of() has returned. For callers that plan several times.
 Result<MemoryPlan> plan_memory(const ModelFile& file, const ModelConfig& config, const ModelOptions& options,
                                KvLayout layout);
 
-// Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed available_memory_bytes(), naming the sizes.
+// Checks that the model fits. Error: kOutOfMemory if weights, scratch and kv_budget_bytes exceed
+// available_memory_bytes(), naming the sizes.
 Status check_memory(const MemoryPlan& plan, size_t kv_budget_bytes);
 
 // Memory that this process may still allocate: the OS estimate, limited by the process's control groups.

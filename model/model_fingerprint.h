@@ -17,8 +17,8 @@ class ModelFile;
 // docs/numerics.md, "Versions". Every stored KV file records it.
 inline constexpr uint32_t kNumericsVersion = 3;
 
-// Reads all weights once. max_seq_len: the engine's context, because RoPE rules may depend on it. Errors: those of
-// reading the file and of ThreadTeam::create().
+// Computes the fingerprint, for which it reads all weights once. max_seq_len: the engine's context, because RoPE rules
+// may depend on it. Errors: those of reading the file and of ThreadTeam::create().
 Result<Fingerprint> fingerprint_model(const ModelFile& file, const ModelOptions& options, size_t max_seq_len,
                                       const KvLayout& layout);
 

@@ -79,7 +79,8 @@ Status check_kv_budget(size_t bytes, size_t page_bytes, size_t state_bytes, cons
 size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes) {
   constexpr size_t kLeastBytes = 256'000'000;
   const size_t two_contexts = 2 * KvLayout::pages_for(max_seq_len) * page_bytes + 16 * state_bytes;
-  // A budget below one page could hold nothing at all.
+  // At least the minimum, even if that is more than half of the available memory: a smaller budget could not hold one
+  // page and the states of one sequence.
   return std::max(least_kv_budget_bytes(page_bytes, state_bytes),
                   std::min(std::max(two_contexts, kLeastBytes), available_bytes / 2));
 }
@@ -129,7 +130,8 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   return make_engine(std::move(parts));
 }
 
-// As guarded(), for a body that starts threads.
+// Calls a body that starts threads. Returns kOutOfMemory if it throws std::bad_alloc, and the system's error if a
+// thread cannot be started.
 template <typename Body>
 auto guarded_threads(Body&& body) -> decltype(body()) try {
   return guarded(std::forward<Body>(body));

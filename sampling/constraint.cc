@@ -26,7 +26,7 @@ bool has_nan_or_infinity(std::span<const float> logits) {
   return any != 0;
 }
 
-// If more than 1/kFewOf of the vocabulary is allowed, restrict() copies all logits and forbids the others.
+// If more than 1/kFewOf of the vocabulary is allowed, restrict() copies all logits, and then forbids the other tokens.
 constexpr size_t kFewOf = 16;
 
 }  // namespace
@@ -80,8 +80,9 @@ Result<std::span<const float>> NextTokens::restrict(std::span<const float> logit
               (constraint_->may_end() ? ", and min_tokens or ignore_eos forbids the end" : ", and no end")};
 }
 
-// Fast path of restrict() for few allowed tokens: writes only their logits; all others stay forbidden from call to
-// call. Returns false, with nothing changed, if too many or no tokens are allowed, or a logit is NaN or +inf.
+// Fast path of restrict() for few allowed tokens: writes only their logits; all others are usually still forbidden from
+// the call before. Returns false, with nothing changed, if too many tokens or none are allowed, or if a logit is NaN or
+// +inf.
 bool NextTokens::write_few(std::span<const float> logits) {
   const std::span<const uint64_t> words = mask_.words();
   size_t n = 0;

@@ -39,7 +39,7 @@ class NextTokens {
 
  private:
   bool write_few(std::span<const float> logits);
-  // Forbids the tokens that mask_ does not contain. Returns false if no token is allowed.
+  // Forbids the tokens in restricted_ that mask_ does not contain. Returns false if no token is allowed.
   bool forbid_others();
 
   std::unique_ptr<TokenConstraint> constraint_;
@@ -48,7 +48,7 @@ class NextTokens {
   size_t n_sampled_ = 0;
   TokenMask mask_;
   std::vector<float> restricted_;
-  Tokens written_;  // tokens whose logits in restricted_ were written; valid if others_forbidden_
+  Tokens written_;  // tokens whose logits in restricted_ were written; valid only if others_forbidden_
   bool others_forbidden_ = false;
   size_t n_copied_ = 0;
 };

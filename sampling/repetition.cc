@@ -5,11 +5,12 @@
 namespace ibid {
 namespace {
 
-// Spans shorter than this share the lowest level, because a repetition needs kMinTokens tokens in any case.
+// Spans shorter than this are searched together in the lowest level (a level is a range of span lengths), because a
+// repetition needs kMinTokens tokens in any case.
 constexpr size_t kShortest = 32;
 
-// Length of a level's window: twice the longest period of the level. All periods of such a window, up to half its
-// length, are multiples of the smallest (Fine and Wilf 1965).
+// Number of tokens in which a level (a range of periods) is searched: twice the level's longest period. All periods of
+// these tokens, up to half their number, are multiples of the smallest (Fine and Wilf 1965).
 constexpr size_t window_of(size_t level_begin) { return 4 * level_begin; }
 constexpr size_t kLowestWindow = 2 * kShortest;
 
@@ -32,7 +33,8 @@ bool RepetitionDetector::push(TokenId id) {
       ++n_steps_;
       if (ids_[n - 1 - level.period] != id) level.period = 0;
     }
-    // A level is searched once per level.begin tokens; the lowest, whose `begin` is smaller, once per kShortest.
+    // A level (a range of periods from level.begin on) is searched once per level.begin tokens; the lowest, whose
+    // `begin` is smaller than kShortest, once per kShortest tokens.
     if (n % std::max(level.begin, kShortest) == 0) search_level(level);
     if (period_ == 0 && level.period > 0 && n - level.run_begin >= ids_of_repetition(level.period)) {
       period_ = level.period;
@@ -68,7 +70,7 @@ void RepetitionDetector::search_level(Level& level) {
 }
 
 size_t RepetitionDetector::smallest_period(TokenSpan window) {
-  // borders_[i]: length of the longest proper prefix of window[0, i] that is also its suffix.
+  // borders_[i]: length of the longest proper prefix of the tokens window[0, i] that is also a suffix of them.
   borders_.resize(std::max(borders_.size(), window.size()));
   borders_[0] = 0;
   for (size_t i = 1; i < window.size(); ++i) {

@@ -32,7 +32,7 @@ class RepetitionDetector {
   static constexpr size_t kTimes = 8;
   static constexpr size_t kMinTokens = 256;
 
-  // Appends the next token. Returns true if the tokens so far end in a repetition as defined above.
+  // Appends the next token. Returns true if the tokens so far end in a repetition, as defined at the top of this file.
   bool push(TokenId id);
 
   // Length of the repeated span; 0: no repetition.
@@ -41,16 +41,17 @@ class RepetitionDetector {
   size_t n_steps() const { return n_steps_; }
 
  private:
-  // A range of periods: from `begin` to below 2 * begin (in the lowest level from 1). At most one period of a level is
-  // known.
+  // A range of periods (lengths of repeated spans): from `begin` to below 2 * begin; in the lowest level from 1. At
+  // most one period of a level is known.
   struct Level {
     size_t begin = 0;
-    size_t period = 0;     // known period of the last tokens; 0: unknown
+    size_t period = 0;     // period (length of a repeated span) of the last tokens, if it is known; 0: unknown
     size_t run_begin = 0;  // the tokens from this index on have this period
   };
 
   void add_levels();
-  // Searches the level's window for its period. REQUIRES: the window is full.
+  // Searches the last tokens, twice as many as the level's longest period, for a period in the level's range. REQUIRES:
+  // the answer has that many tokens.
   void search_level(Level& level);
   size_t smallest_period(TokenSpan window);
 

@@ -40,7 +40,7 @@ Status check_sampler_options(const SamplerOptions& o, size_t vocab_size) {
     double value;
     double least;
     double most;
-    bool above_least;  // `least` itself is not allowed
+    bool above_least;  // the value `least` itself is out of range
     const char* text;
   };
   const std::array<Range, 11> ranges = {{
@@ -57,7 +57,7 @@ Status check_sampler_options(const SamplerOptions& o, size_t vocab_size) {
       {"dry_base", o.dry_base, 1, 100, false, "1 to 100"},
   }};
   for (const Range& r : ranges) {
-    // This form of the comparison excludes NaN from every range.
+    // Both comparisons are false for NaN, so NaN is outside of every range.
     const bool inside = r.value >= r.least && r.value <= r.most && !(r.above_least && r.value == r.least);
     if (!inside) return out_of_range(r.name, r.value, r.text);
   }
@@ -98,7 +98,7 @@ void apply_biases(const SamplerOptions& options, std::span<float> row) {
   }
 }
 
-// Returns the number of tokens after the last of options.dry_breakers in `ids`, at most RepeatIndex::kMaxMatch.
+// Returns the number of tokens of `ids` after the last of options.dry_breakers, at most RepeatIndex::kMaxMatch.
 size_t length_after_breaker(const SamplerOptions& options, TokenSpan ids) {
   const std::vector<TokenId>& breakers = options.dry_breakers;
   size_t n = 0;
@@ -146,8 +146,8 @@ namespace {
 
 constexpr int kWeightBits = 40;
 constexpr double kOne = static_cast<double>(uint64_t{1} << kWeightBits);
-// A token whose logit is more than -kFaintest below the largest has weight 0, because exp(kFaintest) < 2^-40; it can be
-// left out.
+// A token whose logit is more than -kFaintest below the largest has weight 0, because exp(kFaintest) < 2^-40; such
+// tokens are left out.
 constexpr double kFaintest = -27.75;
 constexpr uint64_t kCountEach = 1;
 
@@ -194,7 +194,7 @@ Result<Best> find_best(std::span<const float> logits) {
   constexpr float kMost = std::numeric_limits<float>::max();
   std::array<float, kLanes> most;
   most.fill(-std::numeric_limits<float>::infinity());
-  std::array<int32_t, kLanes> is_bad{};  // a logit is NaN or +inf
+  std::array<int32_t, kLanes> is_bad{};  // by lane: not 0 if a logit is NaN or +inf
   size_t i = 0;
   for (; i + kLanes <= logits.size(); i += kLanes) {
     for (size_t j = 0; j < kLanes; ++j) {
@@ -290,7 +290,7 @@ Result<TokenId> Sampler::sample(std::span<const float> logits) {
 TokenLogprobs Sampler::drawn_logprobs(TokenId id, size_t n_top) const {
   CHECK_LE(n_top, kMaxTopLogprobs);
   TokenLogprobs out{id, 0, {}};
-  if (candidates_.empty()) {  // greedy: no other token could be drawn
+  if (candidates_.empty()) {  // sampling was greedy, so no other token could be drawn
     if (n_top > 0) out.top.push_back({id, 0});
     return out;
   }
@@ -314,7 +314,8 @@ uint64_t Sampler::total_weight() const {
   return total;
 }
 
-// Keeps the fewest candidates, largest keys first, whose weights reach this share of the total weight.
+// Keeps the fewest candidates, those with the largest keys, whose weights together reach this share of the total
+// weight.
 void Sampler::keep_share(double share) {
   // Compute in integers: the share as a multiple of 2^-53; round the product up.
   const auto share_bits = static_cast<uint64_t>(share * static_cast<double>(uint64_t{1} << 53));
@@ -323,9 +324,10 @@ void Sampler::keep_share(double share) {
   keep_heaviest(std::max(wanted, uint64_t{1}), false);
 }
 
-// Keeps the most typical candidates, whose surprise is nearest to the entropy. A token's surprise is -log p =
-// log(total) - x (x: scaled logit), so its distance from the entropy (the mean surprise) is that of x from the mean of
-// x. Computed in integers, x in steps of 2^-26, so that the mean does not depend on the order of summation.
+// Keeps the most typical candidates (SamplerOptions::typical_p), whose surprise is nearest to the entropy. A token's
+// surprise is -log p = log(total) - x (x: scaled logit), so its distance from the entropy (the mean surprise) is that
+// of x from the mean of x. Computed in integers, x in steps of 2^-26, so that the mean does not depend on the order of
+// summation.
 void Sampler::keep_typical(float max) {
   constexpr double kSteps = static_cast<double>(1u << 26);
   const auto steps_below = [&](const Candidate& c) {
@@ -348,7 +350,7 @@ void Sampler::exclude_top_choices(uint64_t bits) {
   if (static_cast<double>(bits >> 11) * 0x1p-53 >= options_.xtc_probability) return;
   const double threshold = options_.xtc_threshold * static_cast<double>(total_weight());
   const auto is_top = [&](const Candidate& c) { return static_cast<double>(c.weight) >= threshold; };
-  // Find the least likely of the top choices, which stays; among equally likely ones, the last.
+  // Find the least likely token that reaches the threshold, which stays; among equally likely ones, the last.
   const Candidate* least = nullptr;
   for (const Candidate& c : candidates_) {
     if (is_top(c) && (least == nullptr || c.weight <= least->weight)) least = &c;
@@ -373,8 +375,8 @@ void Sampler::collect(std::span<const float> logits, float max) {
 }
 
 // Keeps the fewest candidates, heaviest first and lower ids first among equals, whose weights (or number) reach
-// `wanted`. Finds the key at which to cut digit by digit from the top: four passes over ever fewer candidates, for any
-// distribution.
+// `wanted`. Finds the smallest key to keep byte by byte, the highest byte first: four passes over ever fewer
+// candidates, for any distribution.
 void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   const auto mass = [&](const Candidate& c) { return count_tokens ? kCountEach : c.weight; };
   uint64_t total = 0;
@@ -382,7 +384,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
   if (total <= wanted) return;
 
   narrowed_ = candidates_;
-  uint32_t cut = 0;  // the digits of the cut's key that are known so far
+  uint32_t cut = 0;  // the smallest key to keep, as far as its bytes are known
   for (int shift = 24; shift >= 0; shift -= 8) {
     std::array<uint64_t, 256> histogram{};
     const auto digit_of = [&](const Candidate& c) { return c.key >> shift & 0xFFu; };
@@ -392,7 +394,7 @@ void Sampler::keep_heaviest(uint64_t wanted, bool count_tokens) {
     cut |= digit << shift;
     std::erase_if(narrowed_, [&](const Candidate& c) { return digit_of(c) != digit; });
   }
-  // `wanted` is now the weight (or number) that candidates whose key is exactly `cut` must contribute.
+  // `wanted` is now the weight (or number) that the candidates whose key is exactly `cut` must still contribute.
   std::erase_if(candidates_, [&](const Candidate& c) {
     if (c.key != cut) return c.key < cut;
     const bool drop = wanted == 0;

@@ -46,12 +46,12 @@ void apply_penalties(const SamplerOptions& options, const TokenHistory& history,
 inline constexpr size_t kMaxTopLogprobs = 20;
 inline constexpr size_t kMaxLogprobIds = 128;
 
-// Returns the log-probabilities of `id` and of the n_top most likely tokens (fewer if fewer are possible). O(vocab).
-// Gives the same bits on every machine: uses our own exp and log, and sums in double by ascending token (relative error
-// of the sum below vocab * 2^-52). REQUIRES: no logit is NaN or +infinity, that of `id` is finite, n_top <=
-// kMaxTopLogprobs.
+// Returns the log-probabilities of `id` and of the n_top most likely tokens (fewer if fewer have a probability above
+// 0). O(vocab). Gives the same bits on every machine: uses our own exp and log, and sums in double by ascending token
+// (relative error of the sum below vocab * 2^-52). REQUIRES: no logit is NaN or +infinity, that of `id` is finite,
+// n_top <= kMaxTopLogprobs.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, size_t n_top);
-// As above, but with the tokens `ids` and `id` instead of the most likely tokens; leaves out tokens of probability 0.
+// Returns the log-probabilities of `id` and of those tokens of `ids` whose probability is above 0.
 TokenLogprobs token_logprobs(std::span<const float> logits, TokenId id, TokenSpan ids);
 
 // --- Sampler.
@@ -77,7 +77,7 @@ class Sampler {
   // Appends a token to the answer. Amortised O(1); does nothing if reads_history() is false.
   void push(TokenId id);
 
-  // True if an option needs the history, which must then contain the prompt.
+  // True if an option needs the history (TokenHistory), which must then contain the prompt.
   bool reads_history() const { return options_.reads_history(); }
   // Starts an answer after `prompt`; push() appends to this history from now on. O(1) if `prompt` was kept for the same
   // options before (TokenHistory::keep()).
@@ -92,7 +92,7 @@ class Sampler {
  private:
   // A token that may still be sampled.
   struct Candidate {
-    uint32_t key;  // the logit as an integer that sorts in the same order; the largest keys are kept
+    uint32_t key;  // the logit as an integer that sorts in the same order; candidates with the largest keys are kept
     TokenId id;
     uint64_t weight;  // exp((logit - max) / temperature) * 2^40, rounded down: at most 2^40
   };
@@ -109,10 +109,10 @@ class Sampler {
   uint64_t seed_ = 0;
   uint64_t n_draws_ = 0;
   TokenHistory history_;
-  std::vector<float> adjusted_;               // scratch: logits with biases and penalties
+  std::vector<float> adjusted_;               // scratch: the logits with biases and penalties applied
   std::vector<RepeatIndex::Repeat> repeats_;  // scratch
-  std::vector<Candidate> candidates_;         // candidates of the last sample(), by id; empty if it was greedy
-  std::vector<Candidate> narrowed_;           // scratch of keep_heaviest
+  std::vector<Candidate> candidates_;  // tokens that the last sample() could draw, by id; empty if sampling was greedy
+  std::vector<Candidate> narrowed_;    // scratch of keep_heaviest
 };
 
 // Returns number n of the random stream of `seed`: 64 uniform bits (SplitMix64, Steele, Lea & Flood 2014, whose state

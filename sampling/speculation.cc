@@ -99,7 +99,7 @@ namespace {
 constexpr double kRowCost = 0.12;
 // Minimum expected gain of a draft. It is above 1 because hit rates are estimates.
 constexpr double kLeastGain = 1.05;
-// Decay of a class's hit rate per record: the rate reflects about the last 32 predictions.
+// Weight of a class's earlier predictions after each new one: a hit rate reflects about the last 32 predictions.
 constexpr double kKeep = 1.0 - 1.0 / 32;
 
 // Hit rates are recorded by class of match length. Below: the first length of each class, and the hit rate that is
@@ -136,7 +136,7 @@ size_t DraftPolicy::n_drafts(size_t match_length, size_t n_most) const {
   if (match_length == 0) return 0;
   size_t best = 0;
   double best_gain = kLeastGain;
-  double reached = 1;   // probability that all drafts so far are accepted
+  double reached = 1;   // probability that the first n drafts are accepted
   double expected = 1;  // expected tokens per pass
   for (size_t n = 1; n <= std::min(n_most, kMaxDraft); ++n) {
     reached *= hit_rate(match_length + n - 1);  // each accepted draft makes the match longer

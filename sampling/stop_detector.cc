@@ -14,7 +14,7 @@ constexpr uint32_t kNone = UINT32_MAX;
 struct State {
   uint32_t string = 0;
   uint32_t depth = 0;
-  uint32_t fall_back = 0;  // longest other state whose text is a suffix of this state's text
+  uint32_t fall_back = 0;  // the longest other state whose text is a suffix of this state's text
   uint32_t match = kNone;  // longest stop string that is a suffix of this state's text
   uint32_t first_child = kNone;
   uint32_t next_sibling = kNone;
@@ -27,7 +27,7 @@ struct StopDetector::Automaton {
   std::vector<std::string> strings;
   std::vector<State> states{State{}};
 
-  // Searches the list of children, which has at most kMaxStrings entries.
+  // Searches the list of the state's children, which has at most kMaxStrings entries.
   uint32_t child(uint32_t state, char byte) const {
     uint32_t next = states[state].first_child;
     while (next != kNone && states[next].byte != byte) next = states[next].next_sibling;
@@ -114,7 +114,7 @@ StopDetector::Step StopDetector::push(std::string_view piece) {
     state_ = automaton_->step(state_, byte);
     const State& after = automaton_->states[state_];
     // Before and after this byte, the text held back is a prefix of a stop string. Emit the text that is no longer part
-    // of the prefix or, if a stop string matched, the text before the stop string.
+    // of this prefix. If a stop string matched, emit the text before the stop string.
     if (after.match != kNone) found_ = automaton_->strings[after.match];
     const size_t keep = found_.empty() ? after.depth : found_.size();
     const size_t release = before.depth + 1 - keep;

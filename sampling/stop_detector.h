@@ -22,14 +22,15 @@ class StopDetector {
   static constexpr size_t kMaxStrings = 16;
   static constexpr size_t kMaxBytes = 1024;  // maximum bytes of one stop string
 
-  StopDetector() = default;  // no stop strings: all text is emitted
+  StopDetector() = default;  // without stop strings: all text is emitted at once
 
-  // Error: kInvalidArgument for more than kMaxStrings strings, and for one that is empty, longer than kMaxBytes or not
-  // valid UTF-8. (With valid stop strings, text of whole characters is emitted as whole characters.)
+  // Creates a detector of these strings. Error: kInvalidArgument for more than kMaxStrings strings, and for one that is
+  // empty, longer than kMaxBytes or not valid UTF-8. (With valid stop strings, text of whole characters is emitted as
+  // whole characters.)
   static Result<StopDetector> create(const std::vector<std::string>& stop_strings);
 
   struct Step {
-    std::string text;      // safe to emit: belongs to no stop string
+    std::string text;      // text that is safe to emit, because it belongs to no stop string
     bool stopped = false;  // a stop string is complete; `text` ends before it, the rest of the piece is dropped
   };
   // Adds the next piece of text. The text ends at the first stop string that is complete; if several end at the same

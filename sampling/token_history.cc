@@ -45,7 +45,8 @@ void RepeatIndex::append(TokenId id) {
 uint32_t RepeatIndex::link_target(uint32_t p, TokenId id, Record& record) {
   const uint32_t original = edges_[find_edge(p, id)].to;
   if (states_[original].length == states_[p].length + 1) return original;
-  // Split the state: its shorter strings end at the new position too, its longer ones do not.
+  // Split the state (a set of token strings that end at the same positions): its shorter strings end at the new
+  // position too, its longer ones do not.
   const auto copy = static_cast<uint32_t>(states_.size());
   states_.push_back({states_[p].length + 1, states_[original].link, states_[original].last_end, kNone});
   for (uint32_t e = states_[original].first_edge; e != kNone; e = edges_[e].next) {
@@ -64,7 +65,7 @@ uint32_t RepeatIndex::link_target(uint32_t p, TokenId id, Record& record) {
 }
 
 void RepeatIndex::advance_end(TokenId id) {
-  // If the end state was just split, both of its halves have this edge.
+  // If the end state was just split, both states that resulted have this edge.
   end_state_ = edges_[find_edge(end_state_, id)].to;
   if (++end_length_ > kMaxMatch + 1) {
     end_length_ = kMaxMatch + 1;
@@ -117,10 +118,10 @@ void RepeatIndex::find(size_t min_length, size_t max_length, size_t window, std:
   const size_t cap = std::min({max_length, kMaxMatch, ids_.size()});
   for (uint32_t v = end_state_; v != 0; v = states_[v].link) {
     ++n_steps_;
-    // Shorter strings of the state match too, but with the same next tokens, so the longest suffices.
+    // Shorter strings of the same state match too, but the same tokens follow them, so the longest string suffices.
     const size_t length = std::min<size_t>(states_[v].length, cap);
     if (length < min_length) break;
-    // The linked state matches `cap` tokens too, and has all edges of this state.
+    // The linked state, of shorter strings, also matches `cap` tokens and has all edges of this state, so it suffices.
     if (states_[states_[v].link].length >= cap) continue;
     for (uint32_t e = states_[v].first_edge; e != kNone; e = edges_[e].next) {
       ++n_steps_;

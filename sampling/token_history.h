@@ -53,16 +53,18 @@ class RepeatIndex {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   struct State {
-    uint32_t length = 0;    // length of its longest string; the shortest is one longer than the longest of `link`
-    uint32_t link = kNone;  // state of the longest suffix of these strings that also ends at other positions
-    uint32_t last_end = 0;  // last end position of the state's strings of up to kMaxMatch + 1 tokens
+    // Length of the longest string of the state; its shortest string is one token longer than the longest string of
+    // `link`.
+    uint32_t length = 0;
+    uint32_t link = kNone;  // state of the longest suffix of these strings that belongs to another state
+    uint32_t last_end = 0;  // last position at which one of the state's strings of up to kMaxMatch + 1 tokens ends
     uint32_t first_edge = kNone;
   };
   struct Edge {
     uint32_t from = 0;
     TokenId id = 0;
     uint32_t to = 0;
-    uint32_t next = kNone;  // next edge of the same state
+    uint32_t next = kNone;  // next edge that begins at the same state
   };
   // Record of one append, from which undo_last() undoes it.
   struct Record {
@@ -77,27 +79,27 @@ class RepeatIndex {
   };
   struct EndChange {
     uint32_t state;
-    uint32_t last_end;  // value before the append
+    uint32_t last_end;  // value of last_end before the append
   };
 
   static uint64_t edge_key(uint32_t state, TokenId id) { return uint64_t{state} << 32 | static_cast<uint32_t>(id); }
   uint32_t find_edge(uint32_t state, TokenId id) const;
   void add_edge(uint32_t from, TokenId id, uint32_t to);
-  // Returns the link of the new state: the state of its longest suffix that occurred before. p: the first state, along
-  // the links, that has an edge for `id`.
+  // Returns the state to which the new state links: that of its longest suffix that occurred before. p: the first
+  // state, along the links from the end, that has an edge for `id`.
   uint32_t link_target(uint32_t p, TokenId id, Record& record);
   // Advances the end state by `id`, and sets last_end of the states on its suffix links.
   void advance_end(TokenId id);
   void undo_last();
 
-  std::vector<State> states_;  // [0] is the state of the empty string; an empty index has no states
+  std::vector<State> states_;  // states_[0] is the state of the empty string; an empty index has no states
   std::vector<Edge> edges_;
   std::unordered_map<uint64_t, uint32_t> edge_of_;
   std::vector<Record> records_;  // one record for each token
   std::vector<EndChange> end_changes_;
   Tokens ids_;
-  uint32_t end_state_ = 0;   // state of the last end_length_ tokens
-  uint32_t end_length_ = 0;  // min(kMaxMatch + 1, number of tokens)
+  uint32_t end_state_ = 0;   // state of the string of the last end_length_ tokens
+  uint32_t end_length_ = 0;  // number of tokens followed by end_state_: all tokens, but at most kMaxMatch + 1
   mutable size_t n_steps_ = 0;
 };
 
@@ -120,8 +122,8 @@ class TokenHistory {
   void push(TokenId id);       // appends a sampled token
   void truncate(size_t n);     // keeps the first n tokens; REQUIRES: n <= size()
 
-  const Counts& recent() const { return recent_; }  // counts in the last `window` tokens
-  const Counts& answer() const { return answer_; }  // counts since begin_answer()
+  const Counts& recent() const { return recent_; }  // counts of the tokens in the last `window` tokens
+  const Counts& answer() const { return answer_; }  // counts of the tokens since begin_answer()
   // REQUIRES: keep() was called with repeats.
   const RepeatIndex& repeats() const { return repeats_; }
 

@@ -17,7 +17,8 @@ struct ChatTemplate::Parts {
   Json defaults = Json::object();
   TemplateBudget budget;
 
-  // Returns the program for conversations with tools if `variables` have tools, else the program for all others.
+  // Returns the program that renders conversations with tools if `variables` have tools, else the program for all
+  // others.
   const jinja::Program& program_with(const Json& variables) const;
 };
 
@@ -35,7 +36,8 @@ Status check_arguments(const Json& messages, const TemplateVariables& variables)
   return {};
 }
 
-// Appended to a text to find its end in a render. If a template trims texts, the tag loses only its last space.
+// Appended to a message's text to find the end of this text in a render. A template that trims texts removes only the
+// last space of the tag.
 constexpr std::string_view kContinueTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 
 Status not_shown() {
@@ -181,7 +183,7 @@ struct ConversationRenderer::State {
   std::shared_ptr<const ChatTemplate::Parts> parts;
   // Shared by all copies, because values in checkpoints point into it.
   std::shared_ptr<const TemplateVariables> variables;
-  std::vector<jinja::Checkpoint> checkpoints;  // checkpoints of the last render, in order
+  std::vector<jinja::Checkpoint> checkpoints;  // checkpoints of the last render, in the order of the messages
   size_t n_messages = 0;                       // number of messages of the last render
 };
 
@@ -205,7 +207,7 @@ Result<ConversationRenderer::Delta> ConversationRenderer::render(const Json& mes
   State& state = *state_;
   TRY(check_arguments(messages, *state.variables));
   n_unchanged = std::min({n_unchanged, messages.size(), state.n_messages});
-  // A later checkpoint depends on more messages than an earlier one, so all usable ones precede the others.
+  // Each checkpoint depends on more messages than the checkpoint before it, so all usable ones precede the others.
   const auto unusable = std::partition_point(
       state.checkpoints.begin(), state.checkpoints.end(), [&](const jinja::Checkpoint& checkpoint) {
         return checkpoint.usable(n_unchanged, messages.size(), add_generation_prompt);

@@ -44,7 +44,7 @@ class ChatTemplate {
   // Error: kTemplateSyntax with the line.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget = {});
   // `defaults`: a JSON object of variables for renders that do not set them. source_for_tools: the template for
-  // conversations with tools; empty: `source` is used for these too.
+  // conversations with tools; empty: `source` is the template for these too.
   static Result<ChatTemplate> compile(std::string_view source, const TemplateBudget& budget, Json defaults,
                                       std::string_view source_for_tools = {});
 
@@ -82,9 +82,9 @@ Result<std::string> append_continue_tag(Json& message);
 
 // The part of a render before the tag.
 struct ContinuedText {
-  MarkedText text;          // white space before the tag stays, even if the template trims texts
+  MarkedText text;  // the render before the tag; it keeps white space before the tag, even if the template trims texts
   size_t n_content = 0;     // number of bytes at the end of `text` that are the message's text
-  bool is_trimmed = false;  // the template trims texts: it removed the space at the end of the tag
+  bool is_trimmed = false;  // true if the template trims texts: it removed the space at the end of the tag
 };
 // `content`: the text to which the tag was appended. kInvalidArgument: the render does not have the tag.
 Result<ContinuedText> cut_at_continue_tag(const MarkedText& render, std::string_view content);
@@ -93,8 +93,8 @@ Result<ContinuedText> cut_at_continue_tag(const MarkedText& render, std::string_
 // JSON, and most templates would print these with a second pair of quotes. The order of keys is kept.
 Json with_parsed_tool_arguments(Json message);
 
-// Renders one growing conversation. Keeps checkpoints of the part of the render that is final (see above), but not its
-// text.
+// Renders one growing conversation. Keeps checkpoints of the part of the render that later messages cannot change, but
+// not its text.
 class ConversationRenderer {
  public:
   ConversationRenderer(const ChatTemplate& chat_template, TemplateVariables variables);
@@ -106,7 +106,7 @@ class ConversationRenderer {
 
   struct Delta {
     size_t keep_bytes = 0;         // number of bytes at the beginning of the previous render that did not change
-    MarkedText text;               // the new render after the first keep_bytes
+    MarkedText text;               // the new render after its first keep_bytes bytes
     size_t messages_rendered = 0;  // number of iterations of loops over the messages that this render executed
     size_t bytes_rendered = 0;     // bytes of `text`
     uint64_t steps = 0;            // interpreter steps that the render took

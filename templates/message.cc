@@ -51,7 +51,8 @@ Status check_variables(const Json& variables) {
 
 bool is_reply(const Json& message, std::string_view text) {
   if (!is_from(message, Role::kAssistant)) return false;
-  // Accept the message, because this function does not know how the template renders these parts.
+  // Accept the message whatever its text is, because this function does not know how the template renders these
+  // members.
   if (message.contains("tool_calls") || reasoning_of(message) != nullptr) return true;
   const std::string* content = content_of(message);
   return content != nullptr && content->starts_with(text);

@@ -35,8 +35,8 @@ inline const std::string* content_of(const Json& message) noexcept { return text
 // Returns the content of a message, of any type; nullptr if the message has none.
 inline const Json* content_value(const Json& message) noexcept { return find_member(message, "content"); }
 
-// Keys under which clients and templates have the reasoning of an answer, the usual one first. transformers accepts
-// each in place of the others.
+// Keys under which clients and templates store the reasoning of an answer, the usual key first. transformers accepts
+// each of these keys in place of the others.
 inline constexpr std::string_view kReasoningKeys[] = {"reasoning_content", "reasoning", "thinking"};
 
 // Returns the reasoning of an answer under any of its keys; nullptr if the answer has no reasoning.
@@ -77,15 +77,15 @@ Status check_message(const Json& message);
 // As check_message(), for a template's variables, which may be any object.
 Status check_variables(const Json& variables);
 
-// True if the message may be an answer whose tokens have this text. If a stop string ended an answer, its message may
-// have more text than its tokens, so the content only has to begin with `text`.
+// True if the message may be an answer whose tokens have this text. The content only has to begin with `text`, because
+// an answer that a stop string ended may have more text in the message than in its tokens.
 bool is_reply(const Json& message, std::string_view text);
 
 // Returns the text of the first message if it is a system message; else an empty text.
 std::string leading_system_text(const Json& messages);
 
 // True if a template sees no difference between the values: same types, numbers bit by bit, keys in the same order.
-// nlohmann's == equates 1 and 1.0, 0.0 and -0.0, -1 and 2^64 - 1, which are rendered differently.
+// nlohmann's == does not suffice: for it 1 equals 1.0, 0.0 equals -0.0, and -1 equals 2^64 - 1.
 bool is_same_json(const Json& a, const Json& b);
 
 }  // namespace ibid

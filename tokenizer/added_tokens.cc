@@ -86,7 +86,8 @@ size_t AddedTokenSet::next_candidate(std::string_view text, size_t from) const {
 }
 
 // Returns the leftmost match from `from` on; of several matches there, the longest. `open` is set if the text ends
-// inside a possible longer token. stop_if_open: returns such a position even if no token matches there.
+// inside a possible longer token. stop_if_open: returns the position of such a possible token even if no token matches
+// there.
 AddedTokenSet::Found AddedTokenSet::find(std::string_view text, size_t from, bool stop_if_open) const {
   for (size_t begin = next_candidate(text, from); begin < text.size(); begin = next_candidate(text, begin + 1)) {
     Found found{begin, begin, -1, false};

@@ -31,7 +31,8 @@ struct AddedToken {
   bool normalized = false;  // true: found in the normalised text; false: in the raw text
 };
 
-// One part of a text, with its origin. The first part starts at 0, each other part at the end of the previous part.
+// The end of one part of a text, and whether the part is from the template or from a message. The first part starts at
+// 0, each other part at the end of the previous part.
 struct OriginEnd {
   size_t end;
   TextOrigin origin;

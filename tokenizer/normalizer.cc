@@ -252,7 +252,7 @@ size_t stable_prefix(const NormalizerStep& step, std::string_view in) {
     case Kind::kLowercase: return whole;
     case Kind::kStrip: return step.right ? spaces_begin(in, whole) : whole;
     case Kind::kWords: {
-      // A word that begins with `to` may follow the white space at the end.
+      // White space at the end is not final: if the next word begins with `to`, `to` is not added.
       const size_t end = spaces_begin(in, whole);
       return end == whole && partial_match_length(in, step.to) > 0 ? in.size() - partial_match_length(in, step.to)
                                                                    : end;
@@ -291,7 +291,8 @@ void NormalizedText::run(const NormalizerStep& step, std::string_view in, const 
     default: break;
   }
   out.text = rewriting.finish();
-  // In `tokenizers`, text that a Charsmap inserts counts as coming from the first replaced character.
+  // In `tokenizers`, text that a Charsmap inserts counts as coming from the first replaced character, so a Charsmap
+  // never changes the beginning.
   out.changes_beginning = rewriting.changed_beginning() && step.kind != Kind::kCharsmap;
 }
 

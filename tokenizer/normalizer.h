@@ -114,7 +114,7 @@ class NormalizedText {
 
   // Returns the position in the raw text that corresponds to `position` in text(); nullopt inside a replacement.
   std::optional<size_t> raw_position(size_t position) const;
-  // Returns the position in text() from which on text does not come from raw[0, raw_position).
+  // Returns the position in text() at which the text that comes from raw[0, raw_position) ends.
   size_t position_of(size_t raw_position) const;
 
  private:

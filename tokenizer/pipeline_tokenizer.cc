@@ -49,7 +49,8 @@ struct Stretch {
   }
 };
 
-// Tests whether positions are strictly inside a hidden match. Positions must not decrease from call to call.
+// Tests whether positions are strictly inside a hidden match: the text of an added token that stays text. Positions
+// must not decrease from call to call.
 class HiddenMatches {
  public:
   explicit HiddenMatches(const std::vector<AddedTokenSet::Section>& matches) : matches_(&matches) {}
@@ -180,8 +181,8 @@ class PipelineTokenizer::Walk {
     }
   }
 
-  // Marks a position in the normalized text of the section from which encoding may resume. It may not if only text that
-  // a step added precedes the position, because the step would add the text again.
+  // Marks a position in the normalized text of the section from which encoding may resume. Encoding may not resume
+  // there if all text before the position was added by a step, because the step would add it again.
   void mark_in(size_t position, HiddenMatches& hidden) {
     if (hidden.contain(position)) return;
     const std::optional<size_t> raw = normalized_->raw_position(position);

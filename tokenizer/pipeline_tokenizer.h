@@ -34,7 +34,7 @@ struct PipelineSpec {
   std::vector<bool> special;  // added tokens with special=true, by id; message text must never become one
   std::vector<AddedToken> added;
   Normalizer normalizer;
-  Normalizer rewriter;    // Metaspace's steps, applied to text between raw and normalized added tokens
+  Normalizer rewriter;    // Metaspace's steps, applied to normalized text between added tokens
   Tokens prefix, suffix;  // tokens that the post-processor adds around a text
   std::optional<TokenId> bos, eos;
   std::vector<TokenId> end_of_turn;
@@ -158,7 +158,7 @@ class PieceTokenizer final : public PipelineTokenizer {
   bool whole_newline_runs_;
   FirstToken first_token_;
   std::unordered_map<TokenId, std::string>
-      without_spaces_;  // kWithoutSpaces: for tokens that contain space marks: their bytes without these marks
+      without_spaces_;  // for kWithoutSpaces: the bytes, without space marks, of each token that contains any
 };
 
 }  // namespace ibid

@@ -24,7 +24,7 @@ class ModelFile;
 struct TextContext {
   bool at_start = true;     // nothing precedes the text
   bool after_word = false;  // the preceding character is a word character (\w)
-  // As after_word, for the preceding character after normalization: "²" is not a word character, but "2" is.
+  // The preceding character is a word character after normalization: "²" is not a word character, but "2" is.
   bool after_normalized_word = false;
   bool after_text = false;  // ordinary text directly precedes the text, not an added token
 };
@@ -57,8 +57,8 @@ class Tokenizer {
   // Returns the bytes of a token, special ones included; empty for an id out of range. The view lives as long as the
   // tokenizer.
   virtual std::string_view token_bytes(TokenId id) const = 0;
-  // As token_bytes(), for the first token of a decoded text. SentencePiece's tokenizers add a space before a text, and
-  // their decoders remove it.
+  // Returns the bytes of a token that is the first of a decoded text. SentencePiece's tokenizers add a space before a
+  // text, and their decoders remove it.
   virtual std::string_view first_token_bytes(TokenId id) const { return token_bytes(id); }
   // Decodes tokens, special ones included, without removing spaces. The result may begin or end in the middle of a
   // UTF-8 character.

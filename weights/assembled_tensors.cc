@@ -16,9 +16,9 @@ namespace {
 
 // --- One-byte floats (safetensors F8_E4M3, F8_E5M2) with one scale per tensor, row or block.
 
-constexpr size_t kScaledGroup = 32;  // group size of the formats with scales
+constexpr size_t kScaledGroup = 32;  // values per scale in the number formats kF8E4M3Scaled and kF8E5M2Scaled
 
-// The scales of a matrix, one for each tile of rows and columns.
+// The scales of a matrix. Each scale is for one tile, which is a block of rows and columns.
 struct Scales {
   std::vector<float> values;
   uint64_t tile_rows = 1, tile_cols = 1, tiles_per_row = 1;
@@ -80,7 +80,7 @@ std::string shapes(const TensorView& scale, const Shape& wanted) {
   return " has scales " + scale.shape.to_string() + ", expected " + wanted.to_string();
 }
 
-// Derives the size of the tiles from the shape of `scale`.
+// Derives the size of the tiles (blocks of values with one scale) from the shape of `scale`.
 Result<Scales> tile(const TensorView& codes, const TensorView& scale, const QuantizationConfig& config,
                     const std::string& field) {
   const uint64_t rows = codes.shape[0], cols = codes.shape[1];
@@ -159,7 +159,7 @@ class MxBlockRows : public RowSource {
       const std::byte* packed = blocks_.data.data() + row * blocks_per_row_ * kMxBlockBytes;
       for (uint64_t b = 0; b < blocks_per_row_; ++b, packed += kMxBlockBytes) {
         *out++ = scales_.data[row * blocks_per_row_ + b];
-        // In ggml's layout, which is presented, byte j holds values j and j + 16.
+        // The rows are presented in ggml's layout: byte j holds values j and j + 16.
         for (size_t j = 0; j < kMxBlockBytes; ++j) *out++ = value(packed, j) | value(packed, j + 16) << 4;
       }
     }
@@ -267,8 +267,8 @@ Status check_bits(const JsonValues& config, std::string_view path, const std::st
   return unsupported(path, "names " + method + " with " + std::to_string(*bits) + " bits; only 4 bits are supported");
 }
 
-// Checks a configuration of compressed-tensors. Error: kUnsupported unless it is pack-quantized with 4 bits, or
-// one-byte floats.
+// Checks a quantization_config of the method compressed-tensors. Error: kUnsupported unless it describes packed 4-bit
+// integers (pack-quantized), or one-byte floats.
 Status check_compressed(const JsonValues& config, std::string_view path) {
   TRY_ASSIGN(const std::optional<std::string_view> format, config.get_string("quantization_config.format"));
   const std::string_view name = format.value_or("pack-quantized");

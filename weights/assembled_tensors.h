@@ -10,8 +10,9 @@
 //   NAME.qweight, .qzeros, .scales, .g_idx   (GPTQ, 4 bits)       NAME.weight Q4_0 if all zero points are 8, else Q5_0
 //   NAME.qweight, .qzeros, .scales           (AWQ, 4 bits)        NAME.weight likewise: code - zero point is -16..15
 //   NAME.weight_packed, .weight_scale, .weight_zero_point         NAME.weight likewise (compressed-tensors)
-// Values that no format represents exactly are F32, rounded as the product of the stored format is. This happens if
-// scales are not FP16 numbers, rows or groups are not multiples of 32, or groups of columns are out of order (g_idx).
+// Values that no format represents exactly are F32: the product of code and scale, rounded as the stored format defines
+// it. This happens if scales are not FP16 numbers, rows or groups are not multiples of 32, or groups of columns are out
+// of order (g_idx).
 #pragma once
 
 #include <functional>
@@ -26,7 +27,7 @@
 
 namespace ibid {
 
-// The tensors as stored in the files.
+// The tensors of a checkpoint as stored in its files.
 struct StoredTensors {
   const std::vector<std::string>* names;
   std::function<const TensorView*(std::string_view)> find;  // returns nullptr if the tensor is absent
@@ -42,9 +43,9 @@ struct AssembledTensor {
 // The content of config.json's quantization_config. Errors of reading it: kUnsupported for an unsupported method,
 // naming it; kBadNumber.
 struct QuantizationConfig {
-  std::string method;                           // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: none
-  bool zeros_minus_one = false;                 // GPTQ's first version stores zero points minus one
-  uint64_t block_rows = 128, block_cols = 128;  // size of a block of one-byte floats that share a scale
+  std::string method;            // "gptq", "awq", "compressed-tensors", "fp8", "mxfp4"; empty: not quantised
+  bool zeros_minus_one = false;  // GPTQ's first version stores each zero point minus one
+  uint64_t block_rows = 128, block_cols = 128;  // rows and columns of a block of one-byte floats that share a scale
 };
 Result<QuantizationConfig> read_quantization_config(const JsonValues& config, std::string_view path);
 
@@ -71,7 +72,7 @@ struct Int4Parts {
   const TensorView* words = nullptr;
   const TensorView* zeros = nullptr;
   const TensorView* scales = nullptr;
-  const TensorView* group_of_column = nullptr;  // g_idx: the group of each column
+  const TensorView* group_of_column = nullptr;  // g_idx: the group to which each column belongs
 };
 
 // Makes the tensor called `name` from the parts. Errors: kMissingTensor, kBadShape, kBadType, kBadNumber, kNonFinite.

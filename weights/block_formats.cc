@@ -150,7 +150,7 @@ using SplitBlock = SuperBlock (*)(BlockCursor in, int8_t* codes);
 struct Decoder {
   DType dtype;
   void (*unpack)(BlockCursor, BlockOut);
-  SplitBlock split = nullptr;  // instead of `unpack` for types with an FP16 scale per block and integers per group
+  SplitBlock split = nullptr;  // used instead of `unpack` if a block has an FP16 scale, and each group an integer
 };
 
 // In the order of DType.

@@ -69,12 +69,12 @@ void unpack_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t
 bool has_super_scales(DType dtype);
 
 struct SuperScales {
-  std::span<uint16_t> d, dmin;     // [blocks] bits of FP16 numbers; dmin only for types with mins
+  std::span<uint16_t> d, dmin;     // by block: bits of FP16 numbers; dmin only for types with mins
   std::span<int8_t> scales, mins;  // [groups]
 };
 
-// As unpack_row(), but returns the factors of scales and mins. REQUIRES: has_super_scales(dtype); sizes as for
-// unpack_row().
+// As unpack_row(), but returns each scale and min as its two factors (SuperScales). REQUIRES: has_super_scales(dtype);
+// sizes as for unpack_row().
 void unpack_super_row(DType dtype, std::span<const std::byte> blocks, std::span<int8_t> codes, const SuperScales& out);
 
 // True for the types that dequantize_row() decodes: F32, F16, BF16, F64, one-byte floats with scales, quantised types.

@@ -31,7 +31,7 @@ class BlockWriter {
   std::byte* at_;
 };
 
-// Returns 1 / d; 0 if d is 0, which means that all values are 0, as in the reference encoders.
+// Returns 1 / d. If d is 0, all values of the block are 0, and the function returns 0 as the reference encoders do.
 float inverse(float d) { return d != 0.0f ? 1.0f / d : 0.0f; }
 
 // --- Blocks of 256: Q4_K, Q5_K, Q6_K. Scales are searched as in ggml's quantize_row_*_ref
@@ -47,7 +47,7 @@ struct Range32 {
   float scale = 0, min = 0;
 };
 
-// Weighted sums over a group: of the weights (w), values (x), codes (l) and their products.
+// Weighted sums over a group: w are the weights, x the values, l the codes; xl, for example, is the sum of w x l.
 struct Moments {
   float w = 0, x = 0, l = 0, ll = 0, xl = 0;
 
@@ -58,13 +58,13 @@ struct Moments {
     ll += weight * code * code;
     xl += weight * value * code;
   }
-  // Computes the least-squares scale and min for these codes; returns false if they are undetermined.
+  // Computes the least-squares scale and min for the summed codes. Returns false if the sums do not determine them.
   bool solve(Range32& out) const {
     const float determinant = w * ll - l * l;
     if (!(determinant > 0)) return false;
     out.scale = (w * xl - x * l) / determinant;
     out.min = -(ll * x - l * xl) / determinant;
-    if (out.min < 0) {  // mins must not be negative, so use the best scale without a min
+    if (out.min < 0) {  // mins must not be negative, so use the best scale for a min of 0
       out.min = 0;
       out.scale = ll > 0 ? xl / ll : 0;
     }
@@ -151,8 +151,8 @@ float stored_error(std::span<const float> x, float scale, float min, int max_cod
   return error;
 }
 
-// After rounding to six bits, scale and min no longer fit each other, so this function takes the best pair among their
-// neighbours. ggml does not do this.
+// After the scale and the min were each rounded to six bits, they no longer fit each other. So this function takes the
+// pair with the smallest error among the neighbouring six-bit values. ggml does not do this.
 void take_best_neighbours(std::span<const float> x, int max_code, size_t group, SixBits& six) {
   const int scale = six.scales[group], min = six.mins[group];
   const auto error_of = [&](int s, int m) {
@@ -221,7 +221,7 @@ float search_scale(std::span<const float> x) {
       best = product * product / square;
     }
   };
-  look_at(0);  // tries this step first, because other steps replace it only if they are better
+  look_at(0);  // try step 0 first, because the other steps replace it only if they are better
   for (int s = -9; s <= 9; ++s) {
     if (s != 0) look_at(s);
   }

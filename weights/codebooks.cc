@@ -13,8 +13,9 @@ namespace ibid {
 namespace {
 
 // Tables of the formats: ggml's iq2xxs_grid, iq2xs_grid, iq2s_grid, iq3xxs_grid, iq3s_grid and iq1s_grid
-// (https://github.com/ggml-org/ggml, src/ggml-common.h), encoded as in gguf-py (gguf/quants.py): each value is stored
-// as its rank among the possible values, low bits first, in 2 bits (4 bits if there are eight values), in hexadecimal.
+// (https://github.com/ggml-org/ggml, src/ggml-common.h), encoded as in gguf-py (gguf/quants.py): for each value its
+// index among the possible values is stored, low bits first, in 2 bits (4 bits if there are eight values), in
+// hexadecimal.
 constexpr std::string_view kIq2xxs =
     "00000200050008000a00110014002000220028002a00410044005000580061006400800082008a00a20001010401100115014001"
     "840198010002020222028202010404041004210424044004420448046004810484049004a4040005020508052005460569058005"
@@ -209,7 +210,7 @@ constexpr std::string_view kIq1 =
 struct Source {
   std::string_view hex;
   size_t rank_bits;
-  std::array<int8_t, 8> values;  // the values in the order of their ranks
+  std::array<int8_t, 8> values;  // possible values of an entry, ascending; the tables store indices into them
 };
 
 // Indexed by Codebook.

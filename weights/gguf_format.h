@@ -50,10 +50,10 @@ inline bool gguf_type_is_integer(GgufType type) {
 struct GgufTensorType {
   enum Support { kReadable, kKnown, kRemoved, kUnknown } support;
   std::string_view name;      // "Q4_1", "IQ4_NL"; for removed types their former name
-  DType dtype = DType::kF32;  // only for kReadable
+  DType dtype = DType::kF32;  // set only for kReadable
 };
 GgufTensorType gguf_tensor_type(uint32_t number);
-// nullopt for types that GGUF tensors cannot have: U8, BOOL, one-byte floats.
+// Returns the type's number in GGUF; nullopt for types that GGUF tensors cannot have: U8, BOOL, one-byte floats.
 std::optional<uint32_t> gguf_tensor_type_number(DType dtype);
 
 inline constexpr std::string_view kGgufMagic = "GGUF";
@@ -64,7 +64,7 @@ inline constexpr uint64_t kGgufMaxKeyBytes = 65535;     // limit of the specific
 inline constexpr uint64_t kGgufMaxNameBytes = 64;       // limit of the specification
 inline constexpr uint64_t kGgufMaxKeys = 65536;         // real files have fewer than 200 keys
 inline constexpr uint64_t kGgufMaxTensors = 262144;     // the largest known model has 70,000 tensors
-inline constexpr uint64_t kGgufMaxElements = 1u << 28;  // in an array; real vocabularies have 300,000 tokens
+inline constexpr uint64_t kGgufMaxElements = 1u << 28;  // elements of an array; real vocabularies have 300,000 tokens
 inline constexpr uint64_t kGgufMinEntryBytes = 8 + 1 + 4 + 1;
 inline constexpr uint64_t kGgufMinInfoBytes = 8 + 1 + 4 + 4 + 8;
 

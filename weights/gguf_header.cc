@@ -227,7 +227,7 @@ Status GgufParser::read_value(GgufEntry& entry) {
       TRY(check_count(entry.count, kGgufMaxElements, sizeof(uint64_t), "the length of " + field));
     }
     for (uint64_t i = 0; i < entry.count; ++i) TRY(read_string_payload(field));
-    // The payload of a single string is its characters only; elements of an array keep their length fields.
+    // The payload of a single string is only its characters; the strings in an array keep their length fields.
     const uint64_t prefix = entry.type == GgufType::kString ? sizeof(uint64_t) : 0;
     entry.payload = file_.subspan(start + prefix, at_ - start - prefix);
     return {};
@@ -248,7 +248,7 @@ Status GgufParser::read_string_payload(const std::string& field) {
     at_ += length;
     return {};
   }
-  // A length that no file can have is an attack; a smaller one indicates a truncated file.
+  // A length that no file can have indicates an attack; a smaller one that exceeds the file indicates a truncated file.
   if (length > (uint64_t{1} << 40)) {
     return fail(ErrorCode::kBadString, field + " holds a string of " + text_of(length) + " bytes, " + text_of(left()) +
                                            " are left in the file");

@@ -39,15 +39,15 @@ struct GgufHeader {
   uint32_t version = 0;
   uint64_t alignment = kGgufDefaultAlignment;
   std::vector<GgufEntry> entries;       // in file order
-  std::vector<uint32_t> by_key;         // indices into entries, sorted by key
+  std::vector<uint32_t> by_key;         // indices into `entries`, in the order of the keys
   std::vector<GgufTensorInfo> tensors;  // in file order
   std::vector<std::string> warnings;
 
-  const GgufEntry* find(std::string_view key) const;  // nullptr if absent; O(log keys)
+  const GgufEntry* find(std::string_view key) const;  // returns nullptr if the key is absent; O(log keys)
 };
 
 // Parses and validates the header of `file` (the whole file's bytes). `what` names the file in messages. If
-// with_tensors is false, parses the metadata only: tensors may then be missing, truncated or of unknown types.
+// with_tensors is false, parses only the metadata, so the tensors may be missing, truncated or of unknown types.
 //
 // Rules beyond the specification: keys are valid UTF-8 without NUL; arrays do not nest; tensors are contiguous except
 // for padding; bytes after the last tensor cause a warning. A part of a split model is parsed like any other file (see

@@ -366,7 +366,7 @@ Result<GgufSplit> read_gguf_split(const GgufHeader& header, std::string_view wha
 }
 
 Result<std::string> gguf_part_name(std::string_view path, const GgufSplit& split, uint64_t number) {
-  const std::string_view name = path.substr(path.rfind('/') + 1);  // without a '/' the whole path: npos + 1 is 0
+  const std::string_view name = path.substr(path.rfind('/') + 1);  // a path without '/' is kept whole: npos + 1 is 0
   const std::string own = suffix(split.number, split.count);
   if (!name.ends_with(own)) {
     return Status(ErrorCode::kMissingShard, std::string(path) + ": is part " + std::to_string(split.number + 1) +

@@ -21,7 +21,7 @@
 namespace ibid {
 
 // GGUF models split into several files, NAME-00001-of-00003.gguf and so on, as llama-gguf-split writes them: the first
-// part has all metadata, and each part has its own tensors. Pure functions of a header and a path.
+// part has all metadata, and each part has its own tensors. read_gguf_split() and gguf_part_name() are pure functions.
 inline constexpr uint64_t kMaxGgufParts = 4096;  // each part is an open file and a mapping
 
 // The values of a part's keys split.no, split.count and split.tensors.count.
@@ -58,9 +58,10 @@ class GgufFile : public ModelFile {
   Result<std::optional<bool>> get_bool(std::string_view key) const override;
   Result<std::optional<std::string_view>> get_string(std::string_view key) const override;
   Result<std::optional<std::vector<std::string_view>>> get_strings(std::string_view key) const override;
-  // Elements may be of any integer type; kBadNumber if one does not fit.
+  // Elements may be of any integer type; kBadNumber if an element does not fit into 64 bits.
   Result<std::optional<std::vector<int64_t>>> get_ints(std::string_view key) const override;
-  // Elements are F32 or F64. Integers are refused: scores declared INT8 are a known attack on loaders.
+  // Returns an array of floats; the elements are F32 or F64. Integers are refused: scores declared INT8 are a known
+  // attack on loaders.
   Result<std::optional<std::vector<double>>> get_floats(std::string_view key) const override;
 
   const Json* config_json() const override { return nullptr; }
@@ -88,12 +89,12 @@ class GgufFile : public ModelFile {
   Result<int64_t> integer_at(const GgufEntry& entry, uint64_t index) const;
 
   std::string path_;               // path as the caller named it
-  std::vector<MappedFile> files_;  // one file, or all parts of a split model
+  std::vector<MappedFile> files_;  // the mapped file, or those of all parts of a split model
   GgufHeader header_;              // header of the first part, with the tensors of all parts
   std::vector<std::string> names_;
   std::vector<uint32_t> by_name_;  // indices into header_.tensors, sorted by name
-  std::vector<AssembledTensor>
-      assembled_;  // assembled from several tensors (weights/assembled_tensors.h), sorted by name
+  // Tensors assembled from several others (weights/assembled_tensors.h), sorted by name.
+  std::vector<AssembledTensor> assembled_;
 };
 
 // Returns all keys with their stored values, for copying to another file. REQUIRES: the container is kGguf.

@@ -96,7 +96,7 @@ class GgufWriter {
 // makes it durable and finish() renames it. Without finish() the destructor removes it. Not thread-safe.
 class GgufStream {
  public:
-  // Writes writer.header(); the caller then writes the declared tensors in order. Error: kIo.
+  // Creates the file and writes writer.header(); the caller then writes the declared tensors in order. Error: kIo.
   static Result<std::unique_ptr<GgufStream>> create(FileOps& files, const std::string& path, const GgufWriter& writer);
   ~GgufStream();
   GgufStream(const GgufStream&) = delete;
@@ -120,7 +120,7 @@ class GgufStream {
   FileOps& files_;
   std::string path_;
   TemporaryFile temporary_;
-  uint64_t written_ = 0;  // bytes of tensor data so far
+  uint64_t written_ = 0;  // number of bytes of tensor data written so far
   bool finished_ = false;
 };
 

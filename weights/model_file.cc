@@ -17,7 +17,7 @@
 namespace ibid {
 
 Result<std::unique_ptr<ModelFile>> open_model_file(const std::string& path, const OpenOptions& options) {
-  std::error_code ignored;  // the call below that opens the path reports the error more clearly
+  std::error_code ignored;  // ignored, because opening the path below reports the error more clearly
   if (std::filesystem::is_directory(path, ignored)) return SafetensorsModel::open_directory(path, options);
   TRY_ASSIGN(MappedFile file, MappedFile::open(path));
   const Sniffed sniffed = sniff(file.bytes());

@@ -56,7 +56,7 @@ class ModelFile {
 
   // --- Tensors.
   virtual const std::vector<std::string>& tensor_names() const = 0;        // in file order
-  virtual const TensorView* find_tensor(std::string_view name) const = 0;  // nullptr: absent
+  virtual const TensorView* find_tensor(std::string_view name) const = 0;  // returns nullptr if the tensor is absent
 
   // Hints that the caller no longer needs the tensor's data, so that the memory of the data may be freed. Later reads
   // are correct, but slow.
@@ -95,13 +95,13 @@ enum class Content { kGguf, kSafetensors, kOther };
 
 struct Sniffed {
   Content content;
-  std::string_view looks_like;  // for kOther: "a Git LFS pointer, not the file itself"; empty if not recognised
+  std::string_view looks_like;  // if kOther: "a Git LFS pointer, not the file itself"; empty: not recognised
 };
 
 Sniffed sniff(std::span<const std::byte> file);
 
-// The error for a file that is not `wanted`: kTruncated if it is too short to decide, else kBadMagic, saying what it
-// looks like.
+// Returns the error for a file that does not have the `wanted` content: kTruncated if the file is too short to decide,
+// else kBadMagic, saying what the file looks like.
 Status wrong_content_error(std::span<const std::byte> file, const std::string& path, std::string_view wanted);
 
 }  // namespace ibid

@@ -26,7 +26,7 @@ constexpr std::array<Word, 3> kWords = {{{"Infinity", std::numeric_limits<double
                                          {"-Infinity", -std::numeric_limits<double>::infinity()},
                                          {"NaN", std::numeric_limits<double>::quiet_NaN()}}};
 
-// Position in a text of one of the words Infinity, -Infinity and NaN.
+// Position in a text of one of the words Infinity, -Infinity and NaN, and the word.
 struct Found {
   size_t at;
   std::string_view word;
@@ -42,11 +42,11 @@ bool ends_word(std::string_view rest) {
 std::vector<Found> find_words(std::string_view text, size_t at_most) {
   std::vector<Found> all;
   bool in_string = false;
-  char before = '\0';  // the last byte that is not blank
+  char before = '\0';  // the last byte so far that is not a blank
   for (size_t i = 0; i < text.size() && all.size() <= at_most; ++i) {
     const char c = text[i];
     if (in_string) {
-      if (c == '\\') ++i;  // an escaped character does not end the string
+      if (c == '\\') ++i;  // skip an escaped character, which does not end the string
       in_string = c != '"';
       continue;
     }
@@ -66,8 +66,8 @@ std::vector<Found> find_words(std::string_view text, size_t at_most) {
   return all;
 }
 
-// Replaces each of the words by a number of the same length, so that offsets stay the same. The result is JSON if the
-// text is JSON except for the words.
+// Replaces each of `words` (Infinity, -Infinity, NaN) by a number of the same length, so that offsets stay the same.
+// The result is valid JSON if these words are all that is not JSON in the text.
 std::string with_numbers(std::string text, const std::vector<Found>& words) {
   for (const Found& found : words) {
     text.replace(found.at, found.word.size(), std::string(found.word.size() - 1, ' ') + "0");

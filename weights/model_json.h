@@ -23,8 +23,8 @@ namespace ibid {
 // configuration has a few.
 inline constexpr size_t kMaxNonFiniteWords = 1000;
 
-// Parses `text`. A word is recognised, with its sign, only as a whole value in an array or object. Errors: those of
-// parse_json(), with offsets in `text`; kLimitExceeded for more than kMaxNonFiniteWords words.
+// Parses `text`. Infinity, -Infinity and NaN are recognised only as a whole value in an array or object. Errors: those
+// of parse_json(), with offsets in `text`; kLimitExceeded for more than kMaxNonFiniteWords words.
 Result<Json> parse_model_json(std::string_view text, std::string_view what, const JsonLimits& limits = {});
 
 // Returns the float of an object whose only key is "__float__"; nullopt for any other value.

@@ -12,9 +12,9 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kGroup = 32;  // group size of Q4_0 and Q5_0
+constexpr size_t kGroup = 32;  // number of values of a group of Q4_0 and Q5_0
 constexpr uint64_t kPerWord = 8;
-constexpr int kMiddle = 8;  // the zero point of symmetric matrices
+constexpr int kMiddle = 8;  // zero point of a symmetric matrix, which stores none
 
 uint32_t word_at(const TensorView& tensor, uint64_t index) {
   uint32_t word = 0;
@@ -33,8 +33,8 @@ int nibble_of(uint32_t word, uint64_t index, Int4Packing packing) {
 struct Layout {
   Int4Packing packing;
   uint64_t n_in = 0, n_out = 0, n_groups = 0, group = 0;
-  int zero_point_correction = 0;          // 1 if stored zero points are one too small (GPTQ's first version), else 0
-  std::vector<uint32_t> group_of_column;  // empty: columns are in order
+  int zero_point_correction = 0;          // 1 if each stored zero point is one too small (GPTQ's first version), else 0
+  std::vector<uint32_t> group_of_column;  // group of each column (g_idx); empty: columns are in the order of the groups
 };
 
 class PackedInt4Rows : public RowSource {

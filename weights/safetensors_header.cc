@@ -16,7 +16,7 @@ namespace {
 
 struct DTypeName {
   std::string_view name;
-  std::optional<DType> dtype;  // nullopt: a dtype of the format that is not supported
+  std::optional<DType> dtype;  // nullopt: a dtype that the file format defines, but that is not supported
 };
 
 constexpr DTypeName kDTypeNames[] = {
@@ -44,7 +44,7 @@ constexpr DTypeName kDTypeNames[] = {
     {"F8_E5M2FNUZ", {}},
 };
 
-// A tensor whose data have not been located yet.
+// A tensor of the header, before its offsets are checked and turned into a view.
 struct Info {
   const std::string* name;
   DType dtype;
@@ -59,8 +59,8 @@ class SafetensorsParser {
   Result<SafetensorsHeader> parse() {
     TRY_ASSIGN(const std::string_view text, header_text());
     JsonLimits limits;
-    limits.max_depth = 4;           // the format needs a depth of 3
-    limits.max_values = 3'000'000;  // the format needs 8 values per tensor
+    limits.max_depth = 4;           // the format needs a nesting depth of 3
+    limits.max_values = 3'000'000;  // the format needs 8 JSON values per tensor
     TRY_ASSIGN(const Json root, parse_json(text, std::string(what_) + ": header", limits));
     std::vector<Info> infos;
     for (const auto& [name, value] : root.items()) {

@@ -81,9 +81,10 @@ class SafetensorsModel : public ModelFile {
   std::optional<Json> config_;
   std::vector<MappedFile> files_;
   std::vector<std::string> names_;
-  std::vector<TensorView> views_;           // views of the tensors in names_
-  std::vector<uint32_t> by_name_;           // indices into names_, sorted by name
-  std::vector<AssembledTensor> assembled_;  // assembled, sorted by name; they take precedence over views_
+  std::vector<TensorView> views_;  // views of the tensors in names_
+  std::vector<uint32_t> by_name_;  // indices into names_, sorted by name
+  // Assembled from several tensors, sorted by name; they take precedence over views_.
+  std::vector<AssembledTensor> assembled_;
   std::vector<std::pair<std::string, std::string>> file_metadata_;  // entries of __metadata__ in all files
   std::vector<std::string> warnings_;
 };

@@ -37,7 +37,7 @@ class ExpandingRows : public RowSource {
         read_value(head * values_.shape[1] + row - nope_dim, out + i++ * row_bytes);
         continue;
       }
-      // Take all following rows that come from the same columns of the file.
+      // Read at once all following wanted rows that are in the same columns of the file.
       const uint64_t first = row / at_once * at_once, n = std::min(at_once, nope_dim - first);
       const size_t begin = i;
       const auto is_near = [&](uint64_t other) {
@@ -66,7 +66,7 @@ class ExpandingRows : public RowSource {
     std::memcpy(out, decoded.data(), decoded.size() * sizeof(float));
   }
 
-  // Reads rows of keys of one head, which in the file are in `columns`, because keys are stored transposed.
+  // Reads `rows` of the keys of one head. In the file each of them is a column, because keys are stored transposed.
   void read_keys(uint64_t head, Columns columns, std::span<const uint64_t> rows, std::byte* out) const {
     const uint64_t kv_rank = keys_.shape[1], of_head = keys_.shape[2] + values_.shape[1];
     const BlockSize block = dtype_block(keys_.dtype);

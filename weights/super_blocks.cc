@@ -64,7 +64,7 @@ SuperBlock split_q3_k(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// Groups 2 j and 2 j + 1 are the low and the high nibbles of bytes 32 j .. 32 j + 31.
+// Byte 32 j + i holds value i of group 2 j in its low nibble and value i of group 2 j + 1 in its high nibble (i < 32).
 SuperBlock split_q4_k(BlockCursor in, int8_t* codes) {
   SuperBlock block;
   block.d = in.u16();
@@ -116,7 +116,7 @@ SuperBlock split_q6_k(BlockCursor in, int8_t* codes) {
 
 namespace {
 
-// Negates codes[i] of eight codes if bit i of `signs` is set.
+// Negates codes[i] for each of eight codes if bit i of `signs` is set.
 void apply_signs(unsigned signs, int8_t* codes) {
   for (unsigned i = 0; i < 8; ++i) {
     if ((signs >> i & 1) != 0) codes[i] = static_cast<int8_t>(-codes[i]);
@@ -169,7 +169,7 @@ SuperBlock split_iq1_s(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The FP16 scale is distributed over the high nibbles of the four words of scales.
+// The highest nibbles of the four 16-bit words of scales together are the FP16 scale of the block.
 SuperBlock split_iq1_m(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq1);
   SuperBlock block;
@@ -245,8 +245,8 @@ SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes) {
   return block;
 }
 
-// The format's scale is 2 s + 1, and its codes are odd numbers up to 15. Our codes are twice as large, so the scale is
-// half as large: 4 (2 s + 1) eighths.
+// The format's scale is 2 s + 1, and its codes are odd numbers up to 15. The codes of ibid are twice as large, so the
+// scale is half as large: 4 (2 s + 1) eighths.
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes) {
   const int8_t* const book = codebook(Codebook::kIq3s);
   SuperBlock block;

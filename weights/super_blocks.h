@@ -1,6 +1,7 @@
 // Decoders of 256-value blocks with two levels of scales: Q2_K to Q6_K, whose codes are numbers, and IQ1 to IQ3, whose
 // codes are codebook entries (an index selects four or eight values; signs are stored separately).
-// weights/block_formats.h has the byte layouts, and its functions call these. BlockCursor reads the fields of a block.
+// weights/block_formats.h describes the byte layouts; unpack_row() there calls these decoders. BlockCursor reads the
+// fields of a block.
 #pragma once
 
 #include <array>
@@ -43,21 +44,22 @@ class BlockCursor {
 
 inline int nibble(uint8_t byte, bool high) { return high ? byte >> 4 : byte & 15; }
 
-// The scales of a 256-value block, factored: the scale of group g is d * scales[g] (times 1/8 for kEighthByCode), its
-// min -(dmin * mins[g]).
+// The scales of a 256-value block, each as two factors: the scale of group g is d * scales[g] (times 1/8 for
+// kEighthByCode), its min is -(dmin * mins[g]).
 struct SuperBlock {
   uint16_t d = 0, dmin = 0;
   std::array<int8_t, kMaxGroupsPerBlock> scales{}, mins{};
 };
 
-// Q2_K to Q6_K. Each function writes 256 codes; if the type has no mins, the offset of its codes is subtracted.
+// Decoders of Q2_K to Q6_K. Each function writes 256 codes; if the type has no mins, the offset of its codes is
+// subtracted.
 SuperBlock split_q2_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q3_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q4_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q5_k(BlockCursor in, int8_t* codes);
 SuperBlock split_q6_k(BlockCursor in, int8_t* codes);
 
-// IQ1 to IQ3. Each function writes 256 codes, as values of the type's table (base/number_formats.h).
+// Decoders of IQ1 to IQ3. Each function writes 256 codes, as values of the type's table (base/number_formats.h).
 SuperBlock split_iq1_s(BlockCursor in, int8_t* codes);
 SuperBlock split_iq1_m(BlockCursor in, int8_t* codes);
 SuperBlock split_iq2_xxs(BlockCursor in, int8_t* codes);
@@ -69,8 +71,8 @@ SuperBlock split_iq3_s(BlockCursor in, int8_t* codes);
 // The codebooks of ggml's IQ formats. A codebook lists the combinations of four or eight values to select.
 enum class Codebook {
   kIq2xxs,  // 256 entries of eight values, each 8, 25 or 43
-  kIq2xs,   // 512 entries of eight such values
-  kIq2s,    // 1024 entries of eight such values
+  kIq2xs,   // 512 entries of eight values, each 8, 25 or 43
+  kIq2s,    // 1024 entries of eight values, each 8, 25 or 43
   kIq3xxs,  // 256 entries of four values, each 4, 12, 20, 28, 36, 44, 52 or 62
   kIq3s,    // 512 entries of four values, each 2, 6, 10 .. 30 (twice the numbers of the format)
   kIq1,     // 2048 entries of eight values, each -1, 0 or 1

@@ -85,7 +85,7 @@ Status BenchRun::load(const std::string& path) {
   Result<LoadedModel> loaded = load_model(*file_, config, options, memory, 0);
   if (loaded.ok()) {
     model_ = std::move(loaded->model);
-  } else {  // load_model() also needs a tokenizer, the rates do not; load_ms leaves out the failed attempt
+  } else {  // measure without a tokenizer, which load_model() requires; load_ms leaves out the failed attempt
     start += system_clock().steady_ns() - attempt;
     TRY_ASSIGN(model_, load_language_model(*file_, config, options, memory, 0));
   }
@@ -188,7 +188,7 @@ Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_d
   parts.kv_budget_bytes = default_kv_budget_bytes(model_->kv_layout().page_bytes(), model_->kv_layout().state_bytes(),
                                                   model_->max_seq_len(), available_memory_bytes());
   if (fingerprint != nullptr) {
-    // Add memory for a second prefill of the history, and for the sessions that each round forks.
+    // Add memory for a second prefill of the history, and for the sessions that each round forks from the measured one.
     parts.kv_budget_bytes += parts.kv_budget_bytes / 2;
     parts.fingerprint = *fingerprint;
     parts.cache_directory = cache_directory;

@@ -43,14 +43,15 @@ class OwnServer {
 
  private:
   OwnServer(pid_t process, int errors) : process_(process), errors_(errors) {}
-  // Reads the server's output until the server is ready. Returns false if it ended; output_ then has all output.
+  // Reads the server's output until the server is ready. Returns false if the server ended; output_ then has the
+  // output.
   bool await_ready();
 
   pid_t process_;
   int errors_;
   std::string output_;
   std::string url_;
-  std::thread reader_;  // drains later output
+  std::thread reader_;  // reads the output after await_ready(), so that the pipe does not fill
 };
 
 constexpr const char* kThisProgram = "/proc/self/exe";
@@ -134,7 +135,7 @@ void to_stdout(const std::string& text) {
   std::fflush(stdout);
 }
 
-// Returns value(sample), if positive, of each answered sample for which wanted(sample) is true.
+// Returns value(sample), if it is positive, for each answered sample for which wanted(sample) is true.
 template <typename Wanted, typename Value>
 std::vector<double> values_of(const LoadResult& result, const Wanted& wanted, const Value& value) {
   std::vector<double> values;
@@ -230,7 +231,7 @@ Result<Target> find_target(const ServeBenchArguments& arguments, const ModelArgu
     const bool is_wanted = target.own != nullptr || model.model.empty() || each.name == model.model;
     if (is_wanted && target.model.name.empty()) target.model = each;
   }
-  // The server may know the model although it does not list it.
+  // A server may know a model that it does not list.
   if (target.model.name.empty()) target.model.name = model.model;
   return target;
 }

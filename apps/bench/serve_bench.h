@@ -15,7 +15,7 @@ namespace ibid {
 
 struct ServeBenchArguments {
   LoadShape shape;
-  std::string url;              // the server to measure; empty: start one
+  std::string url;              // URL of the server to measure; empty: start one
   std::string kv_budget = "0";  // KV budget of a started server, as in `ibid serve`
   std::string api_key_file;
   std::string engine;    // name of the server in results; empty: the name it reports
@@ -35,7 +35,7 @@ std::string request_lines(const LoadResult& result, const std::string& engine);
 // True if the address is local, so that client and server share CPUs.
 bool is_this_machine(const ServerAddress& address);
 
-// The form in which the results are written.
+// Where the results are written, and which of them.
 struct ServeBenchOutput {
   bool json = false;
   std::string csv;  // results file to append to; empty: not written

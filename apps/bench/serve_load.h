@@ -22,7 +22,7 @@ struct LoadShape {
   size_t users = 4;
   size_t rounds = 4;
   size_t system_words = 600;   // words of the system message, which all users share
-  size_t history_words = 300;  // words of each user's history before the first question
+  size_t history_words = 300;  // words of a user's own history before the first question
   size_t question_words = 24;
   size_t answer_tokens = 48;
   double think_seconds = 0.5;    // seconds between an answer and the user's next question
@@ -37,16 +37,17 @@ struct LoadSample {
   double start_s = 0;          // seconds from the start of the load to the question
   double first_ms = 0;         // time to the first piece of text
   double total_ms = 0;
-  double token_ms = 0;                       // mean time between tokens; 0: there was only one token
+  double token_ms = 0;                       // mean time between two tokens of the answer; 0: it had only one token
   std::optional<size_t> n_prompt, n_cached;  // counts that the server reports
   size_t n_completion_tokens = 0;            // generated tokens that the server reports, else received pieces
   std::string failure;                       // reason of the failure; empty: the question was answered
 };
 
 struct LoadResult {
-  std::vector<LoadSample> samples;    // sorted by user, then round
-  double wall_seconds = 0;            // seconds from the first question to the end of the last answer
-  bool server_reports_counts = true;  // n_completion_tokens are counts of the server; false: numbers of pieces
+  std::vector<LoadSample> samples;  // sorted by user, then round
+  double wall_seconds = 0;          // seconds from the first question to the end of the last answer
+  // true: n_completion_tokens was reported by the server; false: it is the number of received pieces.
+  bool server_reports_counts = true;
 };
 
 // Runs the load. Calls `on_sample` for each finished sample, one at a time. A failed request or an empty answer is also

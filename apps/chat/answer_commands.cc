@@ -262,7 +262,8 @@ AnswerCommands::Next AnswerCommands::read(std::string_view argument) {
 
 void AnswerCommands::keep_question(const std::string& text) {
   if (!state_.kept) return;
-  // Ignore errors here: the turn reports errors of the text, and the save() after the turn reports those of the file.
+  // Ignore errors of saving the question here: the turn reports errors of the text, and the save() after the turn
+  // reports errors of the file.
   Result<std::unique_ptr<ChatBackend>> copy = now().fork();
   if (!copy.ok() || !(*copy)->append(make_message(Role::kUser, text)).ok()) return;
   (void)state_.kept->save_question(**copy);

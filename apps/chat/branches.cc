@@ -167,7 +167,7 @@ Result<std::string> Branches::redo() {
 void Branches::take_back() {
   const Step step = undo_.back();
   const size_t left = now_id_;
-  if (!move_to(step.place).ok()) return;  // after an error the step can still be undone
+  if (!move_to(step.place).ok()) return;  // if the file cannot be read, the step stays, and /undo can revert it later
   undo_.pop_back();
   others_.erase(left);
 }
@@ -183,7 +183,7 @@ std::vector<Branches::View> Branches::others() {
       views.push_back({number, messages, n_common(*messages, this->messages()), ""});
     }
   }
-  // List only the first of equal branches.
+  // List only the first of several branches with equal messages.
   std::vector<View> worth;
   for (const View& view : views) {
     const bool is_part = view.messages != nullptr && std::any_of(views.begin(), views.end(), [&](const View& other) {

@@ -32,7 +32,7 @@ class Branches {
   const ChatBackend& now() const { return *now_; }
   const Json& messages() const { return now_->messages(); }
 
-  // A place in a branch, after its first n_messages. Valid while the branch grows.
+  // A place in a conversation: after the first n_messages of a branch. Valid while the branch grows.
   struct Place {
     size_t branch = 0;
     size_t n_messages = 0;
@@ -48,11 +48,12 @@ class Branches {
   // Records that older messages of the current branch changed. `before`: the branch as it was before. what: if empty,
   // no undo step is added.
   void was_rewritten(std::unique_ptr<ChatBackend> before, std::string what);
-  // Makes the branch of `place` current, or if it continues after `place`, a truncated copy of it; the previous branch
-  // stays. Errors: those of ChatBackend::load() and fork(); kNotFound: no such branch. On error nothing has changed.
+  // Makes the branch of `place` current. If that branch has messages after `place`, a truncated copy becomes current
+  // instead. The previous branch stays. Errors: those of ChatBackend::load() and fork(); kNotFound: no such branch. On
+  // error nothing has changed.
   Status go(Place place, std::string what);
-  // Undoes or redoes one step, and returns its `what`. If no step is left, undo() removes the last question and its
-  // answer. kNotFound: nothing to undo or redo.
+  // Undoes or redoes one step. Returns the name of the command that made the step. If no step is left, undo() removes
+  // the last question and its answer. kNotFound: nothing to undo or redo.
   Result<std::string> undo();
   Result<std::string> redo();
   // Reverts the last step and discards the branch that it created. REQUIRES: the last step was go() to another place.
@@ -71,8 +72,8 @@ class Branches {
   };
   // Returns the inactive branches that are not prefixes of another branch, ordered by number.
   std::vector<View> others();
-  // Counts the answers to message n - 1 of the current branch, a question: the one in this branch, and those of
-  // branches that diverge at message n.
+  // Counts the answers to message n - 1 of the current branch, which is a question. The answers are the one in this
+  // branch, and those of the branches that diverge at message n.
   size_t n_answers_to(size_t n);
 
   // --- The file of each branch. SavedConversation writes the files.
@@ -82,14 +83,14 @@ class Branches {
   const std::string& file_of(size_t number) const { return others_.at(number).path; }
   void set_file(size_t number, std::string path) { others_.at(number).path = std::move(path); }
   const ChatBackend* session_of(size_t number) const;
-  // Records that all branches, the current one included, are now saved under another name; only /undo can reach them.
-  // new_path() returns the new path of a branch.
+  // Records that all branches, the current one included, are now saved under another name, so that only /undo can reach
+  // them. renamed() returns the new path of a branch.
   void mark_renamed(const std::function<std::string(size_t number)>& new_path);
   // Removes the oldest of others() until n are left. Returns the number removed.
   size_t forget_all_but(size_t n);
   // Records that the branch's file was removed. Removes the branch if it is not in memory.
   void set_file_gone(size_t number);
-  // True if others() may have changed since the last call of clear_changed().
+  // True if the list that others() returns may have changed since the last call of clear_changed().
   bool changed() const { return changed_; }
   void clear_changed() { changed_ = false; }
   void mark_changed() { changed_ = true; }
@@ -110,7 +111,8 @@ class Branches {
   const Json* messages_of(Branch& branch);
   Status load(Branch& branch);
   Status move_to(Place place);
-  void deactivate_current();  // makes now_ an inactive branch; the caller must then assign now_
+  void
+  deactivate_current();  // Makes now_ an inactive branch. The caller must then assign a new current branch to now_.
   void record(Place before, std::string what);
 
   std::unique_ptr<ChatBackend> now_;
@@ -135,8 +137,8 @@ class SavedConversation {
   // True if nothing was saved under this name when it was locked.
   bool is_new() const { return is_new_; }
   size_t n_branches() const { return on_disk_.size(); }
-  // Returns the file name of the model with which the conversation was saved last; empty if it is new or cannot be
-  // read.
+  // Returns the file name of the model that the conversation used when it was saved last; empty if the conversation is
+  // new or cannot be read.
   std::string saved_with() const;
 
   // Opens the saved conversation, or creates a new one. Errors: kInvalidArgument if the system message differs from the
@@ -145,7 +147,7 @@ class SavedConversation {
   // Adds the saved branches to `branches`. REQUIRES: `branches` has only the branch that open() returned.
   void add_branches(Branches& branches) const;
 
-  // Writes all changes. Errors: those of ChatBackend::save(), kIo. On error the previous files are unchanged.
+  // Writes all changes to files. Errors: those of ChatBackend::save(), kIo. On error the previous files are unchanged.
   Status save(Branches& branches);
   // Writes `asked`, a copy of the current branch that ends with an unanswered question.
   Status save_question(const ChatBackend& asked) { return asked.save(files_.path(name_)); }

@@ -44,7 +44,7 @@ struct ChatJson {
   // keep_question() saves a named conversation with an unanswered question, keep() saves it after the answer.
   std::function<Status(const ChatBackend& asked)> keep_question;
   std::function<Status()> keep;
-  std::optional<std::string> first;  // message sent before those of standard input
+  std::optional<std::string> first;  // message that is sent before those of standard input
   bool verbose = false;              // report the speed of each answer on standard error
 };
 
@@ -161,7 +161,8 @@ void note_resumed_conversation(const SavedConversation& kept, const ChatSession&
   const size_t n_held = session.state().kv().length();
   screen.note("resumed '" + kept.name() + "': " + std::to_string(session.state().messages().size()) + " messages, " +
               std::to_string(session.ids().size()) + " tokens, of them " + std::to_string(n_held) + " read from disk");
-  // If the model file was only renamed, all keys and values are found, except those of an incomplete last page.
+  // The model may have another file name than at the last save because the file was only renamed. Then all keys and
+  // values are found, except those of an incomplete last page, and the warning below would be wrong.
   const std::string before = kept.saved_with(), now = model_file_name(session.engine()->name());
   const bool is_held = n_held > 0 && n_held + kPagePositions > session.ids().size();
   if (!before.empty() && before != now && !is_held) {

@@ -54,7 +54,7 @@ class ChatBackend {
   virtual Status set_when_full(WhenFull policy) = 0;
   virtual Result<std::unique_ptr<ChatBackend>> fork() const = 0;
 
-  // --- Files. can_be_kept() is ok if this kind of conversation can be saved.
+  // --- Files. can_be_kept() returns ok if this kind of conversation can be saved, else the reason.
   virtual Status can_be_kept() const = 0;
   virtual Status save(const std::string& path) const = 0;
   // Loads another conversation of this kind from a file that save() wrote.
@@ -68,7 +68,7 @@ class ChatBackend {
   virtual bool may_overflow_context(size_t n_bytes) const = 0;
   // Records that the user set this option. Error: kUnsupported if the option has no effect on answers of this backend.
   virtual Status note_option_set(const SamplingOption& option) = 0;
-  // True if the option's value in TurnOptions is used; false if the server decides it.
+  // True if answers use the option's value in TurnOptions; false if the server decides the value.
   virtual bool decides(const SamplingOption& option) const = 0;
   // Returns lines for /model and /stats.
   virtual std::vector<std::string> describe_model() const = 0;

@@ -13,7 +13,7 @@
 
 namespace ibid {
 
-// Width of lists and excerpts: the columns of a usual terminal, minus those of a prefix.
+// Columns of lists and excerpts: those of a usual terminal (80), minus the width of a prefix.
 inline constexpr size_t kLineColumns = 78;
 
 size_t count_words(std::string_view text);

@@ -20,8 +20,8 @@
 
 namespace ibid {
 
-// Distance between the seeds of consecutive turns with --seed. Each attempt at an answer has a seed of its own; up to
-// this many attempts do not use seeds of other turns.
+// Distance between the seeds of consecutive turns with --seed. Each attempt at an answer adds one to the seed of its
+// turn, so up to this many attempts do not use seeds of other turns.
 inline constexpr uint64_t kSeedsOfATurn = 1000;
 
 // Asks the user a question and returns the line typed; nullopt: Ctrl-C or end of input.
@@ -30,7 +30,7 @@ using AskPerson = std::function<std::optional<std::string>(const std::string& qu
 struct ConversationOptions {
   TurnOptions turn;
   Result<SessionFiles> files;             // directory for /save, or the reason why it does not exist
-  std::optional<SavedConversation> kept;  // the conversation's files; nullopt: it is not saved
+  std::optional<SavedConversation> kept;  // files of the saved conversation; nullopt: the conversation is not saved
   bool commands = false;                  // interactive: a line may be a command, and @FILE attaches a file
   bool verbose = false;                   // show the speed of each answer
   AskPerson ask_person;
@@ -102,20 +102,21 @@ class AnswerCommands : public ConversationCommands {
  private:
   using AskModel = std::function<Result<Turn>(const TurnOptions& options, const TurnCallback& show)>;
 
-  // Streams the answer to the message with index `question`. Returns nullopt if it failed, or was stopped before its
-  // first token.
+  // Streams the answer to the message with index `question`. Returns nullopt if the answer failed, or was stopped
+  // before its first token.
   std::optional<Turn> answer(size_t question, size_t attempt, const AskModel& ask, bool& interrupted);
   // Returns the options of an answer, with a seed of its own for each turn and attempt.
   TurnOptions options_of(size_t question, size_t attempt) const;
   size_t next_attempt(size_t question);
   size_t n_turns_before(size_t message) const;
-  // Returns a copy of the conversation if a message of n_bytes may make a full context drop messages; else nullptr.
+  // Returns a copy of the conversation if a message of n_bytes may fill the context, so that older messages are
+  // dropped; else nullptr.
   std::unique_ptr<ChatBackend> copy_if_context_may_overflow(size_t n_bytes);
   // Saves the question in a named conversation before the model receives it.
   void keep_question(const std::string& text);
   void fail_turn(const Status& status);  // shows the error, unless Ctrl-C caused it
 
-  size_t attempted_question_ = SIZE_MAX;  // index of the question of the last next_attempt()
+  size_t attempted_question_ = SIZE_MAX;  // index of the question that was passed to the last next_attempt()
   size_t last_attempt_ = 0;
   size_t n_answers_shown_ = 0;
 };

@@ -128,7 +128,7 @@ LineReader::Outcome LineReader::PlainTerminal::read_line(std::string& line) {
   line.clear();
   for (;;) {
     pollfd sources[2] = {{STDIN_FILENO, POLLIN, 0}, {interrupts_[0], POLLIN, 0}};
-    if (poll(sources, 2, -1) < 0) continue;  // interrupted by a signal
+    if (poll(sources, 2, -1) < 0) continue;  // poll() was interrupted by a signal
     char c = 0;
     if (sources[1].revents != 0 && ::read(interrupts_[0], &c, 1) == 1) return Outcome::kInterrupted;
     if (sources[0].revents == 0) continue;

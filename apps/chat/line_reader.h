@@ -26,8 +26,8 @@ class LineReader {
 
   enum class Outcome { kLine, kEnd, kInterrupted };
   // Reads the next message without its last newline; from a pipe, the next line. On a terminal the cursor is at the
-  // start of a row before and after. kInterrupted: Ctrl-C was pressed, and all typed text is discarded. keep: add the
-  // message to the history; false for answers to questions of the program ("y").
+  // start of a row before and after the call. kInterrupted: Ctrl-C was pressed, and all typed text is discarded. keep:
+  // add the message to the history; false for answers to questions of the program ("y").
   Outcome read(std::string& message, bool keep = true);
 
  private:

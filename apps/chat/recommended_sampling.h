@@ -1,5 +1,5 @@
-// The sampling that is recommended for a model: by its row of the catalog, else by its own files
-// (generation_config.json, GGUF's general.sampling.*).
+// The sampling options that are recommended for a model: those in its row of the model catalog; if it has no row, those
+// in its own files (generation_config.json, GGUF's general.sampling.*).
 #pragma once
 
 #include <string>

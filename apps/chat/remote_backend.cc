@@ -132,7 +132,7 @@ Json message_of(const ChatReply& reply) {
   return message;
 }
 
-// Adds an answer. If the last message is an answer, the new one continues it and is appended to it.
+// Adds an answer to the messages. If the last message is an answer, appends the text of `answer` to it.
 Json with_answer(Json messages, Json answer) {
   if (messages.empty() || !is_from(messages.back(), Role::kAssistant)) {
     messages.push_back(std::move(answer));
@@ -176,7 +176,8 @@ Result<std::shared_ptr<RemoteModel>> find_remote_model(ServerAddress address, co
     remote->model = model;
     return remote;
   }
-  // Servers may accept names that they do not list. If a name is unknown, the request will fail.
+  // The server may accept a name that it does not list; otherwise the request will fail. Take the kind of server
+  // (`owner`) from another model in the list.
   if (!models->empty()) remote->model.owner = models->front().owner;
   return remote;
 }

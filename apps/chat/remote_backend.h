@@ -74,7 +74,7 @@ class RemoteBackend final : public ChatBackend {
   std::vector<std::string> describe_costs() override;
 
  private:
-  // Sends `messages`. If they are answered, they and the answer become the conversation.
+  // Sends `messages`. If they are answered, the messages and the answer become the conversation.
   Result<Turn> answer_to(Json messages, const TurnOptions& options, const TurnCallback& on_event);
   Json request_of(const Json& messages, const TurnOptions& options) const;
 

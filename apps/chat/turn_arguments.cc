@@ -46,7 +46,8 @@ std::string known_models_text() {
   return text;
 }
 
-// Returns the default for help: the default for people, and if it differs, also the one for programs.
+// Returns the default value for the help text: the default of chat and ask for people, and if programs get another one,
+// also that of programs.
 std::string default_text(const SamplingOption& option) {
   const std::string of_program = option.get(TurnOptions());
   const std::string of_person = option.get(terminal_defaults(4));
@@ -293,7 +294,8 @@ Result<std::string> join_question(const Question& question, std::istream* input,
     TRY_ASSIGN(const std::string part, read_input(*input));
     append_part(text, part, "\n\n");
   }
-  const char* separator = "\n\n";  // separator of two parts; between two words it is a blank
+  // Separator of two parts of the question; two words of the command line are separated by a blank.
+  const char* separator = "\n\n";
   for (const std::string& word : question.words) {
     if (word == "-") {
       TRY_ASSIGN(const std::string part, read_input(input_named));

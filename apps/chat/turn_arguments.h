@@ -86,10 +86,11 @@ struct Question {
   std::vector<std::string> files;  // the file "-" is standard input
 };
 
-// Joins the parts with empty lines between them: files, standard input (unless "-" gives its place), words. The
-// question comes last because models weigh the end of a prompt most. Newlines at the end of a part are dropped.
-// `input`: if not nullptr, read if no "-" is given. `input_named`: read for "-". Errors: kInvalidArgument if all parts
-// are empty, "-" occurs twice or a part is not UTF-8; kLimitExceeded; those of read_file().
+// Joins files, standard input and words, in this order, with empty lines between them. If a word or file is "-",
+// standard input takes its place. The question comes last because models weigh the end of a prompt most. Newlines at
+// the end of a part are dropped. `input`: standard input if no "-" is given; nullptr: not read. `input_named`: standard
+// input for a "-". Errors: kInvalidArgument if all parts are empty, "-" occurs twice or a part is not UTF-8;
+// kLimitExceeded; those of read_file().
 Result<std::string> join_question(const Question& question, std::istream* input, std::istream& input_named);
 
 // Options of ask and chat for a first message, -p TEXT and -f FILE, and the option -v.
@@ -105,8 +106,8 @@ struct MessageArguments {
   bool has_prompt() const { return prompt_option_->count() > 0; }
   bool given() const { return has_prompt() || !files.empty(); }
 
-  // Returns the files followed by the prompt, without standard input; nullopt if neither is given. Errors:
-  // kInvalidArgument for "-"; those of join_question().
+  // Returns the first message: the files, followed by the prompt. Standard input is not read. nullopt if neither is
+  // given. Errors: kInvalidArgument for "-"; those of join_question().
   Result<std::optional<std::string>> message() const;
 
  private:

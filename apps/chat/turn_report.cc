@@ -90,7 +90,8 @@ std::string failure_text(const Status& status, AnswerPlace place) {
   if (status.code() != ErrorCode::kContextFull) return status.message();
   // Cut off the text after the numbers, because it names library functions.
   const std::string numbers = status.message().substr(0, status.message().find(';'));
-  // Old turns were already dropped where allowed (runtime/session/context_policy.cc), so this message is too long.
+  // Old turns were already dropped where the policy allows (runtime/session/context_policy.cc), so the new message
+  // alone is too long.
   if (numbers.starts_with("even without all removable turns") && place != AnswerPlace::kAsk) {
     const std::string command = place == AnswerPlace::kChat ? "/when-full" : "--when-full";
     return numbers + "\nto fix this: a shorter message, " + command + " cut leaves its middle out, a larger --context";

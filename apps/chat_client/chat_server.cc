@@ -148,7 +148,7 @@ Status ChatServer::failure(const HttpAnswer& answer, const std::string& model) c
   if (answer.status == 401 || answer.status == 403) {
     const std::string wants = address_.key.empty() ? " wants an API key: --api-key-file FILE, or IBID_API_KEY"
                                                    : " does not take this API key";
-    // 403 may have other reasons than the key.
+    // A server may also send 403 for reasons other than the API key.
     const bool is_about_key = answer.status == 401 || server_message.empty();
     return {ErrorCode::kInvalidArgument, name() + (is_about_key ? wants : " refuses the request") + why};
   }

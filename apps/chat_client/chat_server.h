@@ -30,8 +30,8 @@ struct ServerAddress {
 };
 
 // Parses http://HOST[:PORT][/PATH], the same with https, or unix:PATH for a Unix socket. "/v1" at the end is accepted,
-// because other clients require it. Error: kInvalidArgument with the reason; also for a key in the URL, because every
-// user of the machine can see command lines.
+// because other clients require it. Error: kInvalidArgument with the reason. An API key in the URL is an error too,
+// because every user of the machine can see command lines.
 Result<ServerAddress> parse_server_address(const std::string& url);
 
 // Returns the API key: the first key of the file, which may be the server's own key file (server/http/api_keys.h);
@@ -40,16 +40,17 @@ Result<std::string> read_client_key(const std::string& path);
 
 struct ServedModel {
   std::string name;
-  std::string owner;   // "ibid" for ibid servers; may be empty
+  std::string owner;   // kind of server, from owned_by in its list of models: "ibid" for ibid servers; may be empty
   size_t context = 0;  // context length in tokens; 0: unknown
 };
 
 struct ChatPart {
   enum class Kind { kReading, kReasoning, kText, kCall };
   Kind kind = Kind::kText;
-  std::string_view text = {};  // kReasoning, kText: next piece of text; kCall: next piece of name, then of arguments
-  bool begins = false;         // kCall: true for the first part, which begins the name
-  size_t n_done = 0;           // kReading: number of prompt tokens prefilled so far
+  // kReasoning, kText: next piece of text; kCall: next piece of the tool's name, then of the arguments.
+  std::string_view text = {};
+  bool begins = false;  // kCall: true for the first piece of a call, which begins the tool's name
+  size_t n_done = 0;    // kReading: number of prompt tokens prefilled so far
   size_t n_total = 0;
 };
 
@@ -59,7 +60,7 @@ struct ChatReply {
   std::vector<ToolCall> tool_calls;
   std::optional<LostPrefix> lost_prefix;  // why cached tokens were prefilled again (ibid servers), without texts
   std::string finish_reason;              // reason that the server reports; empty: the answer was stopped
-  bool was_stopped = false;               // stopped by the stop token; the reply is partial
+  bool was_stopped = false;               // the caller's stop token ended the answer, so the reply is partial
   // Counts that the server reports; nullopt: not reported.
   std::optional<size_t> n_prompt, n_cached, n_completion_tokens;
   std::optional<uint64_t> seed;
@@ -76,7 +77,8 @@ class ChatServer {
 
   std::string name() const { return address_.name(); }
 
-  // Errors: those of complete(). kNotFound if the server has no list of models.
+  // Returns the models that the server lists. Errors: those of complete(); kNotFound if the server has no list of
+  // models.
   Result<std::vector<ServedModel>> models(std::stop_token stop = {}) const;
 
   // Receives the parts of an answer as they arrive, on the thread that called complete().

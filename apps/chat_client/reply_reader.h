@@ -24,7 +24,7 @@ class EventStream {
 
   explicit EventStream(TakeData take) : take_(std::move(take)) {}
 
-  // Errors: kLimitExceeded if an event exceeds kMaxEventBytes; those of TakeData.
+  // Parses the next bytes of the stream. Errors: kLimitExceeded if an event exceeds kMaxEventBytes; those of TakeData.
   Status feed(std::string_view bytes);
 
  private:
@@ -65,7 +65,7 @@ class ReplyReader {
   Status take_calls(const Json& deltas);
   void take_costs(const Json& chunk);
   void record_arrival();          // records the time at which text arrives
-  bool has_room(size_t n_bytes);  // adds n_bytes to the answer's size; false: the limit is exceeded
+  bool has_room(size_t n_bytes);  // counts n_bytes as a part of the answer; false: the answer exceeds the size limit
   double now_ms() const;
 
   const ChatServer::OnPart& on_part_;

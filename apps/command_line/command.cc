@@ -54,7 +54,7 @@ std::string lower_case(std::string_view text) {
 
 std::vector<std::string> nearest_names(std::string_view typed, const std::vector<std::string>& names) {
   constexpr size_t kLongest = 256;    // longer input is cut
-  constexpr size_t kPartLetters = 4;  // minimum length of a substring; shorter ones are too common
+  constexpr size_t kPartLetters = 4;  // shorter substrings do not make names similar: too many names have them
   const std::string wanted = lower_case(typed.substr(0, kLongest));
   std::vector<std::pair<size_t, std::string>> found;
   for (const std::string& name : names) {

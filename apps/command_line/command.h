@@ -44,14 +44,15 @@ void add_logits(CLI::App& root, int& exit_code);
 void add_perplexity(CLI::App& root, int& exit_code);
 
 // Returns a command of this program, in backticks, for advice: "`ibid pull smollm2`" for "pull smollm2". If
-// $IBID_COMMAND is set, it replaces "ibid": `./run` sets it, because its program is not on the PATH.
+// $IBID_COMMAND is set, its value replaces "ibid". The script `./run` sets it, because the program that it runs is not
+// on the PATH.
 std::string own_command(const std::string& words);
 
 // Converts ASCII letters to lower case.
 std::string lower_case(std::string_view text);
 
-// Returns the `names` of which `typed` may be a misspelling, nearest first: their Levenshtein distance is small, or one
-// contains the other. Ignores case.
+// Returns those of `names` of which `typed` may be a misspelling, the most similar first. Two names are similar if
+// their Levenshtein distance is small, or if one contains the other. Ignores case.
 std::vector<std::string> nearest_names(std::string_view typed, const std::vector<std::string>& names);
 
 // Groups of options in a command's help, in order.
@@ -63,12 +64,12 @@ inline constexpr const char* kServerGroup = "Use a server instead of a local mod
 inline constexpr const char* kConfigGroup = "Configuration and help";
 
 // CLI11 would parse an argument "[a,b]" as a list, and "-x" after "--" as an option in some cases. protect_texts()
-// marks such arguments before parsing; the option functions below remove the mark.
+// marks such arguments before parsing; add_text_option() and add_text_list() remove the mark.
 std::vector<std::string> protect_texts(int argc, char** argv);
 std::string protect_text(std::string text);
 std::string plain_text_argument(std::string text);
 
-// add_text_option() adds an option for one text, add_text_list() one that may be repeated.
+// add_text_option() adds an option whose value is one text; add_text_list() adds an option that may be repeated.
 CLI::Option* add_text_option(CLI::App& command, const std::string& names, std::string& text, const std::string& help);
 CLI::Option* add_text_list(CLI::App& command, const std::string& names, std::vector<std::string>& texts,
                            const std::string& help);

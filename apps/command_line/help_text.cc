@@ -121,7 +121,7 @@ std::vector<OptionGroup> option_groups(const CLI::App& command) {
     found->options.push_back(option);
   }
   if (groups.front().options.empty()) groups.erase(groups.begin());
-  // CLI11 declares --help first in the common group; move it to the end.
+  // CLI11 declares --help first in the common group, so move it to the end of the group.
   for (OptionGroup& group : groups) {
     const auto is_help = [&](const CLI::Option* option) { return option == command.get_help_ptr(); };
     std::stable_partition(group.options.begin(), group.options.end(), std::not_fn(is_help));

@@ -1,5 +1,5 @@
-// Selects the type of each tensor of a converted model. The types are those of llama-quantize (llama.cpp) for the same
-// file type, so that our Q4_K_M is the same as theirs.
+// Selects the type of each tensor of a converted model. For each file type, for example Q4_K_M, the types are those
+// that llama-quantize (llama.cpp) selects.
 #pragma once
 
 #include <optional>

@@ -45,7 +45,7 @@ void print(const ConvertArguments& arguments, const Conversion& conversion) {
   std::printf("%s: %s, tensors: %s\n", arguments.out.c_str(), format_bytes(conversion.bytes).c_str(), types.c_str());
 }
 
-// Converts a type name to upper case, so that lower case is accepted too.
+// Converts a type name to upper case, so that names in lower case are accepted too.
 std::string in_capitals(std::string& type) {
   for (char& c : type) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return {};

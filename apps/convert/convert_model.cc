@@ -48,7 +48,8 @@ struct ConversionJob {
   }
 };
 
-// Tensors and metadata of a model in either container, in the form of GGUF. Owns the file to which the jobs refer.
+// Tensors and metadata of the model to convert, in the form of GGUF, whether it is a GGUF file or a directory. Owns the
+// file to which the jobs refer.
 struct ConversionSource {
   std::unique_ptr<ModelFile> file;
   std::vector<GgufTensor> made;  // tensors in GGUF's form; only if the source is a directory
@@ -133,7 +134,8 @@ Status take_directory(ConversionSource& source, const FileType* file_type) {
   return write_gguf_vocabulary(file, source.config.vocab_size, source.writer);
 }
 
-// file_type nullptr: tensors keep their type, unless GGUF requires F32 or has no such type.
+// Opens the model and lists the conversion jobs. If file_type is nullptr, tensors keep their type, except those for
+// which GGUF requires F32, and those whose type GGUF does not have.
 // Errors: those of open_model_file(), read_config(), gguf_tensors() and write_gguf_vocabulary().
 Result<ConversionSource> open_conversion_source(const std::string& path, const FileType* file_type) {
   ConversionSource source;
@@ -172,7 +174,7 @@ class TensorEncoder {
 };
 
 constexpr float kLargestHalf = 65504.0f;
-constexpr size_t kRowsAtOnce = 16;  // rows read at once: adjacent rows of a transposed matrix share cache lines
+constexpr size_t kRowsAtOnce = 16;  // rows read at once, because adjacent rows of a transposed matrix share cache lines
 
 size_t bytes_of_row(DType dtype, uint64_t n_cols) {
   const BlockSize block = dtype_block(dtype);
@@ -202,7 +204,7 @@ bool TensorEncoder::encode_share(const ConversionJob& job, uint64_t first, Range
     if (same) continue;
     for (size_t i = 0; i < n; ++i) {
       dequantize_row(tensor.dtype, {in + i * in_bytes, in_bytes}, floats);
-      // This condition is false for NaN; fabs(value) > limit would be false for NaN too.
+      // Tests for "<=", because every comparison with NaN is false: a test for ">" would accept NaN.
       if (!std::ranges::all_of(floats, [&](float value) { return std::fabs(value) <= limit; })) return false;
       quantize_row(job.dtype, floats, {out + i * out_bytes, out_bytes});
     }

@@ -32,7 +32,7 @@ struct HttpAnswer {
   std::optional<uint64_t> retry_after_s;  // Retry-After of a response with status 429 or 503
   std::string content_type;
   std::string error_text;     // body of a response with status 300 or above, up to 64 KiB
-  std::string problem;        // the reason why the response is incomplete; empty: it is complete
+  std::string problem;        // the reason why no complete response arrived; empty: the response is complete
   bool is_untrusted = false;  // the problem is that the host's certificate is not trusted
   bool has_no_tls = false;    // the problem is that the host does not speak TLS
 };
@@ -42,7 +42,7 @@ inline constexpr long kMaxRedirects = 5;
 // Receives the next bytes of a body with a status below 300. Returns false to abort, which is reported as `problem`.
 using TakeBytes = std::function<bool(long status, std::string_view bytes)>;
 
-// Error: kInvalidArgument for an unsupported URL. Network failures are reported in the answer.
+// Requests a URL. Error: kInvalidArgument for an unsupported URL. Network failures are reported in the answer.
 Result<HttpAnswer> http_get(const HttpRequest& request, const TakeBytes& take);
 // Sends `json` as the body.
 Result<HttpAnswer> http_post(const HttpRequest& request, const std::string& json, const TakeBytes& take);

@@ -43,8 +43,8 @@ std::shared_ptr<const TokenTexts> byte_vocabulary() {
   return std::make_shared<const TokenTexts>(std::move(tokens));
 }
 
-// Returns the place and the keyword of an error "schema: #/properties/a/not: ..."; errors of other notations have no
-// place.
+// Splits an error "schema: #/properties/a/not: ..." into the place in the schema and the keyword. Errors of grammars
+// and regular expressions have no place.
 Json explained(const Status& status) {
   const std::string& text = status.message();
   const size_t begin = text.find('#'), end = text.find(": ", begin == text.npos ? 0 : begin);

@@ -215,7 +215,7 @@ void print_explanation(const Explanation& explanation, bool tensors) {
 }
 
 void print_check(const Explanation& explanation) {
-  constexpr size_t kMostOfAKind = 12;  // maximum findings shown of each kind
+  constexpr size_t kMostOfAKind = 12;  // maximum number of findings of one kind that are shown
   const Inspection& inspection = explanation.inspection;
   if (!inspection.runs()) std::printf("runs: no, %s\n", one_line(inspection.verdict.message()).c_str());
   const WeightReport& report = *explanation.check;

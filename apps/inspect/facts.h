@@ -47,8 +47,9 @@ Facts metadata_facts(const ModelFile& file, const std::vector<TensorUse>& uses);
 // layer.
 Fact recurrent_fact(const ModelConfig& config);
 
-// Returns for each of int8, k8v4 and int4 the layers whose keys or values have more bits, and the additional bytes
-// (model/weights/kv_precision.h). REQUIRES: noise from estimate_kv_noise(); the model has an attention layer.
+// Returns, for each of the KV types int8, k8v4 and int4, the layers that store keys or values in more bits than the
+// type, because they are sensitive to rounding, and the additional bytes (model/weights/kv_precision.h). REQUIRES:
+// noise from estimate_kv_noise(); the model has an attention layer.
 Facts kv_rows_facts(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
 // Returns the family and the pre-tokenizer that the file names, and facts about the tokens if the tokenizer was loaded.

@@ -174,7 +174,7 @@ Result<std::string> read_text(const std::string& path) {
   return text.str();
 }
 
-// Evaluates the text as one window: prepends nothing, and predicts each token but the first from all tokens before it.
+// Evaluates the text as one window: prepends no token, and predicts each token but the first from all tokens before it.
 Status run_perplexity(const PerplexityArguments& arguments) {
   TRY_ASSIGN(const std::string text, read_text(arguments.text_path));
   TRY_ASSIGN(const std::string path, resolve_model(arguments.model.model));

@@ -78,7 +78,7 @@ double kl_of_whole_rows(std::span<const float> reference, std::span<const float>
   return kl;
 }
 
-// KL divergence over the top tokens and one outcome for all others.
+// Returns the KL divergence over the top tokens and one further outcome, which stands for all other tokens.
 double kl_of_top(std::span<const int64_t> ids, std::span<const float> reference, double log_z,
                  std::span<const float> ours) {
   const double our_log_z = log_sum_exp(ours);

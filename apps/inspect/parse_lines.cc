@@ -18,8 +18,8 @@ namespace ibid {
 
 namespace {
 
-// Messages for a line that has none, because the end of the prompt determines whether the answer begins inside
-// reasoning.
+// Messages for an input line that has none. The parser needs a prompt, because the end of the prompt determines whether
+// the answer begins inside reasoning.
 Json any_messages() { return Json::array({make_message(Role::kUser, "Hi")}); }
 
 // Returns an array member; null if it is absent, null or empty.
@@ -54,7 +54,7 @@ Result<Json> parse_text(const ChatTemplate& chat_template, const ReplyFormat& fo
   if (!tools.is_null()) variables.values["tools"] = tools;
   variables.values["add_generation_prompt"] = true;
   const Json asked = messages_for_template(messages.is_null() ? any_messages() : messages, format);
-  // If the template refuses any_messages(), there is no prompt; the text can be split without it.
+  // If the template refuses any_messages(), there is no prompt, and the text is split without one.
   const Result<MarkedText> prompt = chat_template.render(asked, variables);
   if (!prompt.ok() && !messages.is_null()) return prompt.status();
   const std::string prompt_end = prompt.ok() ? prompt->bytes() : std::string();

@@ -108,7 +108,7 @@ Fact tools_fact(const Probe& probe) {
   result["name"] = kTool;
   result["tool_call_id"] = "call00001";
   one.push_back(result);
-  // A template that just prints every message also shows a result, but does not support tools.
+  // A template that prints messages of any role also prints a tool's result, but it does not support tools.
   const bool answered = (offered || called) && probe.shows(one, kToolResult, with_tools);
   std::string text;
   const auto add = [&](bool is_so, const char* what) {
@@ -151,7 +151,8 @@ void add_switches(const Probe& probe, std::string& text, Json& json) {
     text += (text.empty() ? "" : ", ") + std::string(known.variable) + " (default: " + otherwise + ")";
     json["switches"].push_back({{"variable", known.variable}, {"default", otherwise}});
   }
-  // /no_think in the system text is a switch if more of the prompt changes than the word itself.
+  // "/no_think" in the system text is a switch if more of the prompt changes than the word itself. For comparison a
+  // word of the same length that no template knows is rendered.
   constexpr std::string_view kWord = "/no_think", kOther = "/no_thinq";
   const auto with_system = [&](std::string_view word) {
     const Json conversation = Json::array({make_message(Role::kSystem, std::string(word)), question()});
@@ -211,7 +212,7 @@ Fact roles_fact(const Probe& probe) {
 Fact content_fact(const Probe& probe) {
   const Json parts = Json::array({{{"type", "text"}, {"text", kQuestion}}});
   const Json messages = Json::array({make_message_of_parts(Role::kUser, parts)});
-  // A template that prints the list of parts itself does not support parts.
+  // A template that prints the list of parts as a list ("[{'type': ...") does not support content in parts.
   const bool understood =
       probe.shows(messages, kQuestion) && !probe.shows(messages, "'type'") && !probe.shows(messages, "\"type\"");
   return {"content", understood ? "a text, or parts" : "a text", {{"parts", understood}}};

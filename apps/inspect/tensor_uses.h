@@ -16,8 +16,8 @@ namespace ibid {
 struct TensorUse {
   std::string name;
   TensorView tensor;
-  std::string_view tensor_class;  // "attention"; kUnusedClass if the model does not read it
-  std::string_view role;          // name in the tensor table, the same in all layers; empty: unknown
+  std::string_view tensor_class;  // "attention", for example; kUnusedClass if the model does not read the tensor
+  std::string_view role;          // name of the tensor in the tensor table, the same in all layers; empty: unknown
   size_t layer = kNoLayer;        // kNoLayer (model/config/config.h): not part of a layer
 };
 
@@ -45,7 +45,7 @@ struct TypeShare {
   size_t n_tensors = 0;
   uint64_t bytes = 0;
 };
-// Returns the shares by class, in order of each class's first tensor, then by bytes.
+// Returns the shares, sorted by class and within a class by bytes. Classes are in the order of their first tensors.
 std::vector<TypeShare> type_shares(const std::vector<TensorUse>& uses);
 
 }  // namespace ibid

@@ -205,7 +205,7 @@ class Check {
     whole.n_infinite += n_infinite;
     whole.n_zero_rows += n_zero_rows;
     whole.rows.add(rows);
-    // A composed tensor is released as a whole, because the bytes of one of its rows are unknown.
+    // A composed tensor is released as a whole, because it is unknown which bytes of the file belong to a row of it.
     if ((whole.n_rows_left -= job.n) == 0 && tensor.source != nullptr) file_.release(tensor);
     if (tensor.source == nullptr) {
       TensorView part = tensor;
@@ -268,7 +268,7 @@ void judge_norm(const TensorUse& use, const ModelConfig* config, std::vector<Fin
                           short_number_text(median) + "; the largest is " + short_number_text(most)});
 }
 
-// Compares each matrix with those of the same role in other layers.
+// Compares each matrix with the matrices of the same role (name in the tensor table) in other layers.
 void judge_layers(const std::vector<TensorUse>& uses, const Check& check, std::vector<Finding>& findings) {
   std::map<std::string_view, std::vector<double>> by_role;
   const auto is_compared = [&](size_t i) {

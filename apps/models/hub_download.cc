@@ -41,7 +41,7 @@ struct ModelPart {
   uint64_t there = 0;  // bytes of the part file that are already present
 };
 
-// True for the file that makes a directory loadable as a model; it is written last.
+// True for the file that makes a directory loadable as a model. This file is downloaded and written last.
 bool makes_a_model(const HubFile& file) {
   return file.path == "config.json" || file.path.find("-00001-of-") != std::string::npos;
 }
@@ -99,7 +99,7 @@ class Download {
       if (status.ok()) continue;
       const std::lock_guard lock(mutex_);
       if (status_.ok()) status_ = status;
-      stop_.request_stop();  // stops the other downloads; their part files are kept
+      stop_.request_stop();  // stops the other downloads; the part files that they have written are kept
       return;
     }
   }
@@ -171,8 +171,9 @@ class Download {
   std::mutex mutex_;
   // These members are guarded by mutex_:
   uint64_t done_ = 0;
-  Status status_;                                                                // first error
-  std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;  // to replace older files
+  Status status_;  // first error of any download
+  // Downloaded files that will replace older ones.
+  std::vector<std::pair<const ModelPart*, std::unique_ptr<PartFile>>> fetched_;
   ByteProgress* progress_ = nullptr;
 
   std::stop_source stop_;

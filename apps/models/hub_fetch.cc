@@ -77,7 +77,7 @@ Status fetch_into(PartFile& part, const HubAccess& access, const HubFile& file, 
     moved(-static_cast<int64_t>(part.size()));
     return part.restart();
   };
-  uint64_t most = part.size();  // largest size so far; an attempt that does not exceed it made no progress
+  uint64_t most = part.size();  // largest size of the part so far; an attempt without a larger size made no progress
   bool was_at_end = false;
   for (int attempt = 1; part.size() < file.size;) {
     bool is_first = true, too_much = false;

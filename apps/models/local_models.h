@@ -15,8 +15,8 @@ struct LocalModel {
   std::string store;  // "ibid", "hugging face", "llama.cpp", "ollama", "lm studio"
 };
 
-// Returns the models, ordered by store as listed above, then by name. Unreadable or malformed entries are skipped;
-// nothing in a store is executed or changed, and no path leads out of it.
+// Returns the models, ordered by store, in the order of LocalModel::store, then by name. Unreadable or malformed
+// entries are skipped; nothing in a store is executed or changed, and no path leads out of it.
 std::vector<LocalModel> local_models();
 
 // Returns the directories of stores that exist but that this user may not read.

@@ -18,7 +18,7 @@ struct RecommendedOption {
   const char* value;
 };
 
-// A model that `ibid pull` fetches without a hub. Tests use it too.
+// A model that `ibid pull` fetches without a hub. The tests also use such models.
 struct KnownModel {
   const char* name;  // name as users type it
   const char* description;
@@ -79,9 +79,9 @@ bool is_gguf_model(const std::filesystem::path& path);
 // Returns the entries of a directory, sorted by name, without hidden ones; at most 10,000.
 std::vector<std::filesystem::path> directory_entries(const std::filesystem::path& directory);
 
-// Returns `path`, or if it is a directory without config.json, the only GGUF model in it. Errors: kInvalidArgument with
-// the names if there are several models; kUnsupported for other kinds of directories (adapters, pickle checkpoints,
-// other layouts).
+// Returns `path`. If it is a directory without config.json, returns the only GGUF model in the directory. Errors:
+// kInvalidArgument with the names if there are several models; kUnsupported for other kinds of directories (adapters,
+// pickle checkpoints, other layouts).
 Result<std::string> model_in_directory(const std::string& path);
 
 }  // namespace ibid

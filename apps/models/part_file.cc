@@ -214,7 +214,7 @@ void note_pulled_file(const std::string& target, const HubOrigin& origin, const 
 }
 
 std::string repository_folder(const HubName& name) {
-  // Separate owner and name by @, which neither can contain, if one of them contains two dashes.
+  // If owner or name contains two dashes, separate owner and name by @, which neither can contain.
   const bool ambiguous = name.owner.find("--") != name.owner.npos || name.name.find("--") != name.name.npos;
   return name.owner + (ambiguous ? "@" : "--") + name.name;
 }

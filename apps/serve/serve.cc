@@ -34,7 +34,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds kCancelGrace{1000};  // time in which cancelled answers can send their end
+constexpr milliseconds kCancelGrace{1000};  // time that cancelled answers get to send their last event
 // Number of file descriptors for models, cache directories, listeners and closing connections.
 constexpr size_t kOtherFiles = 128;
 

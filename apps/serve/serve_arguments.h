@@ -31,9 +31,9 @@ struct ServeArguments {
   std::vector<std::string> allowed_hosts, allowed_origins;
   std::string keep_alive = "never";
   std::string memory_budget = "0", kv_budget = "0";
-  std::string cache_directory;  // empty: no cache directory, unless `cache` is set
+  std::string cache_directory;  // directory for keys and values; empty: no directory, unless `cache` is set
   bool cache = false;
-  std::string pooling;  // pooling of embeddings; empty: the one that each model's file states
+  std::string pooling;  // pooling of embeddings; empty: the pooling that each model's file states
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";
@@ -43,8 +43,8 @@ struct ServeArguments {
   // Declares the options. `this` must outlive the command.
   void add(CLI::App& command);
 
-  // The next four functions REQUIRE that the arguments passed validation. Errors of server_options(): those of
-  // read_api_keys().
+  // REQUIRES, for this and the next three functions: the arguments passed validation. Errors of server_options(): those
+  // of read_api_keys().
   Result<http::ServerOptions> server_options() const;
   AdmissionOptions admission_options() const;
   ModelHostOptions host_options() const;

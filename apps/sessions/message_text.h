@@ -9,7 +9,8 @@
 
 namespace ibid {
 
-// Returns the content if it is a string, its joined texts if it is a list of parts, else its JSON.
+// Returns the content of a message: the content itself if it is a string, its joined texts if it is a list of parts,
+// else its JSON.
 std::string text_of(const Json& message);
 
 // Counts the answers in a conversation.

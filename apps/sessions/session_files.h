@@ -64,7 +64,8 @@ class SessionFiles {
   std::string directory_;
 };
 
-// Return directories below user_folder(kState) and user_folder(kCache). Errors: those of user_folder().
+// sessions_directory() returns a directory below user_folder(kState), kv_cache_directory() one below
+// user_folder(kCache). Errors: those of user_folder().
 Result<std::string> sessions_directory();
 Result<std::string> kv_cache_directory();
 

@@ -19,7 +19,7 @@ struct SessionSummary {
   size_t n_branches = 0;    // number of branches besides the main one
   std::string model;        // file name of the model
   std::string first_words;  // start of the first question
-  std::string problem;      // the reason why the file cannot be read; then only name and time are known
+  std::string problem;  // the reason why the file cannot be read; if it is set, only the name and the time are known
 };
 
 // Returns all conversations, newest first. Error: kIo.
@@ -31,7 +31,7 @@ std::string sessions_as_table(const std::vector<SessionSummary>& sessions, int64
 // read, {"name", "modified", "error"}.
 Json summary_as_json(const SessionSummary& session);
 
-// Formats the messages, each below its role.
+// Formats the messages, each below the name of its role.
 std::string session_as_text(const std::string& name, const SavedSession& session);
 std::string session_as_markdown(const std::string& name, const SavedSession& session);
 // Returns {"name", "model", "messages", "branches": [{"number", "messages"}]}.

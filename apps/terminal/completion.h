@@ -12,7 +12,7 @@ namespace ibid {
 struct CompletionWords {
   std::vector<std::string> commands;            // completions of a message's first word: "/help", ...
   std::vector<std::string> commands_with_file;  // commands that take a file name: "/read", ...
-  // The words that may follow "/set" or "/set speculate". If further words may follow a word, it ends in a blank.
+  // The words that may follow "/set" or "/set speculate". A word that further words may follow ends in a blank.
   std::map<std::string, std::vector<std::string>, std::less<>> arguments = {};
 };
 

@@ -183,7 +183,7 @@ LaidOutText lay_out(std::string_view prompt, std::string_view text, size_t curso
   const size_t margin = text_columns(prompt);
   out.rows.emplace_back(prompt);
   size_t column = margin;
-  size_t extra = 0;  // columns that the row has in addition on terminals that do not join emoji
+  size_t extra = 0;  // additional columns of this row on terminals that do not join emoji
   const auto next_row = [&](size_t indent) {
     out.rows.emplace_back(indent, ' ');
     column = indent;

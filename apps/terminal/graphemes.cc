@@ -35,7 +35,7 @@ struct Cluster {
   Break last = Break::kOther;
   bool open_pictograph = false;  // the cluster so far is a pictograph followed only by marks
   bool open_consonant = false;   // the cluster so far is a consonant followed only by marks
-  bool linked = false;           // one of the marks after the consonant is a linker
+  bool linked = false;           // one of the marks after the consonant is a linker (virama)
   size_t n_regional = 0;
 
   void push(const Character& c) {

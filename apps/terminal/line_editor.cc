@@ -38,7 +38,7 @@ class EditedFile {
   static Result<EditedFile> create(const std::string& text) {
     const char* directory = std::getenv("TMPDIR");
     std::string path = (directory == nullptr || *directory == 0 ? "/tmp" : directory) + std::string("/ibid-XXXXXX.md");
-    const int fd = mkstemps(path.data(), 3);  // the file has mode 0600
+    const int fd = mkstemps(path.data(), 3);  // mkstemps() creates the file with mode 0600
     if (fd < 0) return errno_status(errno, path, "create");
     EditedFile file(path);
     const std::string content = text.empty() ? text : text + "\n";
@@ -326,8 +326,8 @@ void LineEditor::suspend() {
 
 void LineEditor::draw() { draw_as(kPrompt, buffer_.text(), buffer_.cursor()); }
 
-// Redraws everything in one write. So if the terminal measures a character differently, the error is limited to its row
-// and does not persist.
+// Redraws everything in one write. So if the terminal measures a character differently, only the row of this character
+// is wrong, and only until the next redrawing.
 void LineEditor::draw_as(std::string_view prompt, std::string_view text, size_t cursor) {
   const size_t width = std::max(terminal_width(screen_), kLeastWidth);
   const size_t height = std::max<size_t>(terminal_height(screen_), 1);

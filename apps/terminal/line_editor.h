@@ -58,7 +58,7 @@ class LineEditor {
   LineHistory& history_;
   CompletionWords words_;
   EditBuffer buffer_;
-  size_t recalled_ = 0;  // index of the shown history entry; entries().size(): a new text is shown
+  size_t recalled_ = 0;  // index of the history entry that is shown; entries().size(): a new text is shown instead
   std::string unsent_;   // the text before the first history entry was recalled
   Key last_key_ = Key::kNone;
   std::vector<std::string> drawn_;

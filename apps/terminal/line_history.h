@@ -1,8 +1,9 @@
 // LineHistory: the messages that were sent, newest last, and the file that keeps them between runs.
 //
-// The file has one message per line, with newlines escaped as \n and backslashes as \\. Several processes may use it at
-// once: each appends under a lock, and a process that finds the file over its bounds rewrites it with the newest part.
-// Its mode is 0600. If it cannot be read or written, only the history is lost.
+// The file has one message per line, with newlines escaped as
+// and backslashes as \\. Several processes may use it at once: each appends under a lock, and a process that finds the
+// file larger than kMaxBytes rewrites it with the newest messages. The file has mode 0600. If it cannot be read or
+// written, only the history is lost.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ namespace {
 constexpr std::chrono::milliseconds kBetweenBytes{200};
 constexpr std::chrono::milliseconds kBetweenSigns{100};
 constexpr double kSecondsBeforeRate = 1.0;            // seconds before a rate is shown
-constexpr std::chrono::seconds kShowElapsedAfter{2};  // elapsed time from which on ProgressIndicator shows it
+constexpr std::chrono::seconds kShowElapsedAfter{2};  // ProgressIndicator shows the elapsed time only from this time on
 
 std::string duration(double seconds) {
   const auto whole = static_cast<uint64_t>(std::ceil(seconds));

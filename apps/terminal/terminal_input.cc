@@ -21,7 +21,7 @@ namespace {
 
 TerminalInput* the_input = nullptr;
 
-// Self-pipe: signal handlers write bytes to it, so that poll() waits for keys and signals together.
+// Self-pipe, to which signal handlers write bytes, so that poll() can wait for keys and signals together.
 int signal_pipe[2] = {-1, -1};
 struct sigaction size_before, continue_before;
 
@@ -178,7 +178,7 @@ Key sequence_key(std::string_view s) {
     case 'D': return by_words ? Key::kWordLeft : Key::kLeft;
     case 'H': return Key::kHome;
     case 'F': return Key::kEnd;
-    case 'M': return Key::kEnter;  // numeric keypad
+    case 'M': return Key::kEnter;  // Enter on the numeric keypad
     default: break;
   }
   if (s == "1~" || s == "7~") return Key::kHome;

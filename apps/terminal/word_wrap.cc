@@ -64,7 +64,7 @@ bool breaks_between(std::string_view word, std::string_view next) {
 std::string WordWrap::push(std::string_view text, size_t width) {
   width = std::max(width, kLeastWidth);
   if (width_ != width && column_ > 0) {
-    // Terminals redraw a resized row differently, so count the row as no fuller than the new width.
+    // After a resize each terminal arranges the row in its own way. Assume that the row still fits the new width.
     can_move_ = false;
     column_ = std::min(column_, width);
   }
@@ -137,14 +137,14 @@ void WordWrap::put_newline(std::string& out) {
   out += '\n';
 }
 
-// True if the word fits on any terminal when placed at column `begin`. If terminals differ on the row's width, the row
-// must not become full, because terminals differ in how the cursor leaves the end of a full row.
+// True if the word fits on any terminal when placed at column `begin`. If terminals differ on the width of the row's
+// text, the row must not become full, because terminals also differ in where the cursor is after a full row.
 bool WordWrap::word_fits(size_t begin) const {
   const size_t widest = begin + extra_ + widest_text_columns(word_);
   return widest < width_ || (widest == width_ && !is_disputed_);
 }
 
-// Returns the indentation of continuation rows; 0 if it exceeds half the width.
+// Returns the indentation of continuation rows; 0 if the indentation exceeds half the width.
 size_t WordWrap::hang() const {
   const size_t columns = text_begin(line_begin_);
   return columns * 2 > width_ ? 0 : columns;
@@ -160,7 +160,7 @@ size_t WordWrap::begin_row(std::string& out) {
 
 void WordWrap::begin_word(std::string_view character, std::string& out) {
   const size_t gap = blank_columns(blanks_, column_);
-  const bool first = column_ == 0;  // first word of its row, so blanks before it are the line's indentation
+  const bool first = column_ == 0;  // first word of its row, so the blanks before it are the line's indentation
   word_ = character;
   if (!first && (must_begin_row_ || !word_fits(column_ + gap))) {
     column_ = before_word_ = word_column_ = begin_row(out);
@@ -187,7 +187,8 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   word_ += character;
   const size_t columns = text_columns(word_);
   const bool fits = word_fits(word_column_);
-  // If terminals differ on the word's width, the word cannot be erased, because its start is unknown.
+  // If terminals differ on the width of a word that was written, the word cannot be erased, because the column of its
+  // start is unknown.
   const bool sure = !is_written_ || terminals_agree(word_);
   if (!fits && can_move_ && sure && hang() + columns <= width_) return move_word(out);
   if (is_written_) out += character;
@@ -205,7 +206,7 @@ void WordWrap::put_in_word(std::string_view character, std::string& out) {
   column_ = text_columns(character);
 }
 
-// Moves the word to the next row; its last character is not written yet.
+// Moves the current word to the next row. The last character of the word is not written yet.
 void WordWrap::move_word(std::string& out) {
   if (is_written_ && is_disputed_) {
     out += "\x1b[" + std::to_string(column_ - before_word_) + "D\x1b[K";

@@ -48,18 +48,19 @@ class WordWrap {
   bool in_code_line_ = false;  // a part of a code line was written
   size_t code_column_ = 0;     // column in the code line, as if rows had no end
   Line line_ = Line::kUnknown;
-  std::string line_begin_;       // first bytes of the line, to detect code fences and list items
-  std::string blanks_;           // blanks before the next word, not written yet
-  std::string word_;             // current word; if it is longer than a row, the part in its last row
-  size_t column_ = 0;            // column after the written text and the word
-  size_t word_column_ = 0;       // column where the word starts
-  size_t before_word_ = 0;       // column where the blanks before the word start
-  size_t extra_ = 0;             // additional columns before the word on terminals that do not join emoji
-  bool is_disputed_ = false;     // terminals may have the word in different columns
-  bool must_begin_row_ = false;  // a terminal may have wrapped a disputed row, so the next word begins a new row
-  size_t held_gap_ = 0;          // columns of the blanks before the word that are not written yet
-  bool is_written_ = false;      // the part of the word received so far was written
-  bool can_move_ = false;        // the word may be moved to the next row
+  std::string line_begin_;    // first bytes of the line, to detect code fences and list items
+  std::string blanks_;        // blanks before the next word, not written yet
+  std::string word_;          // current word; if it is longer than a row, the part in its last row
+  size_t column_ = 0;         // column after the written text and the word
+  size_t word_column_ = 0;    // column where the word starts
+  size_t before_word_ = 0;    // column where the blanks before the word start
+  size_t extra_ = 0;          // additional columns before the word on terminals that do not join emoji
+  bool is_disputed_ = false;  // terminals may have the word in different columns
+  // A row whose width terminals dispute may have been wrapped by the terminal, so the next word begins a new row.
+  bool must_begin_row_ = false;
+  size_t held_gap_ = 0;      // columns of the blanks before the word that are not written yet
+  bool is_written_ = false;  // the part of the word received so far was written
+  bool can_move_ = false;    // the word may be moved to the next row
 };
 
 // Returns `text` with each line wrapped at blanks to `width`. If a line is a row of a table ("/name  what it does"),

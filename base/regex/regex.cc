@@ -66,8 +66,8 @@ class RegexParser {
   CodePointSet bracket(size_t depth);
   void add_range(CodePointSet& set);
   void add_with_case(uint32_t first, uint32_t last, CodePointSet& set);
-  // Parses an escape after its backslash. Returns its character; if it is a class, adds it to `set` and returns
-  // nullopt.
+  // Parses an escape, after its backslash. If it denotes one character, returns it; if it denotes a class, adds the
+  // class to `set` and returns nullopt.
   std::optional<uint32_t> escape(bool in_bracket, CodePointSet& set);
   CodePointSet class_of(char letter, bool in_bracket) const;
   uint32_t coded_character(size_t n_digits, bool may_have_braces);
@@ -80,7 +80,7 @@ class RegexParser {
   size_t at_ = 0;
   Status status_;
   bool ignores_case_ = false;
-  uint32_t literal_ = 0;  // the last atom, if it is a single character; else 0
+  uint32_t literal_ = 0;  // the last atom (the part that a quantifier would repeat) if it is a single character; else 0
   size_t n_ranges_ = 0;
 };
 
@@ -189,7 +189,7 @@ bool RegexParser::take_bounds(RegexNode& repeat) {
   return peek() == '{' && take_counts(repeat);
 }
 
-// Parses {m}, {m,}, {m,n}; for Oniguruma {,n} too. Otherwise the brace is a literal or an error.
+// Parses counts of a repetition: {m}, {m,}, {m,n}; for Oniguruma also {,n}. Other braces are literals or errors.
 bool RegexParser::take_counts(RegexNode& repeat) {
   size_t end = at_ + 1;
   const auto next = [&] { return end < pattern_.size() ? pattern_[end] : '\0'; };
@@ -247,7 +247,7 @@ CodePointSet RegexParser::one_character(size_t depth) {
   return set;
 }
 
-// Parses a set, from after its [ to its end.
+// Parses a bracket expression such as [a-z], from after its [ to its end.
 CodePointSet RegexParser::bracket(size_t depth) {
   if (depth >= kMaxRegexDepth)
     return fail("sets that are nested too deeply", ErrorCode::kLimitExceeded), CodePointSet();
@@ -294,7 +294,8 @@ void RegexParser::add_range(CodePointSet& set) {
   add_with_case(*first, *last, set);
 }
 
-// Adds [first, last]; after (?i: also the other case of its letters, and the characters that Unicode folds to them.
+// Adds the characters [first, last]. After (?i: also adds the other case of each letter, and the characters that
+// Unicode folds to them.
 void RegexParser::add_with_case(uint32_t first, uint32_t last, CodePointSet& set) {
   set.add(first, last);
   if (!ignores_case_ || !status_.ok()) return;

@@ -1,6 +1,6 @@
 // parse_regex: reads a regular expression into a syntax tree, for the matcher of the tokenizer and the automata of the
-// grammars. Syntax that neither supports (lookbehind, back-references, flags ...) is an error. Syntax that only one
-// supports is in the tree; the other refuses it with regex_error().
+// grammars. Syntax that neither supports (lookbehind, back-references, flags ...) is an error. Syntax that only one of
+// the two supports is in the tree; the other one refuses it with regex_error().
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,8 @@ enum class RegexDialect : uint8_t {
   // that is not a count is a character; [] matches nothing.
   kEcmaScript,
   // Oniguruma in Ruby's syntax, the patterns of Hugging Face `tokenizers`. \d and \w are Unicode classes; (?i: for
-  // ASCII; \x{..} and \p{^..}; {,n}; + after a count repeats the whole; sets within sets, and && with a negated one.
+  // ASCII; \x{..} and \p{^..}; {,n}; a + after a count repeats the counted group; sets within sets, and && with a
+  // negated set.
   kOniguruma,
 };
 
@@ -28,8 +29,8 @@ struct RegexNode {
     kEmpty,         // matches the empty text; never a part of kSequence or kRepeat
     kSet,           // matches one character of `set`
     kSequence,      // two or more parts
-    kChoice,        // two or more parts; matches as the first part that matches
-    kRepeat,        // parts[0], min to max times; max > 0
+    kChoice,        // two or more parts; the text is matched by the first of them that matches
+    kRepeat,        // parts[0], repeated min to max times; max > 0
     kLook,          // lookahead: parts[0] must match the text that follows, or must not
     kBegin,         // ^
     kEnd,           // $
@@ -54,11 +55,12 @@ inline constexpr size_t kMaxRegexRanges = 2'000'000;   // ranges of all sets tog
 inline constexpr uint32_t kMaxRegexCount = 1'000'000;  // limit in ECMAScript: an automaton needs no copies
 inline constexpr uint32_t kMaxOnigurumaCount = 1'000;  // limit in Oniguruma: a matcher counts anew at every position
 
-// O(pattern). Errors: kInvalidArgument, kUnsupported, kLimitExceeded, as regex_error() words them.
+// Parses a pattern in O(pattern). Errors: kInvalidArgument, kUnsupported and kLimitExceeded, with the messages of
+// regex_error().
 Result<RegexNode> parse_regex(std::string_view pattern, RegexDialect dialect);
 
-// Makes the error "`what`[, which is not supported,] at byte `at` of the pattern"; the part in brackets only if `code`
-// is kUnsupported.
+// Makes the error "`what`, which is not supported, at byte `at` of the pattern"; unless `code` is kUnsupported, without
+// the words between the commas.
 Status regex_error(ErrorCode code, std::string_view what, size_t at);
 
 }  // namespace ibid

@@ -23,7 +23,8 @@ uint8_t combining_class(uint32_t c) {
   return normalization == 255 ? 0 : normalization;
 }
 
-// Index of a character that has only a compatibility decomposition; kCompatibleSize if it has none.
+// Returns the index in kCompatible of a character that decomposes only in NFKC and NFKD; kCompatibleSize for any other
+// character.
 size_t find_compatible(uint32_t c) {
   using namespace unicode_data;
   if (c < 0x80) return kCompatibleSize;
@@ -32,7 +33,8 @@ size_t find_compatible(uint32_t c) {
   return found == end || *found != c ? kCompatibleSize : static_cast<size_t>(found - kCompatible);
 }
 
-// As normalization_class(), for one form: 0 for a character that is a boundary in that form.
+// Returns the normalization class of a character in `form`: 0 if it is a boundary, 255 for another starter, else its
+// combining class.
 uint8_t class_in(NormalForm form, uint32_t c) {
   const uint8_t normalization = normalization_class(c);
   if (normalization != 0 || !is_compatible(form)) return normalization;
@@ -127,7 +129,7 @@ size_t segment_end(std::string_view raw, size_t begin, NormalForm form) {
   return pos;
 }
 
-// True for a segment of one character that is its own normal form; most segments are.
+// True if the segment is one character that is its own normal form. Most segments are.
 bool is_inert(std::string_view raw, size_t begin, size_t end, NormalForm form) {
   const DecodedChar c = utf8_decode(raw, begin);
   return begin + c.length == end && (!c.valid || (class_in(form, c.code_point) == 0 && !is_decomposed(form)));

@@ -64,10 +64,11 @@ enum class ClusterBreak : uint8_t {
 
 // The properties of one code point, each byte a bit field.
 struct UnicodeRecord {
-  uint8_t property;       // bits: general category (the low five), White_Space, word character, Script=Han
-  uint8_t normalization;  // 0: a starter that never composes with a character before it; 255: other starter; else class
-  uint8_t classes;        // one bit per class below
-  uint8_t cluster;        // bits: ClusterBreak (the low four), Extended_Pictographic, InCB=Consonant, columns
+  uint8_t property;  // bits: general category (the low five), White_Space, word character, Script=Han
+  // 0: a starter that never composes with a character before it; 255: any other starter; else the combining class.
+  uint8_t normalization;
+  uint8_t classes;  // one bit per class below
+  uint8_t cluster;  // bits: ClusterBreak (the low four), Extended_Pictographic, InCB=Consonant, columns
 };
 
 // Bits of UnicodeRecord::classes: Numeric_Type, case, and how a character joins its neighbours in a cluster.

@@ -21,12 +21,12 @@ namespace {
 
 constexpr const char* kWords[] = {"river",  "lantern", "copper", "window", "harvest", "signal", "winter", "market",
                                   "garden", "engine",  "letter", "bridge", "silver",  "forest", "island", "thread"};
-constexpr size_t kMostTokensOfWord = 8;  // bytes of the longest word and its blank; every token has a byte or more
+constexpr size_t kMostTokensOfWord = 8;  // bytes of the longest word with its blank; a token has at least one byte
 
 }  // namespace
 
 std::string text_of_tokens(const Tokenizer& tokenizer, std::string_view lead, size_t n_tokens, size_t seed) {
-  const size_t stride = 7 + 2 * (seed / std::size(kWords));  // odd, so that all words are used
+  const size_t stride = 7 + 2 * (seed / std::size(kWords));  // odd, so that all of the 16 words are used
   std::string text(lead);
   for (size_t word = 0;;) {
     const size_t n = tokenizer.encode(text, TextOrigin::kInput).size();

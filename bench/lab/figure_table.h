@@ -28,8 +28,8 @@ std::string conversation_header();
 // two.
 std::string figure_row(const Figure& figure, std::span<const Rival> rivals);
 
-// Describes the largest drop of the prefill rate. `again` is the same step measured a second time; its `from` is 0 if
-// it was not. Returns an empty string if there is no step.
+// Describes `step`, the largest drop of the prefill rate between two lengths. `again` is the same step measured a
+// second time; its `from` is 0 if there was no second measurement. Returns an empty string if there is no drop.
 std::string prefill_step_line(const PrefillStep& step, const PrefillStep& again);
 
 // Formats with enough digits to compare, never with an exponent: 1.25, 43.7, 5079.

@@ -40,8 +40,8 @@ double int8_peak_gops(ThreadTeam& team, Isa isa);
 // thread-safe.
 class PeakMeter {
  public:
-  // Measures over at most `largest_bytes`, and at most 1 GB: above that all reads come from memory. Errors: those of
-  // active_isa() and ThreadTeam::create(); kOutOfMemory.
+  // Measures over at most `largest_bytes` bytes, and over at most 1 GB, because the caches do not matter for larger
+  // sizes. Errors: those of active_isa() and ThreadTeam::create(); kOutOfMemory.
   static Result<PeakMeter> create(int n_threads, size_t largest_bytes);
 
   // Returns the GB/s of reading `bytes` bytes repeatedly.

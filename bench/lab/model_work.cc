@@ -52,7 +52,7 @@ constexpr size_t kDecodeTokens = 8;
 constexpr int kPacePasses = 2;  // the first pass is a warm-up
 // Attention multiplies floats, at about half the rate of the linear layers' int8.
 constexpr double kFloatsToInt8 = 2;
-constexpr double kPeaksSeconds = 0.1;  // time to measure the machine's peaks, once per figure
+constexpr double kPeaksSeconds = 0.1;  // time that each figure takes to measure the machine's peaks
 
 double seconds_since(int64_t start) { return 1e-3 * milliseconds_since(system_clock(), start); }
 
@@ -82,7 +82,7 @@ double conversation_s(const PlannedRun& run, const ModelPace& pace) {
   for (size_t turn = 0; turn < kConversationTurns; ++turn, history += kConversationStep) {
     if (history + kConversationStep > run.context) break;
     sum += pace.prefill_s(kConversationMessage, history) + pace.decode_s(kConversationAnswer, history);
-    sum += pace.prefill_s(history + kConversationMessage, 0);  // cold prefill of the same prompt
+    sum += pace.prefill_s(history + kConversationMessage, 0);  // prefill of the same prompt without any cache
   }
   return sum;
 }

@@ -14,27 +14,27 @@
 
 namespace ibid {
 
-// Sizes of the parts of bench/lab/rates.h.
+// Numbers of tokens that RateBench (bench/lab/rates.h) decodes, and prefills as a turn.
 inline constexpr size_t kRateDecodeTokens = 48;
 inline constexpr size_t kRateTurnTokens = 44;
 // Short prefills are repeated for this long in total, which averages out the noise of the clock and of other processes.
 inline constexpr double kLeastSampledSeconds = 0.2;
 inline constexpr size_t kMostSamples = 50;
 
-// The turns of bench/lab/chat_turns.h: short turns after a system message.
+// Short chat turns (bench/lab/chat_turns.h): tokens of the system message before them, and sizes of the turns.
 inline constexpr size_t kSystemLengths[] = {0, 1000, 3500};
 inline constexpr size_t kChatTurns = 8;
 inline constexpr size_t kChatReplyTokens = 24;
 inline constexpr size_t kChatTurnTokens = 80;  // maximum tokens of message and reply
-// The turns of the growing conversation.
+// The turns of the growing conversation (bench/lab/chat_turns.h): their number, and their sizes in tokens.
 inline constexpr size_t kConversationTurns = 10;
 inline constexpr size_t kConversationMessage = 60;
 inline constexpr size_t kConversationAnswer = 440;
 inline constexpr size_t kConversationStep = kConversationMessage + kConversationAnswer;
-// The first exchange, which is not measured: two messages, one of them the template's system message.
+// Tokens of the first exchange, which is not measured: the template's system message, a user message and its answer.
 inline constexpr size_t kConversationStart = 2 * kConversationMessage + kConversationAnswer;
 
-// Size of the answers of bench/lab/turn_curve_bench.h.
+// Tokens of each answer that TurnCurveBench (bench/lab/turn_curve_bench.h) generates.
 inline constexpr size_t kCurveAnswer = 16;
 
 struct ModelWork {
@@ -43,23 +43,23 @@ struct ModelWork {
   std::vector<LayerConfig> layers;
   double operations_per_token = 0;               // operations of linear layers, two per multiply-add; without attention
   double attention_operations_per_position = 0;  // operations of all layers for each position that the token attends to
-  double operations_of_head = 0;                 // operations of the LM head for each row that computes logits
+  double operations_of_head = 0;                 // operations of the LM head for each row of which logits are computed
   bool int8 = false;                             // true if the operations are int8
 
   // Returns the bytes of keys and values that a token at `position` reads.
   size_t kv_bytes_at(size_t position) const;
 };
 
-// Errors: those of plan_memory() and the tensor table.
+// Computes the work from the model's file. Errors: those of plan_memory() and the tensor table.
 Result<ModelWork> model_work(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 // The parts of a run; a part that is not run is empty or 0. estimated_seconds() extrapolates from a few timed passes
 // (measure_pace()); it is off by about a third if the load of the machine does not change.
 struct PlannedRun {
   size_t rounds = 5;
-  std::vector<size_t> prefills;        // lengths
-  std::vector<size_t> decodes;         // depths
-  std::vector<size_t> turns;           // depths
+  std::vector<size_t> prefills;        // numbers of prefilled tokens
+  std::vector<size_t> decodes;         // numbers of tokens before the decoded ones
+  std::vector<size_t> turns;           // numbers of tokens before the turns
   std::vector<size_t> system_lengths;  // number of tokens of system messages, each followed by eight short chat turns
   size_t conversations = 0;
   std::vector<size_t> histories;  // lengths of the long histories after which turns are measured

@@ -45,7 +45,7 @@ class RateBench {
 
   // Returns the tokens that every engine gets: spread over the vocabulary, so that no engine profits from repetition.
   Tokens spread_ids(size_t n) const;
-  // Makes the entry hold `n` positions, of spread_ids(n).
+  // Makes entry_ hold `n` positions, those of spread_ids(n).
   Status prefill_to(size_t n);
   Status feed(TokenSpan ids);
   // Returns the seconds of prefilling `ids` after `depth` positions, all at once or one by one; at least rounds_

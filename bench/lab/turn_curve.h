@@ -25,7 +25,7 @@ struct TurnCurvePoint {
   Spread warm_ms;     // in the session whose keys and values are in memory
   Spread cold_ms;     // with the saved conversation but no cached keys and values; includes load()
   Spread resumed_ms;  // with the saved conversation, in a new engine with the files of keys and values; includes load()
-  // One pass without a session, with as many rows as the warm turn prefills, at the same positions.
+  // One bare forward pass, without a session: as many rows as the warm turn prefills, at the same positions.
   Spread pass_ms;
   double outside_pass_ms = 0;  // median over the rounds of the warm time minus the pass time
 

@@ -176,7 +176,7 @@ Result<double> TurnCurveBench::pass_ms(const Prepared& prepared) const {
 Result<ChatSession> TurnCurveBench::begin_conversation(const std::shared_ptr<Engine>& engine, size_t history) const {
   SessionOptions options;
   options.cache_namespace = kNamespace;
-  options.repair_when_idle = false;  // with two engines on one model, nothing may run between the turns
+  options.repair_when_idle = false;  // Two engines share one model, so no engine may compute between the turns.
   TRY_ASSIGN(ChatSession session, ChatSession::create(engine, std::move(options)));
   if (history == 0) return session;
   TRY_ASSIGN(const size_t around, tokens_around_first_message(*engine));

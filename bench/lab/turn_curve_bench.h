@@ -84,7 +84,7 @@ class TurnCurveBench {
     bool forget_files = true;  // drop the files from the page cache before a conversation is resumed
   };
 
-  // Errors: the factory's; kIo.
+  // Creates the bench with an engine without cache directory. Errors: the factory's; kIo.
   static Result<std::unique_ptr<TurnCurveBench>> create(EngineFactory factory, const Options& options);
 
   // Measures a point at a history of `history` tokens, or a few more. REQUIRES: history + kTurnPositions fit into the

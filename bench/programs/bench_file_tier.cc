@@ -22,7 +22,7 @@ Tokens random_tokens(uint64_t seed, size_t n) {
   return tokens;
 }
 
-// Returns an entry of these tokens, with random bytes in its pages.
+// Returns a KvCacheEntry of these tokens, with random bytes in its pages.
 KvCacheEntry entry_of(KvPagePool& pool, TokenSpan tokens) {
   std::vector<KvPage> pages = *pool.allocate(KvLayout::pages_for(tokens.size()));
   std::mt19937_64 rng(7);

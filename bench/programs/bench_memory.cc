@@ -76,7 +76,7 @@ class LongSequence {
   }
 
  private:
-  // Appends one pass of n equal rows.
+  // Appends one pass of n positions with equal keys and values.
   Status append(size_t n) {
     const KvLayout& layout = model_.kv_layout();
     TRY(entry_.reserve(n));

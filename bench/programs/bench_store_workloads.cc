@@ -106,7 +106,7 @@ void branching(const std::function<void(const Request&)>& serve_one) {
   for (Tokens& system : systems) system = dice.tokens(1500);
   struct User {
     Tokens said;
-    std::vector<size_t> turns;  // position at which each turn begins
+    std::vector<size_t> turns;  // positions in the conversation at which its turns begin
   };
   std::array<User, 24> users;
   for (size_t i = 0; i < 6000; ++i) {
@@ -122,7 +122,7 @@ void branching(const std::function<void(const Request&)>& serve_one) {
       user.turns.clear();
     }
     const double what = dice.uniform();
-    if (!user.turns.empty() && what < 0.12) {  // regenerate: the same prompt again
+    if (!user.turns.empty() && what < 0.12) {  // regenerate: request the same prompt again
       serve_one({Tokens(user.said.begin(), user.said.begin() + static_cast<ptrdiff_t>(user.turns.back())),
                  dice.tokens(dice.length(300, 0.8)), 1500});
       continue;

@@ -43,8 +43,8 @@ inline TurnOptions greedy_reply(size_t n_tokens) {
   return options;
 }
 
-// Errors of all functions: those of Engine::load() and of ChatSession. claims_of_long_chats() measures 100 turns up to
-// 8,000 tokens, and the counters of 200 turns.
+// Errors of all functions below: those of Engine::load() and of ChatSession. claims_of_long_chats() measures 100 turns
+// of a chat that grows to 8,000 tokens, and the counters of 200 turns.
 Status claims_of_long_chats(const LoadEngine& load, const ClaimSink& sink);
 // Measures 50 sessions with one system message of 3,000 tokens.
 Status claims_of_shared_prompt(const LoadEngine& load, const ClaimSink& sink);

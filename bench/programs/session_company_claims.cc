@@ -87,7 +87,7 @@ class Decoder {
   std::vector<int64_t> times_ns_;
   bool ended_ = false;
   Status status_;
-  std::jthread thread_;  // last, because it uses all other members
+  std::jthread thread_;  // declared last, because the thread uses all other members
 };
 
 struct Reading {

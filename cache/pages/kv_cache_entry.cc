@@ -154,8 +154,8 @@ Status check_budget(const KvPagePool& pool, size_t length, size_t n_rows) {
 Status KvCacheEntry::reserve(size_t n_rows) {
   return guarded([&]() -> Status {
     TRY(check_budget(*pool_, length(), n_rows));
-    // If memory is short, drop snapshots of states: they only save later prompts some work, but without memory this
-    // pass fails.
+    // If memory is short, drop the recurrent states that are kept for later prompts: they only save work later, but
+    // without memory this pass fails.
     Status status = reserve_or_throw(n_rows);
     while (status.code() == ErrorCode::kOutOfMemory && state_.drop_cheapest()) status = reserve_or_throw(n_rows);
     return status;
@@ -250,12 +250,12 @@ void KvCacheEntry::commit(TokenSpan tokens) {
   state_.commit(tokens.size(), length());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   rows_appended_ += tokens.size();
-  // Keep the leases that are needed if slice_to_at_most() later removes positions of this pass, and up to 64 positions
-  // before it.
+  // Keep the leases on the window parts (keys and values of sliding-window layers) that are needed if
+  // slice_to_at_most() later removes positions of this pass, and up to 64 positions before it.
   pages_.return_before(layout().first_window_page(saturating_sub(length(), tokens.size() + kPagePositions)));
 }
 
-// Returns the last position <= n for which all needed window parts exist; ignores recurrent states.
+// Returns the last position <= n at which all keys and values of the sliding windows exist. Ignores recurrent states.
 size_t KvCacheEntry::resumable_windows(size_t n) const {
   for (size_t missing = 0; n > 0; n = missing * kPagePositions) {
     if (pages_.have_windows(layout().first_window_page(n), KvLayout::pages_for(n), missing)) break;
@@ -283,7 +283,8 @@ size_t KvCacheEntry::slice_to_at_most(size_t n) {
   do {
     n = resumable_length(n);
     first = layout().first_window_page(n);
-  } while (!pages_.lease(first, KvLayout::pages_for(n)));  // a part was evicted meanwhile, so try an earlier position
+    // A window part was evicted after resumable_windows() had seen it, so try an earlier position.
+  } while (!pages_.lease(first, KvLayout::pages_for(n)));
   state_.slice(n, length());
   tokens_.resize(n);
   pages_.resize(KvLayout::pages_for(n));
@@ -313,7 +314,7 @@ Status KvCacheEntry::adopt(std::vector<KvPage> pages, TokenSpan tokens, std::vec
   return {};
 }
 
-// Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens. If it throws std::bad_alloc,
+// Adds the pages of n_tokens positions to an empty entry; the caller sets the tokens. If std::bad_alloc is thrown,
 // nothing has changed.
 void KvCacheEntry::hold(std::vector<KvPage> pages, size_t n_tokens) {
   CHECK_EQ(pages_.size(), size_t{0}) << "adopt() needs an empty entry, not one of length " << length();

@@ -28,18 +28,19 @@
 namespace ibid {
 
 // The pages of one sequence, in order, as handles and as raw pointers for attention, with the leases on the window
-// parts of the last pages. KvCacheEntry stores the length and decides which window parts are needed. Not thread-safe.
-// The pool must outlive the list.
+// parts (sliding-window layers) of the last pages. KvCacheEntry stores the length and decides which window parts are
+// needed. Not thread-safe. The pool must outlive the list.
 class PageList {
  public:
   explicit PageList(KvPagePool& pool) noexcept : pool_(&pool) {}
   PageList(PageList&&) noexcept = default;
-  PageList& operator=(PageList&& other) noexcept;  // ends the old leases before it frees the old pages, as clear() does
+  PageList& operator=(PageList&& other) noexcept;  // ends this list's leases before it frees its pages, as clear() does
 
   std::span<const KvPage> pages() const { return pages_; }
   size_t size() const { return pages_.size(); }
   const KvPage& operator[](size_t i) const { return pages_[i]; }
-  // Addresses of one part of each page, valid until the next non-const call. Null for a window part that is not leased.
+  // Addresses of one part of each page (PagePart: full-attention or sliding-window layers), valid until the next
+  // non-const call. Null for a window part that is not leased.
   const std::byte* const* data(PagePart part) const { return data_[static_cast<size_t>(part)].data(); }
   PageMemory parts(size_t i) const { return pages_[i].parts(); }
 
@@ -52,16 +53,16 @@ class PageList {
   Storage allocate_storage(size_t n);
   void adopt_storage(Storage storage) noexcept;
 
-  // Appends a page and leases its window part. REQUIRES: the storage has space for it; the window part was not evicted.
+  // Appends a page and leases its window part. REQUIRES: allocate_storage() made room; the window part was not evicted.
   void push_back(KvPage page) noexcept;
-  // As push_back(), without the lease.
+  // Appends a page without leasing its window part.
   void push_unleased(KvPage page) noexcept;
   // Swaps page i with `page`. If the window part of page i was leased, leases the window part of `page`. Returns false
   // and changes nothing if the window part of `page` was evicted.
   bool replace(size_t i, KvPage& page) noexcept;
   void resize(size_t n) noexcept;  // REQUIRES: n <= size()
-  // move_tail() moves the pages after the first n, and their leases, to an empty list; take_back() appends them again.
-  // REQUIRES: the storage of the destination is large enough.
+  // move_tail() moves the pages after the first n, and their leases, to the empty list `to`; take_back() appends them
+  // to this list again. REQUIRES: the destination has room.
   void move_tail(size_t n, PageList& to) noexcept;
   void take_back(PageList& tail) noexcept;
   void clear() noexcept { resize(0); }
@@ -69,13 +70,13 @@ class PageList {
 
   // --- Window parts. Without sliding-window layers these calls do nothing and return true.
 
-  // Returns true if all pages of [first, end) have their window parts; else sets `missing` to the last page without
-  // one.
+  // Returns true if no window part (keys and values of sliding-window layers) of the pages [first, end) was evicted;
+  // else sets `missing` to the last page whose part was evicted.
   bool have_windows(size_t first, size_t end, size_t& missing) const;
   // Leases the window parts of pages [first, end), and ends the leases before `first`. Returns false, changing nothing,
   // if one of the parts was evicted.
   bool lease(size_t first, size_t end) noexcept;
-  // Ends the leases of pages before `first`, whose positions have left the window. O(ended leases).
+  // Ends the leases of pages before page `first`, whose positions have left the sliding window. O(ended leases).
   void return_before(size_t first) noexcept;
 
  private:
@@ -96,7 +97,7 @@ class KvCacheEntry {
   explicit KvCacheEntry(KvPagePool& pool) noexcept : pool_(&pool), pages_(pool), state_(pool) {}
   KvCacheEntry(KvCacheEntry&&) noexcept = default;
   KvCacheEntry& operator=(KvCacheEntry&&) noexcept = default;
-  KvCacheEntry(const KvCacheEntry&) = delete;  // use fork(), which copies references only
+  KvCacheEntry(const KvCacheEntry&) = delete;  // use fork() instead, which copies references only
   KvCacheEntry& operator=(const KvCacheEntry&) = delete;
 
   const KvPagePool& pool() const { return *pool_; }
@@ -110,8 +111,8 @@ class KvCacheEntry {
   // unchanged and page_data() stays valid, but states that were kept for later prompts may have been freed.
   Status reserve(size_t n_rows);
 
-  // Replaces the last page by a copy if it is partial and shared, as reserve() does. Error: kOutOfMemory, nothing
-  // changed.
+  // Replaces the last page by a copy of its own if it is partial and shared, as reserve() does. Error: kOutOfMemory,
+  // nothing changed.
   Status own_last_page();
 
   // Stages n_rows positions of one layer, from length() on. Every worker of a region calls append() with the same
@@ -135,7 +136,7 @@ class KvCacheEntry {
     append(worker, kernels, layer, k, v, stride, n_rows, [](size_t, size_t) {});
   }
 
-  // States of the recurrent layers. A pass writes them between reserve() and commit().
+  // States of the recurrent layers after length(). A pass writes the next states between reserve() and commit().
   SequenceState& state() { return state_; }
   const SequenceState& state() const { return state_; }
 
@@ -163,7 +164,7 @@ class KvCacheEntry {
 
   // Addresses of the parts of a page. REQUIRES: its window part, if any, is leased, or no other thread uses the pool.
   PageMemory parts(size_t page) const { return pages_.parts(page); }
-  // Prevents the eviction of a page's window part while the caller copies the page.
+  // Prevents the eviction of a page's window part (sliding-window layers) while the caller copies the page.
   KvWindowReader read_window(size_t page) const { return pool_->read_window(pages_[page]); }
 
   // Fills an empty entry with stored pages and states, and slices it to the last position at which it can resume.
@@ -174,8 +175,9 @@ class KvCacheEntry {
 
   // Frees all pages and states. Returns the tokens that the entry had.
   Tokens release() noexcept;
-  // Undoes release(): as adopt() for tokens[0, n_tokens), but moves `tokens` into the entry instead of copying them.
-  // Error: kOutOfMemory; the entry stays empty and `tokens` unchanged.
+  // Undoes release(): fills the empty entry with stored pages as adopt() does, but moves `tokens` into the entry
+  // instead of copying them, and uses only the first n_tokens of them. Error: kOutOfMemory; the entry stays empty and
+  // `tokens` unchanged.
   // REQUIRES: those of adopt() for n_tokens; n_tokens <= tokens.size().
   Status take_up(std::vector<KvPage> pages, size_t n_tokens, Tokens& tokens, std::vector<StateSnapshot> states = {});
 
@@ -210,8 +212,8 @@ class KvCacheEntry {
   KvPagePool* pool_;
   PageList pages_;
   Tokens tokens_;
-  std::vector<size_t> staged_;  // [n_layers] number of rows appended since reserve()
-  bool is_reserved_ = false;    // reserve() succeeded at least once
+  std::vector<size_t> staged_;  // [n_layers] number of rows that were appended to the layer since reserve()
+  bool is_reserved_ = false;    // reserve() succeeded at least once since construction
   SequenceState state_;
   size_t pages_copied_ = 0;
   size_t rows_appended_ = 0;

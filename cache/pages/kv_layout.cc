@@ -90,7 +90,8 @@ size_t KvLayout::copy_rows(const PageMemory& from, const PageMemory& to, size_t 
 
 namespace {
 
-// True if no word has all exponent bits set, as NaN and infinity have. Branchless, so that it vectorises.
+// True if no word has all exponent bits set, as NaN and infinity have. The loop has no branches, so that compilers
+// vectorise it.
 template <typename Word>
 bool are_finite(const std::byte* bytes, size_t n_bytes, Word exponent) {
   Word bad = 0;

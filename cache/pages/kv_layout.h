@@ -34,14 +34,15 @@ struct KvRowShape {
   size_t head_dim = 0;
   size_t window = 0;  // number of positions that attention reads, including the current one; 0: all
   size_t latent_dim = 0;
-  std::optional<KvRowFormat> format;  // set if it differs from the format of the KV type (model/weights/kv_precision.h)
+  std::optional<KvRowFormat> format;  // set if it is not the format of the KV type (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 
 // Sizes of one recurrent layer.
 struct StateShape {
-  size_t floats = 0;      // size of the state
-  size_t row_floats = 0;  // size of a row: what one position adds, from which the next state is computed
+  size_t floats = 0;  // size of the layer's state
+  // Size of a row, which is what one position adds: the next state is computed from the state before it and the row.
+  size_t row_floats = 0;
   bool operator==(const StateShape&) const = default;
 };
 
@@ -53,13 +54,13 @@ struct KvLayer {
   KvRowShape row;
   KvHeadBlock block;  // layout of each head
   PagePart part = PagePart::kAll;
-  size_t offset = 0;         // offset of the first head from the start of the part
-  size_t record_offset = 0;  // offset of the first head from the start of the page as stored in a file
+  size_t offset = 0;         // offset of the layer's first head from the start of the page part
+  size_t record_offset = 0;  // offset of the layer's first head from the start of the page as stored in a file
   size_t kv_dim() const { return row.n_kv_heads * row.head_dim; }
   size_t bytes() const { return row.n_kv_heads * block.bytes; }
 };
 
-// Addresses of the parts of a page. `window` is null if the page has no window part.
+// Addresses of the two parts of a page. `window` is null if the page has no window part (sliding-window layers).
 struct PageMemory {
   PageMemory(std::byte* of_all, std::byte* of_window = nullptr) : all(of_all), window(of_window) {}
 
@@ -72,8 +73,8 @@ struct PageMemory {
 
 class KvLayout {
  public:
-  // `rows`: one shape per layer with keys and values; `states`: one per recurrent layer. REQUIRES: at least one shape,
-  // none of them empty.
+  // Returns the layout of a model. `rows` has one shape per layer with keys and values, `states` one per recurrent
+  // layer. REQUIRES: at least one shape, none of them empty.
   static KvLayout make(std::span<const KvRowShape> rows, KvDType dtype, std::span<const StateShape> states = {});
   // Returns the layout of n_layers equal layers with full attention.
   static KvLayout make(size_t n_layers, size_t n_kv_heads, size_t head_dim, KvDType dtype);
@@ -83,7 +84,7 @@ class KvLayout {
   const KvLayer& layer(size_t i) const { return layers_[i]; }
   std::span<const KvLayer> layers() const { return layers_; }
   bool layers_are_alike() const;
-  // True if a layer's format differs from that of dtype().
+  // True if a layer stores its keys or values in another format than that of dtype().
   bool has_mixed_formats() const;
   // Bytes of both parts. The first part has at least a cache line, even if the model has no layer with full attention,
   // so that every group of 64 positions has a page.
@@ -91,7 +92,7 @@ class KvLayout {
   size_t part_bytes(PagePart part) const { return part_bytes_[static_cast<size_t>(part)]; }
   // Widest window in positions; 0 if there is no window part.
   size_t window() const { return window_; }
-  // Index of the first page whose window part attention reads when position n is computed.
+  // Index of the first page whose window part (sliding-window layers) attention reads when position n is computed.
   size_t first_window_page(size_t n) const {
     // Round down to a whole attention block, because attention reads whole blocks.
     return n <= window_ ? 0 : (n - window_) / kAttentionBlock * (kAttentionBlock / kPagePositions);
@@ -105,17 +106,17 @@ class KvLayout {
   size_t work_bytes(size_t positions) const {
     return pages_for(positions) * page_bytes() + kStatesAtWork * state_bytes();
   }
-  // As work_bytes(), plus three states that are kept for later prompts.
+  // As work_bytes(), with the bytes of three further states, which are kept for later prompts.
   size_t room_for(size_t positions) const { return work_bytes(positions) + 3 * state_bytes(); }
 
   size_t n_states() const { return states_.size(); }
   const StateShape& state(size_t i) const { return states_[i]; }
-  // Offset in floats of recurrent layer i: state_offset() within the block of all states, row_offset() within a row of
-  // all layers.
+  // Offsets of recurrent layer i, in floats: state_offset() in the block of all states, row_offset() in a row of all
+  // layers.
   size_t state_offset(size_t i) const { return state_offsets_[i]; }
   size_t row_offset(size_t i) const { return row_offsets_[i]; }
   size_t state_bytes() const { return state_floats_ * sizeof(float); }  // bytes of all states; 0: no recurrent layer
-  // Size of a row: what one position adds to all states.
+  // Floats of a row of all recurrent layers together: what one position adds to all states.
   size_t state_row_floats() const { return row_floats_; }
 
   // Number of pages for `positions` positions. Does not overflow.

@@ -21,7 +21,7 @@
 
 namespace ibid {
 
-// The window part of one page. Only PageWindows writes it.
+// The state of one page's window part (sliding-window layers): memory, leases and readers. Only PageWindows writes it.
 class PageWindow {
  public:
   bool is_evicted() const { return memory_ == nullptr; }
@@ -31,11 +31,11 @@ class PageWindow {
   friend class PageWindows;
   WindowClass window_class() const { return is_resume_point_ ? WindowClass::kEnd : ended_as_; }
 
-  PageSlabs::Slot* memory_ = nullptr;  // null: evicted, or not allocated
+  PageSlabs::Slot* memory_ = nullptr;  // the memory of the window part; null: evicted, or not allocated
   uint32_t n_leases_ = 0;
   uint32_t n_readers_ = 0;
   WindowClass ended_as_ = WindowClass::kPassed;  // eviction class that the part got when its last lease ended
-  bool is_resume_point_ = false;                 // marked by the store
+  bool is_resume_point_ = false;                 // the store marked the page as a resume point
 
   bool is_idle_ = false;  // true if the part is in the list of eviction class listed_as_
   WindowClass listed_as_ = WindowClass::kPassed;
@@ -43,14 +43,15 @@ class PageWindow {
   PageWindow* younger_ = nullptr;
 };
 
-// Changes the states of window parts, and lists the idle parts in eviction order: one list per class, which begins with
-// the part that entered the class first. A part with readers keeps its place in the list, but first() skips it. Never
-// allocates. Called under the pool's lock.
+// Changes the states of window parts (keys and values of sliding-window layers), and lists the idle parts in eviction
+// order. There is one list per eviction class, which begins with the part that entered the class first. A part with
+// readers stays where it is in the list, but first() skips it. Never allocates. Called under the pool's lock.
 class PageWindows {
  public:
-  // Gives a new page its window part, which becomes evictable when its first lease ends, or by offer().
+  // Gives a new page the memory of its window part. The part becomes evictable when its first lease ends, or by
+  // offer().
   void allocate(PageWindow& window, PageSlabs::Slot* memory) { window.memory_ = memory; }
-  // Takes the memory away from a part; the caller zeroes and frees it. REQUIRES: no lease and no reader.
+  // Takes the memory away from a window part; the caller zeroes and frees the memory. REQUIRES: no lease and no reader.
   PageSlabs::Slot* take_memory(PageWindow& window) {
     CHECK(window.n_leases_ == 0 && window.n_readers_ == 0);
     if (window.is_idle_) remove(window);
@@ -73,7 +74,7 @@ class PageWindows {
   void offer(PageWindow& window) {
     if (!window.is_evicted() && window.n_leases_ == 0 && !window.is_idle_) push(window);
   }
-  // If an idle part changes its class, it is appended to the list of the new class.
+  // Marks or unmarks the page. An idle part whose class changes is appended to the list of the new class.
   void mark_resume_point(PageWindow& window, bool is_resume_point) {
     window.is_resume_point_ = is_resume_point;
     if (!window.is_idle_ || window.listed_as_ == window.window_class()) return;
@@ -81,7 +82,7 @@ class PageWindows {
     push(window);
   }
 
-  // Returns the part of a class that is evicted first; null if the class is empty or all its parts have readers.
+  // Returns the window part of a class that is evicted first; null if the class has only parts with readers, or none.
   PageWindow* first(WindowClass window_class) const {
     PageWindow* window = list(window_class).oldest;
     while (window != nullptr && window->n_readers_ > 0) window = window->younger_;
@@ -152,10 +153,10 @@ struct KvPagePool::State {
   std::array<PageSlabs, kNSlabs> slabs;
   std::deque<Slot> slots;
   Slot* free_slots = nullptr;
-  std::array<size_t, kNSlabs> in_use{};  // number of allocated pages in each of `slabs`
+  std::array<size_t, kNSlabs> in_use{};  // number of allocated pages of each element of `slabs`
   size_t peak_bytes = 0;
   PageWindows windows;
-  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // in the order in which the pool calls them
+  std::vector<std::shared_ptr<const Reclaimer>> reclaimers;  // reclaimers, in the order in which the pool calls them
 
   size_t bytes_in_use() const {
     size_t bytes = 0;
@@ -179,8 +180,9 @@ struct KvPagePool::State {
   void zero_window(PageSlabs::Slot* memory) const {
     if (memory != nullptr) std::memset(memory->data, 0, slabs[kWindows].page_bytes());
   }
-  // Evicts idle window parts of a class until `missing` bytes are free or the class is empty. Evicts parts of kEnd only
-  // if evicting them yields enough. Returns true if a part was evicted.
+  // Evicts idle window parts of a class until `missing` bytes are free or the class is empty. In the class kEnd, evicts
+  // parts only if all idle parts of the class together have at least `missing` bytes. Returns true if a part was
+  // evicted.
   bool reclaim_windows(std::unique_lock<std::mutex>& lock, WindowClass window_class, size_t missing) {
     const size_t bytes = slabs[kWindows].page_bytes();
     if (window_class == WindowClass::kEnd && windows.n_idle(window_class) * bytes < missing) return false;
@@ -255,8 +257,8 @@ struct KvPagePool::State {
     return 0;
   }
 
-  // Freed pages still occupy memory. If it and the memory of the new pages would together exceed the budget, returns
-  // the freed memory of other page sizes to the system.
+  // Freed pages keep their memory until it is returned to the system. If the memory of the freed pages and that of the
+  // new pages would together exceed the budget, returns the freed memory of other page sizes.
   void return_unused(size_t n, std::initializer_list<size_t> wanted) {
     size_t fresh = 0, touched = 0;
     for (const PageSlabs& each : slabs) touched += each.touched_free_bytes();
@@ -291,8 +293,8 @@ KvPage& KvPage::operator=(KvPage other) noexcept {
 }
 
 KvPage::~KvPage() {
-  // Release: this holder's reads happen before the next writer's writes. Acquire: the reads of the other holders also
-  // happen before the next writer's writes.
+  // Release: this holder's reads happen before the next holder's writes. Acquire: the reads of the other holders also
+  // happen before the next holder's writes.
   if (slot_ != nullptr && slot_->holders.fetch_sub(1, std::memory_order_acq_rel) == 1) {
     slot_->pool->release(slot_);
   }

@@ -62,7 +62,8 @@ void PageSlabs::give_back(Slot* slot) { push_free(slot); }
 void PageSlabs::return_memory() {
   while (touched_ != nullptr) {
     Slot* slot = std::exchange(touched_, touched_->next_free);
-    // Return whole system pages only. The bytes before and after these pages stay resident, and are zero.
+    // Return whole system pages only. The bytes of the slot before the first whole page and after the last one stay
+    // resident, and are zero.
     const auto begin = reinterpret_cast<uintptr_t>(slot->data), end = begin + page_bytes_;
     const uintptr_t first = (begin + kSystemPage - 1) / kSystemPage * kSystemPage;
     const uintptr_t last = end / kSystemPage * kSystemPage;

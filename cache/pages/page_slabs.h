@@ -34,8 +34,8 @@ class PageSlabs {
   // Returns the memory of free pages to the system. At their next use the system supplies zeroed memory.
   void return_memory();
 
-  size_t touched_free_bytes() const { return n_touched_ * page_bytes_; }  // bytes of free pages that have been used
-  size_t reserved_bytes() const { return n_pages_ * page_bytes_; }        // address space of all pages
+  size_t touched_free_bytes() const { return n_touched_ * page_bytes_; }  // bytes of free pages that were used before
+  size_t reserved_bytes() const { return n_pages_ * page_bytes_; }        // address space reserved for all pages
 
  private:
   struct Slab {

@@ -34,7 +34,8 @@ void SequenceState::slice(size_t n, size_t length) noexcept {
   if (!used()) return;
   staged_.clear();
   if (n == length) return;
-  // Use the last pass if it reaches n; otherwise the snapshot that reaches n with the fewest rows to recompute.
+  // Resume from the state before the last pass if its rows reach n; otherwise from the snapshot that reaches n with the
+  // fewest rows to recompute.
   const StateSnapshot* from = base_.position <= n && base_.end() >= n ? &base_ : nullptr;
   visit_snapshots([&](const StateSnapshot& snapshot) {
     if (from == &base_ || snapshot.position > n || snapshot.end() < n) return;
@@ -71,8 +72,8 @@ void SequenceState::keep_only_here(size_t length) {
 
 bool SequenceState::drop_cheapest() noexcept {
   if (kept_.empty()) return false;
-  // After sorting, each snapshot follows the snapshot from which it would be recomputed if it were dropped. Snapshots
-  // at one position are sorted by number of rows.
+  // Sort the snapshots such that each follows the snapshot from which it would be recomputed if it were dropped.
+  // Snapshots at one position are sorted by number of rows.
   std::ranges::sort(kept_, [](const StateSnapshot& a, const StateSnapshot& b) {
     return a.position != b.position ? a.position < b.position : a.n_rows < b.n_rows;
   });
@@ -124,7 +125,8 @@ void SequenceState::clear() noexcept {
 
 // --- the log
 
-// Allocates storage for the rows of a pass, in the current log or in a new log. May throw std::bad_alloc.
+// Allocates storage for the rows of a pass, in the current log (a state and the rows of all passes since that state) or
+// in a new log. May throw std::bad_alloc.
 void SequenceState::prepare_log(size_t n_rows, size_t length) {
   next_log_rows_.reset();
   log_continues_ = log_rows_ != nullptr && log_.end() == length && log_.n_rows + n_rows <= kMostKeptRows;
@@ -137,7 +139,7 @@ void SequenceState::prepare_log(size_t n_rows, size_t length) {
   next_log_rows_ = std::move(rows);
 }
 
-// Adds the rows of the committed pass to the log. `length` is the length before the pass.
+// Adds the rows of the committed pass to the log. `length`: number of positions before the pass.
 void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
   if (new_rows_ == nullptr) {
     log_ = full_log_ = {};
@@ -156,8 +158,8 @@ void SequenceState::log_pass(size_t n_rows, size_t length) noexcept {
   if (log_.n_rows >= kLogOverlap) full_log_ = {};
 }
 
-// Slices the log to n. If the sequence resumes at n from the rows of the log, these rows become immutable, and a new
-// log begins.
+// Slices the log, whose rows allow the last passes to be rolled back, to position n. If the sequence resumes at n from
+// the rows of the log, these rows become immutable, and a new log begins.
 void SequenceState::cut_log(size_t n) noexcept {
   next_log_rows_.reset();
   log_continues_ = false;
@@ -169,14 +171,15 @@ void SequenceState::cut_log(size_t n) noexcept {
   if (log_.n_rows == 0) log_rows_.reset();
 }
 
-// Returns the pages that only the logs hold, so that a pass may overwrite them.
+// Returns the pages of states that only the logs hold, so that a pass may overwrite them.
 SequenceState::LogPages SequenceState::pages_of_logs() const {
   return {.of_base = head_ && base_.state == log_.state && base_.state.use_count() == 2,
           .of_log = log_.state && log_.state.use_count() == 1,
           .of_full_log = full_log_.state && full_log_.state.use_count() == 1};
 }
 
-// Drops the logs. Pages that only the logs held become the destinations of the current pass.
+// Drops the logs (states and rows for rolling back passes). Pages that only the logs held become the destinations of
+// the current pass.
 void SequenceState::take_logs() noexcept {
   const LogPages pages = pages_of_logs();
   if (pages.of_full_log) staged_.push_back(std::move(full_log_.state));
@@ -202,8 +205,8 @@ Status SequenceState::reserve(size_t n_rows, size_t length) {
     const bool reuses = new_rows_ != nullptr && new_rows_.use_count() == 1 && new_rows_->capacity() >= n_rows;
     new_rows = reuses ? new_rows_ : std::make_shared<StateRows>(n_rows, layout().state_row_floats());
   }
-  // If head_ exists, the pass starts from it and does not need base_, the state before the last pass. So the
-  // pass overwrites the page of base_ unless that page is shared.
+  // If head_ exists, the pass starts from it and does not need base_, the state before the last pass. So the pass
+  // writes its own state to the page of base_, unless other holders share that page.
   const bool takes_base = head_ && base_.state.use_count() == 1;
   const size_t n_wanted = replays ? 2 : 1;
   const size_t n_have = staged_.size() + (takes_base ? 1 : 0);

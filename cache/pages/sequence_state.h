@@ -73,12 +73,12 @@ class StateRows {
 // are recomputed. Copies share memory.
 struct StateSnapshot {
   size_t position = 0;
-  KvPage state;                           // empty at position 0, where all states are zero
+  KvPage state;  // page of the states after `position`; empty at position 0, where all states are zero
   std::shared_ptr<const StateRows> rows;  // null if n_rows is 0
   size_t n_rows = 0;                      // number of valid rows
 
   size_t end() const { return position + n_rows; }
-  // Last position <= n at which this snapshot can resume. REQUIRES: position <= n.
+  // Returns the last position <= n at which a sequence can resume from this snapshot. REQUIRES: position <= n.
   size_t reach(size_t n) const { return n < end() ? n : end(); }
 };
 
@@ -93,16 +93,16 @@ class SequenceState {
   size_t resumable_length(size_t n, size_t length) const;
   // Slices the sequence to n positions. REQUIRES: n == resumable_length(n, length).
   void slice(size_t n, size_t length) noexcept;
-  // Resumes a stored sequence at n. `kept`: snapshots of the sequence; slice() may use those not needed now. REQUIRES:
-  // a snapshot reaches n, or n is 0.
+  // Resumes a stored sequence at n. `kept`: snapshots of the sequence; those not needed now stay available for slice().
+  // REQUIRES: a snapshot reaches n, or n is 0.
   void begin(std::vector<StateSnapshot> kept, size_t n) noexcept;
 
-  // Both keep a snapshot for later. keep_here() keeps the current position; keep_last_pass() keeps the state before the
-  // last pass with the rows of that pass or, if the pass was too long for rows, the state after it. May throw
-  // std::bad_alloc.
+  // keep_here() and keep_last_pass() keep a snapshot for later prompts. keep_here() keeps the state at the current
+  // position; keep_last_pass() keeps the state before the last pass with the rows of that pass or, if the pass was too
+  // long for rows, the state after it. May throw std::bad_alloc.
   void keep_here(size_t length) { keep(now(length)); }
   void keep_last_pass(size_t length) { keep(base_.n_rows > 0 ? base_ : now(length)); }
-  // Drops all snapshots, and keeps one of the current position. May throw std::bad_alloc.
+  // Drops all snapshots, and keeps one of the state at the current position. May throw std::bad_alloc.
   void keep_only_here(size_t length);
   // Drops the snapshot that is cheapest to recompute: the snapshot with the fewest positions since the preceding
   // snapshot. Returns false if there are no snapshots.
@@ -111,10 +111,10 @@ class SequenceState {
   bool drop_spare() noexcept;
   // The snapshots, in no particular order.
   std::span<const StateSnapshot> kept() const { return kept_; }
-  // A snapshot of the current position. Position 0 without rows is the beginning of the sequence.
+  // Returns a snapshot of the current position. A snapshot at position 0 without rows is the beginning of the sequence.
   StateSnapshot now(size_t length) const;
 
-  SequenceState fork() const;  // copies all but the log; may throw std::bad_alloc
+  SequenceState fork() const;  // copies everything but the log; may throw std::bad_alloc
   void clear() noexcept;
 
   // --- during a pass
@@ -158,7 +158,7 @@ class SequenceState {
   void cut_log(size_t n) noexcept;
   void log_pass(size_t n_rows, size_t length) noexcept;
   struct LogPages {
-    bool of_base = false;  // only base_ and log_ hold the page, and the pass does not need base_
+    bool of_base = false;  // the page is held only by base_ and log_, and the next pass does not read base_
     bool of_log = false;
     bool of_full_log = false;
     size_t count() const { return (of_base || of_log ? 1u : 0u) + (of_full_log ? 1u : 0u); }
@@ -168,7 +168,7 @@ class SequenceState {
 
   KvPagePool* pool_;
   StateSnapshot base_;
-  KvPage head_;  // state at the end of the sequence; empty: recomputed from base_ and its rows
+  KvPage head_;  // page of the state at the end of the sequence; empty: recomputed from base_ and its rows
   std::vector<StateSnapshot> kept_;
 
   // The log, which is empty or ends at the end of the sequence; the full log before that log; and the storage of the
@@ -179,7 +179,8 @@ class SequenceState {
   // Where the pass in progress writes the states: after its last row, and after the replayed rows.
   std::vector<KvPage> staged_;
   std::shared_ptr<StateRows> new_rows_;
-  std::shared_ptr<StateRows> next_log_rows_;  // replaces log_rows_ at commit(); null: log_rows_ has room
+  // Storage that replaces log_rows_ at commit(); null: log_rows_ has room for the rows of the pass.
+  std::shared_ptr<StateRows> next_log_rows_;
   bool log_continues_ = false;
   std::vector<size_t> staged_rows_;  // [n_states]
 };

@@ -23,7 +23,7 @@ using LogitsRow = std::shared_ptr<const std::vector<float>>;  // [vocab_size]
 
 // The caller sets n_tokens and logits; CachedLogitsIndex sets the other members.
 struct CachedLogits {
-  size_t n_tokens = 0;  // `logits` follow the first n_tokens tokens of the node
+  size_t n_tokens = 0;  // `logits` belong to the position after the first n_tokens tokens of the node
   LogitsRow logits;
 
   size_t charge_bytes() const { return logits->size() * sizeof(float) + sizeof(CachedLogits); }
@@ -57,14 +57,14 @@ class CachedLogitsIndex {
   // Returns the logits after the node's first n_tokens tokens, or null.
   static CachedLogits* find(const PrefixNode& node, size_t n_tokens);
 
-  // Adds logits to the node, as most recently used; replaces logits after the same number of tokens.
+  // Adds logits to the node, as most recently used. Replaces logits of the node after the same number of tokens.
   void add(PrefixNode& node, std::unique_ptr<CachedLogits> cached_logits);
   void touch(CachedLogits& cached_logits);
   void drop(CachedLogits& cached_logits);
   void drop_all(PrefixNode& node);
 
-  // Both functions move CachedLogits to a node that begins with the same tokens: the first function moves all that
-  // follow at most n_tokens tokens, the second one moves only `cached_logits`.
+  // Both functions move CachedLogits from one node to another that begins with the same tokens. move() moves all that
+  // follow at most n_tokens tokens, the other function only `ending`.
   void move(PrefixNode& from, PrefixNode& to, size_t n_tokens);
   void move(CachedLogits& cached_logits, PrefixNode& to);
   // Moves the charge for the node's logits to another namespace. Call it before node.space changes.

@@ -107,7 +107,8 @@ void EvictionQueue::inherit(PrefixNode& parent, const PrefixNode& child) {
     to.rank_ = from.rank_;
     to.last_used_ = from.last_used_;
   }
-  // Live nodes are ordered by last use only, so the last use of a live parent must not be earlier than that of `child`.
+  // A live node (at which an idle sequence ends) is ordered by last use only, so its last use must not be earlier than
+  // that of `child`.
   if (parent.is_live()) to.last_used_ = std::max(to.last_used_, from.last_used_);
 }
 
@@ -145,7 +146,8 @@ PrefixNode& EvictionQueue::first_idle() {
 }
 
 void EvictionQueue::evicted(const PrefixNode& node) {
-  // Live nodes are not ordered by rank, so evicting one does not raise the rank of later uses.
+  // Live nodes (at which idle sequences end) are evicted by last use and not by rank, so the eviction of a live node
+  // does not raise the rank that later uses give.
   if (!node.is_live()) last_rank_ = std::max(last_rank_, node.rank.rank_);
 }
 

@@ -33,7 +33,7 @@ class EvictionScan {
   size_t count(std::span<PrefixNode* const> leaves, size_t n);
 
  private:
-  // Number of evictable children of `parent` in scan number `scan`. A slot of an earlier scan is free.
+  // Number of evictable children of `parent` in scan number `scan`. A slot whose `scan` is an earlier one is free.
   struct Slot {
     const PrefixNode* parent = nullptr;
     uint64_t scan = 0;
@@ -46,21 +46,22 @@ class EvictionScan {
 };
 
 enum class Eviction {
-  kLru,    // least recently used
+  kLru,    // evicts the least recently used page first
   kReuse,  // a reused page stays twice as long as other pages, a declared prefix eight times as long
 };
 
 // How long inserted pages stay when memory is short.
 enum class Retention {
   kOrdinary,
-  kPrefix,  // a declared prefix, such as a system prompt: evicted after the others
+  kPrefix,  // a declared prefix, such as a system prompt: evicted after pages that are not declared
 };
 
-// Member of PrefixNode that only EvictionQueue writes: how soon the node is evicted.
+// Member of PrefixNode that only EvictionQueue writes: the node's rank, which decides how soon the node is evicted.
 class NodeRank {
  public:
-  uint64_t rank() const { return rank_; }            // nodes of the lowest rank are evicted first
-  uint64_t last_used() const { return last_used_; }  // among equal ranks, the least recently used node is first
+  uint64_t rank() const { return rank_; }  // priority; nodes of the lowest rank are evicted first
+  // Time of the last use; among nodes of equal rank, the least recently used is evicted first.
+  uint64_t last_used() const { return last_used_; }
   bool is_declared() const { return retention_ == Retention::kPrefix; }
 
  private:
@@ -69,7 +70,7 @@ class NodeRank {
   bool is_queued() const { return place_ != kNotQueued; }
 
   Retention retention_ = Retention::kOrdinary;
-  bool was_reused_ = false;  // a second sequence or a second turn has used the node
+  bool was_reused_ = false;  // the node was used by a second sequence, or in a second turn
   uint64_t rank_ = 0;
   uint64_t last_used_ = 0;
   size_t place_ = kNotQueued;  // index in the heap
@@ -84,26 +85,26 @@ class EvictionQueue {
 
   // Marks a node, queued or not, as used now. reused: the node was created for another sequence or in another turn.
   void touch(PrefixNode& node, bool reused = false);
-  // Makes the node part of a declared prefix (Retention::kPrefix), and marks it as used now.
+  // Makes the node part of a declared prefix, such as a system prompt (Retention::kPrefix), and marks it as used now.
   void declare(PrefixNode& node);
-  // Makes `to`, which replaces `from`, part of a declared prefix if `from` is part of one.
+  // Makes the node `to` part of a declared prefix if `from`, which it replaces in the tree, is part of one.
   static void replace(const PrefixNode& from, PrefixNode& to);
-  // Restores the order of the queue after PrefixNode::is_live() of the node has changed.
+  // Moves the node to its new place in the queue after its PrefixNode::is_live() has changed.
   void update(PrefixNode& node);
-  // Raises rank and last use of the parent to those of `child`, because each use of a child also uses its parent.
+  // Raises rank and last use of the parent to those of `child`, because a use of a child also uses its parent.
   static void inherit(PrefixNode& parent, const PrefixNode& child);
 
   // Adds a node to the queue. REQUIRES: reserve() made room for one more node; the node is not queued.
   void push(PrefixNode& node);
-  // Removes a node from the queue. Does nothing if the node is not queued.
+  // Removes a node from the queue. Does nothing if the queue does not have the node.
   void erase(PrefixNode& node);
 
   // Number of nodes of the tree that could be evicted, at most n. REQUIRES: all leaves of the tree are queued.
   size_t count_evictable(size_t n) { return scan_.count(heap_, n); }
-  // Returns the idle leaf (see PrefixNode::is_idle()) that is evicted first. Leaves before that leaf are in use, and
-  // are marked as used now. REQUIRES: at least one leaf is idle.
+  // Returns the idle leaf (see PrefixNode::is_idle()) that is evicted first. Leaves that precede it in eviction order
+  // are pinned or held by an entry, and are marked as used now. REQUIRES: at least one leaf is idle.
   PrefixNode& first_idle();
-  // Call when `node` is evicted: from now on, every use gives a node a higher rank than `node` has.
+  // Call when `node` is evicted. From then on, each use gives a node a higher rank than the rank of the evicted node.
   void evicted(const PrefixNode& node);
 
   const std::vector<PrefixNode*>& heap() const { return heap_; }

@@ -13,11 +13,12 @@ namespace ibid {
 
 namespace {
 
-// Estimated index memory of a page: the node, and its entries in the map, in its parent and in the queue.
+// Estimated index memory of a page: its PrefixNode, and the entries for it in the map of nodes, in its parent and in
+// the eviction queue.
 constexpr size_t kIndexBytes = sizeof(PrefixNode) + 160;
 
-// Bytes charged for a page: its first part and its index memory. Window parts are not charged, because the pool itself
-// evicts them.
+// Bytes charged for a page: its first part (full-attention layers) and its index memory. Window parts (sliding-window
+// layers) are not charged, because the pool itself evicts them.
 size_t page_charge(const KvPagePool& pool) { return pool.layout().part_bytes(PagePart::kAll) + kIndexBytes; }
 size_t most_pages(const KvPagePool& pool) { return pool.budget_bytes() / pool.layout().part_bytes(PagePart::kAll); }
 
@@ -27,7 +28,7 @@ size_t budget_for(const KvPagePool& pool) {
   return pages && *pages <= SIZE_MAX / 2 ? *pages + *pages / 15 + 16 : SIZE_MAX;
 }
 
-// Copies tree, states and namespaces; the caller adds budgets and figures of the pool.
+// Copies tree, states and namespaces to a snapshot; the caller adds the budgets and figures of the pool.
 StoreSnapshot snapshot_of(const PrefixTree& tree, const StateIndex& states, const StoreSpaces& spaces,
                           const KvPagePool& pool) {
   const auto serials = [](const auto& nodes) {
@@ -91,7 +92,8 @@ LruKvCacheStore::LruKvCacheStore(KvPagePool& pool) : LruKvCacheStore(pool, budge
 
 LruKvCacheStore::~LruKvCacheStore() = default;
 
-// Returns the shared namespace if `name` is unknown, because every namespace can read the shared one.
+// Returns the namespace in which to search for `name`: the shared one if no namespace has this name, because every
+// namespace can read the shared one.
 SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
   const SpaceId space = spaces_.find(name);
   return space == kNoSpace ? kSharedSpace : space;
@@ -99,7 +101,8 @@ SpaceId LruKvCacheStore::readable_space(std::string_view name) const {
 
 // --- lookup
 
-// Returns the pages of the first `length` positions of the path down to the node. May throw std::bad_alloc.
+// Returns the pages that hold the first `length` positions of the path from the root to the node `last`. May throw
+// std::bad_alloc.
 std::vector<KvPage> LruKvCacheStore::pages_of(const PrefixNode& last, size_t length) {
   std::vector<KvPage> pages(KvLayout::pages_for(length));
   const PrefixNode* node = &last;
@@ -186,8 +189,8 @@ Status LruKvCacheStore::remember(std::string_view name_space, TokenSpan ids, std
   const std::lock_guard lock(mutex_);
   const PrefixTree::Match match = tree_.longest_prefix(readable_space(name_space), ids);
   if (match.node == nullptr || match.length < ids.size()) {
-    return {ErrorCode::kNotFound, "KV cache: " + std::to_string(match.length) + " of " + std::to_string(ids.size()) +
-                                      " positions before the logits are stored"};
+    return {ErrorCode::kNotFound, "KV cache: only " + std::to_string(match.length) + " of the " +
+                                      std::to_string(ids.size()) + " positions before the logits are stored"};
   }
   if (match.cached_logits != nullptr) {
     tree_.logits().touch(*match.cached_logits);
@@ -242,12 +245,12 @@ bool LruKvCacheStore::reclaim(size_t bytes) {
   Removed removed(*this);
   std::unique_lock lock(mutex_);
   if (reclaim_pages(bytes, removed)) return true;
-  // Evict states of only `bytes` in total. If they do not suffice, the pool calls reclaim() again.
+  // Evict only as many states as `bytes` require. If the freed memory does not suffice, the pool calls reclaim() again.
   const size_t state_bytes = std::max<size_t>(pool_.layout().state_bytes(), 1);
   size_t n_states = 0;
   while (n_states * state_bytes < bytes && states_.evict(removed.states)) ++n_states;
   if (n_states > 0) return true;
-  // Nothing was evicted, but if another call is about to free pages, wait for these pages before giving up.
+  // This call evicted nothing. But if another call is about to free pages, wait for these pages before giving up.
   if (n_freeing_ == 0) return false;
   pages_freed_.wait(lock, [this, before = n_freed_] { return n_freed_ != before; });
   return true;

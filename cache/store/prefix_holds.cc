@@ -35,8 +35,8 @@ void PrefixHolds::unlink(PrefixMark& mark) {
   --n_marks_;
 }
 
-// Adds `more` (1 or -1) to n_resume_points of all pages whose window part a sequence needs to resume at `length`; the
-// last of these pages is `node`.
+// Adds `more` (1 or -1) to n_resume_points of all pages whose window part (sliding-window layers) a sequence needs to
+// resume at `length`; the last of these pages is `node`.
 void PrefixHolds::count_resume_points(PrefixNode* node, size_t length, size_t more) {
   const KvLayout& layout = pool_.layout();
   if (layout.window() == 0) return;
@@ -64,7 +64,8 @@ void PrefixHolds::set_mark(PrefixMark& mark, PrefixNode* node, size_t length) {
   CHECK((node == nullptr) == (length == 0));
   PrefixNode* was = mark.node;
   if (was == node && mark.length == length) return;
-  // Count the new end first, so that pages that both ends need stay marked and keep their place in the pool's order.
+  // Count the new resume point before the old one is subtracted, so that pages that both need stay marked and keep
+  // their place in the pool's eviction order.
   if (node != nullptr) count_resume_points(node, length, 1);
   if (was != nullptr) count_resume_points(was, mark.length, size_t{0} - 1);
   if (was != nullptr) unlink(mark);

@@ -23,13 +23,13 @@ class KvPagePool;
 // End of an idle sequence: the path to `node` begins with the first `length` tokens of the sequence, the last of which
 // are in the node. The owner of the mark reads it; PrefixHolds writes it.
 struct PrefixMark {
-  PrefixNode* node = nullptr;  // null: nothing of the sequence is stored
+  PrefixNode* node = nullptr;  // node at which the sequence ends; null: nothing of the sequence is stored
   size_t length = 0;
 
  private:
   friend class PrefixHolds;
   friend class NodeHolds;
-  PrefixMark* previous_ = nullptr;  // neighbours in the linked list of the node's marks, in no particular order
+  PrefixMark* previous_ = nullptr;  // neighbours in the linked list of the marks at one node, in no particular order
   PrefixMark* next_ = nullptr;
 };
 
@@ -38,10 +38,11 @@ class NodeHolds {
  public:
   size_t n_pins() const { return n_pins_; }
   bool has_marks() const { return marks_ != nullptr; }
-  std::vector<size_t> mark_lengths() const;  // Lengths of the node's marks, for the snapshot; in no particular order.
+  // Numbers of tokens of the idle sequences that end at this node, for the snapshot; in no particular order.
+  std::vector<size_t> mark_lengths() const;
   // Position at which a declared prefix ends in this node; 0: no prefix ends here.
   size_t prefix_end() const { return prefix_end_; }
-  // Number of marks and declared prefixes whose sequences need the window part of this page to resume.
+  // Number of resume points (ends of idle sequences and of declared prefixes) that need the window part of this page.
   size_t n_resume_points() const { return n_resume_points_; }
 
  private:
@@ -54,30 +55,32 @@ class NodeHolds {
 
 class PrefixHolds {
  public:
-  // Calls queue.update() when a node gets its first mark or loses its last.
+  // The constructed object calls queue.update() when a node gets its first mark or loses its last.
   PrefixHolds(EvictionQueue& queue, KvPagePool& pool) : queue_(queue), pool_(pool) {}
 
-  // pin() returns a number for unpin(), and may throw std::bad_alloc. unpin() does nothing if the node was removed.
+  // pin() returns a number to pass to unpin(), and may throw std::bad_alloc. unpin() does nothing if the node was
+  // removed.
   uint64_t pin(PrefixNode& node);
   void unpin(uint64_t pin);
   size_t n_pins() const { return pins_.size(); }
 
-  // Moves the mark to a node whose path has the first `length` tokens of the sequence; null: removes the mark. O(log
-  // leaves).
+  // Moves the mark of an idle sequence to a node whose path has the first `length` tokens of the sequence; null:
+  // removes the mark. O(log leaves).
   void set_mark(PrefixMark& mark, PrefixNode* node, size_t length);
   size_t n_marks() const { return n_marks_; }
   // Records that a declared prefix of `length` tokens ends at the node.
   void set_prefix_end(PrefixNode& node, size_t length);
 
-  // replace() moves pins, marks and ends of `from` to `to`, which takes the place of `from` in the tree. replace_page()
-  // marks the node's new page as a resume point instead of its old page `from`, if that was one.
+  // replace() moves pins, marks and resume points from the node `from` to `to`, which takes the place of `from` in the
+  // tree. replace_page() is for a node with a new page: if the old page `from` was marked as a resume point, the new
+  // page is marked instead.
   void replace(PrefixNode& from, PrefixNode& to);
   void replace_page(const KvPage& from, const PrefixNode& node);
-  // Call before the node is removed. Removes its pins. Moves its marks, and the ends of declared prefixes, to the
-  // parent (null: drops them).
+  // Call before the node is removed. Removes its pins. Moves the marks of idle sequences, and the ends of declared
+  // prefixes, from the node to its parent (null: drops them).
   void lift(PrefixNode& node, PrefixNode* parent);
 
-  // Keeps up to two nodes (either may be null) pinned while the store evicts others.
+  // Keeps up to two nodes (either may be null) pinned while the object exists and the store evicts others.
   class PinnedNodes {
    public:
     PinnedNodes(PrefixNode* a, PrefixNode* b);

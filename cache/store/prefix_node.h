@@ -29,7 +29,7 @@ class NodeLink {
 };
 
 struct PrefixNode {
-  uint64_t serial = 0;           // order of creation; 0 for the root
+  uint64_t serial = 0;           // number of the node in order of creation; 0 for the root
   PrefixNode* parent = nullptr;  // null for the root only
   SpaceId space = kSharedSpace;
   size_t n_tokens = 0;
@@ -37,7 +37,7 @@ struct PrefixNode {
   KvPage page;  // empty for the root
   std::vector<PrefixNode*> children;
 
-  NodeRank rank;      // eviction order, written by EvictionQueue
+  NodeRank rank;      // rank in the eviction order, written by EvictionQueue
   NodeHolds holds;    // pins and marks, written by PrefixHolds
   NodeLogits logits;  // logits after the node's tokens, written by CachedLogitsIndex
   NodeLink link;      // next node of the NodeList that the node is in
@@ -46,12 +46,12 @@ struct PrefixNode {
   bool is_full() const { return n_tokens == kPagePositions; }
   // True if an idle sequence ends at this node. Live nodes are evicted after all others.
   bool is_live() const { return holds.has_marks(); }
-  // True if only the tree holds the page, so that removing the node frees it.
+  // True if only the tree holds the page and nothing pins it, so that removing the node frees the page.
   bool is_idle() const { return holds.n_pins() == 0 && page.use_count() == 1; }
 };
 
-// Last-in, first-out list of nodes, linked through the nodes, so that it allocates nothing and cannot fail. Does not
-// own the nodes. A node is in at most one list.
+// Last-in, first-out list of nodes. The links are in the nodes themselves, so that adding a node allocates nothing and
+// cannot fail. Does not own the nodes. A node is in at most one list.
 class NodeList {
  public:
   bool empty() const { return first_ == nullptr; }

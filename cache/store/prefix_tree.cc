@@ -14,13 +14,14 @@ PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
   root_.n_tokens = kPagePositions;
 }
 
-// A binary search that remembers how many tokens each bound has in common with `ids`. All nodes between the bounds have
-// at least the smaller number in common, so these tokens are not compared again (Manber and Myers 1993, for suffix
-// arrays). The namespace is compared as if it were a token before the first.
+// A binary search that remembers how many tokens the nodes at the lower and the upper bound have in common with `ids`.
+// All nodes between the bounds have at least the smaller number of tokens in common, so these tokens are not compared
+// again (Manber and Myers 1993, for suffix arrays). The namespace is compared as if it were a token before the first.
 PrefixTree::Place PrefixTree::find_place(const PrefixNode& parent, SpaceId space, TokenSpan ids) {
   Place place;
   size_t low = 0, high = parent.children.size();
-  size_t low_shared = 0, high_shared = 0;  // 0: the sibling is of another namespace; else 1 + number of common tokens
+  // 0: the node at the bound is of another namespace; else 1 + the number of tokens that it has in common with `ids`.
+  size_t low_shared = 0, high_shared = 0;
   while (low < high) {
     const size_t middle = low + (high - low) / 2;
     PrefixNode* child = parent.children[middle];
@@ -105,8 +106,8 @@ void PrefixTree::link(PrefixNode& node) {
   queue_.erase(parent);
   CHECK(parent.children.size() < parent.children.capacity());
   parent.children.insert(parent.children.begin() + static_cast<ptrdiff_t>(place.index), &node);
-  // The new node may now be the first that begins with the tokens that it shares with the next sibling. Logits after
-  // these tokens are kept at the first such node, so move them.
+  // The new node may now be the first sibling that begins with the tokens that it has in common with the next sibling.
+  // Logits after these tokens are kept at the first such node, so move them to the new node.
   if (place.index + 1 == parent.children.size()) return;
   PrefixNode& next = *parent.children[place.index + 1];
   if (next.space == node.space) {
@@ -114,7 +115,7 @@ void PrefixTree::link(PrefixNode& node) {
   }
 }
 
-// Removes a node from its parent's children. Returns the index that it had there.
+// Removes a node from its parent's children. Returns the index that the node had among them.
 size_t PrefixTree::unlink(PrefixNode& node) {
   PrefixNode& parent = *node.parent;
   const size_t index = find_place(parent, node.space, node.tokens()).index;
@@ -197,7 +198,8 @@ void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
     discard(gone, removed);
   }
   link(node);
-  // Logits belong to the first sibling that begins with their tokens. So if that is now another node, move them there.
+  // Logits belong to the first sibling that begins with the tokens before them. So if the first such sibling is now
+  // another node, move them there.
   for (const std::unique_ptr<CachedLogits>& cached_logits : node.logits.all()) {
     if (cached_logits == nullptr) continue;
     const Match first = best_child(*node.parent, kSharedSpace, node.tokens().first(cached_logits->n_tokens));
@@ -232,12 +234,12 @@ void PrefixTree::remove(PrefixNode& node, RemovedNodes& removed) {
 }
 
 void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
-  NodeList doomed;  // roots of the subtrees to remove
+  NodeList doomed;  // nodes to remove: first the roots of the subtrees
   for (const auto& [page, node] : nodes_) {
     const bool is_top = node->parent == &root_ || node->parent->space != space;
     if (node->space == space && is_top) doomed.push(*node);
   }
-  // Remove children before their parents: if the first node has children, push one of them.
+  // Remove children before their parents: if the first node of the list has children, push one of them in front of it.
   while (!doomed.empty()) {
     const std::vector<PrefixNode*>& children = doomed.first().children;
     if (children.empty()) {
@@ -250,7 +252,7 @@ void PrefixTree::remove_space(SpaceId space, RemovedNodes& removed) {
 
 void PrefixTree::declare_prefix(PrefixNode& node, size_t length) {
   if (length > node.holds.prefix_end()) holds_.set_prefix_end(node, length);
-  // The nodes above a declared node are all declared already, so the loop stops there.
+  // If a node is declared, all nodes above it are declared already, so the loop ends at the first declared node.
   PrefixNode* above = &node;
   for (; above != &root_ && !above->rank.is_declared(); above = above->parent) queue_.declare(*above);
 }

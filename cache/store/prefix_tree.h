@@ -57,8 +57,8 @@ class PrefixTree {
   // Returns the child of `parent` in `space` with the most tokens in common with `ids`. O(log children + ids).
   Match best_child(const PrefixNode& parent, SpaceId space, TokenSpan ids);
 
-  // Returns the node, of `space` or of the shared namespace, whose path has the most tokens in common with `ids`;
-  // `length` is that number, counted from the root. O(ids).
+  // Returns the node, in `space` or in the shared namespace, whose path has the most tokens in common with `ids`.
+  // Match::length is the number of these tokens, counted from the root. O(ids).
   Match longest_prefix(SpaceId space, TokenSpan ids);
 
   // Returns the node that holds `page`, or null.
@@ -80,12 +80,12 @@ class PrefixTree {
   // new page.
   KvPage replace_page(PrefixNode& node, KvPage page);
 
-  // Makes a private node shared; its children stay private. If the tokens of a shared leaf are a prefix of the node's
-  // tokens, removes that leaf and moves its pins and logits to the node.
+  // Makes a private node shared; its children stay private. If a shared sibling is a leaf whose tokens are a prefix of
+  // the node's tokens, removes this leaf and moves its pins and logits to the node.
   // REQUIRES: the parent is the root or shared, and no shared sibling begins with all tokens of the node.
   void share(PrefixNode& node, RemovedNodes& removed);
 
-  // Removes a leaf. Its pins end, and its marks move to the parent (PrefixHolds::lift()).
+  // Removes a leaf. The pins of the leaf end, and its marks move to the parent (PrefixHolds::lift()).
   void remove(PrefixNode& node, RemovedNodes& removed);
   // Removes all nodes of the namespace and their descendants.
   void remove_space(SpaceId space, RemovedNodes& removed);
@@ -96,8 +96,7 @@ class PrefixTree {
   // (Retention::kPrefix).
   void declare_prefix(PrefixNode& node, size_t length);
 
-  // Number of evictable nodes, at most n: nodes whose page is held by the tree only, and whose children are all
-  // evictable.
+  // Number of evictable nodes, at most n: nodes whose page only the tree holds, and whose children are all evictable.
   size_t count_evictable(size_t n) { return queue_.count_evictable(n); }
   // Removes the idle leaf that is evicted first, and returns it. REQUIRES: count_evictable(1) == 1.
   const PrefixNode& evict_first(RemovedNodes& removed);

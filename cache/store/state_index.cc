@@ -27,8 +27,8 @@ size_t StateIndex::charge(const KeptState& kept) const {
   return bytes;
 }
 
-// The last state before the insertion point of `ids` has the most tokens in common with `ids`. So the chain of
-// `longest_prefix` pointers that begins with that state contains all states whose tokens are prefixes of `ids`.
+// The last state before the insertion point of `ids` has the most tokens in common with `ids`. So the chain of `before`
+// pointers that begins with that state contains all states whose tokens are prefixes of `ids`.
 StateIndex::KeptState* StateIndex::longest(SpaceId space, TokenSpan ids) const {
   auto next = kept_.upper_bound(Key{space, ids});
   if (next == kept_.begin()) return nullptr;
@@ -112,7 +112,7 @@ void StateIndex::touch(SpaceId space, TokenSpan ids, size_t n) {
 void StateIndex::add_tail(KeptState& kept, TokenSpan ids, std::shared_ptr<const StateRows> rows) {
   if (ids.empty()) return;
   for (const Tail& tail : kept.tails) {
-    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // the state already has these rows
+    if (common_prefix_length(tail.ids, ids) == ids.size()) return;  // a tail of the state has these rows already
   }
   kept.tails.reserve(kept.tails.size() + 1);
   Tail added{Tokens(ids.begin(), ids.end()), std::move(rows)};
@@ -143,8 +143,7 @@ StateIndex::KeptState& StateIndex::add(SpaceId space, TokenSpan ids, const KvPag
   auto at = kept_.insert(map.extract(map.begin())).position;
   spaces_.bytes_added(space, charge(kept));
   bytes_ += charge(kept);
-  // The states whose tokens begin with `ids` follow directly after the new state, which may now be their longest
-  // prefix.
+  // The states whose tokens begin with `ids` directly follow the new state, which may now be their longest prefix.
   for (++at; at != kept_.end() && at->second->space == space; ++at) {
     KeptState& next = *at->second;
     if (common_prefix_length(next.ids, ids) < ids.size()) break;
@@ -184,7 +183,8 @@ void StateIndex::evict_at(Map::iterator at, Removed& removed) {
 
 void StateIndex::remove(Map::iterator at, Removed& removed) {
   KeptState& gone = *at->second;
-  // Later states that pointed to the removed state now point to the state before it, so recomputing them costs more.
+  // Later states whose longest prefix was the removed state now get the state before it as longest prefix, so
+  // recomputing them costs more.
   for (auto next = std::next(at); next != kept_.end() && next->second->space == gone.space; ++next) {
     KeptState& next_state = *next->second;
     if (common_prefix_length(next_state.ids, gone.ids) < gone.ids.size()) break;

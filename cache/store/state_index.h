@@ -32,7 +32,9 @@ size_t last_reachable(std::span<const StateSnapshot> states);
 
 class StateIndex {
  public:
-  static constexpr size_t kMaxTails = 4;  // maximum number of tails of a state; a new tail replaces the LRU one
+  // Maximum number of tails (runs of tokens after the state, with their rows); a new tail replaces the least recently
+  // used one.
+  static constexpr size_t kMaxTails = 4;
 
   struct Tail {
     Tokens ids;
@@ -40,14 +42,14 @@ class StateIndex {
   };
   struct KeptState {
     SpaceId space = kSharedSpace;
-    Tokens ids;                           // the tokens before the state
+    Tokens ids;                           // all tokens before the state
     KvPage state;                         // page of the state; empty at position 0
-    std::vector<Tail> tails;              // in LRU order, oldest first
-    KeptState* longest_prefix = nullptr;  // other state whose tokens are the longest prefix of `ids`, or null
+    std::vector<Tail> tails;              // tails of the state, least recently used first
+    KeptState* longest_prefix = nullptr;  // state whose tokens are the longest proper prefix of `ids`; null: no state
     double priority = 0;
-    uint64_t serial = 0;  // number of the state, ascending; among states of equal priority the lowest is evicted first
+    uint64_t serial = 0;  // order of creation; among states of equal priority the lowest is evicted first
 
-    // Number of tokens to prefill again without this state.
+    // Number of tokens to prefill again if this state is evicted.
     size_t cost() const { return ids.size() - (longest_prefix == nullptr ? 0 : longest_prefix->ids.size()); }
   };
 
@@ -63,11 +65,11 @@ class StateIndex {
   size_t size() const { return kept_.size(); }
   size_t bytes() const { return bytes_; }
 
-  // find() returns the states of one namespace from which a sequence with these tokens can resume, the state after the
-  // most tokens last. find_all() also returns those of the shared namespace. May throw std::bad_alloc.
+  // find() returns the states of one namespace from which a sequence with these tokens can resume; the state after the
+  // most tokens comes last. find_all() also returns those of the shared namespace. May throw std::bad_alloc.
   std::vector<StateSnapshot> find(SpaceId space, TokenSpan ids) const;
   std::vector<StateSnapshot> find_all(SpaceId space, TokenSpan ids) const;
-  // Marks the state that reaches the n-th token as used, both in `space` and in the shared namespace.
+  // Marks the state from which the state after the n-th token is computed as used, in `space` and the shared namespace.
   void touch_all(SpaceId space, TokenSpan ids, size_t n);
 
   // Adds a state of the sequence with these tokens; if the state is already indexed, adds its new rows as a tail.
@@ -78,8 +80,8 @@ class StateIndex {
   // Skips states for which there is no heap memory. REQUIRES: the namespace exists.
   void insert_all(SpaceId space, const KvCacheEntry& entry, size_t n_known, bool is_whole, Removed& removed) noexcept;
 
-  // Evicts the first state, in eviction order, that only the index holds. Returns false if all states are also held
-  // elsewhere.
+  // Evicts the first state, in eviction order, that is held by the index only. Returns false if all states are also
+  // held by others.
   bool evict(Removed& removed);
   void remove_space(SpaceId space, Removed& removed);
   // Call after the pages of the last n_last tokens of `ids` were evicted. Removes the states that end within these
@@ -111,11 +113,12 @@ class StateIndex {
       return a->priority != b->priority ? a->priority < b->priority : a->serial < b->serial;
     }
   };
-  using Map = std::map<Key, std::unique_ptr<KeptState>, Less>;  // a key refers to tokens that its value owns
+  using Map =
+      std::map<Key, std::unique_ptr<KeptState>, Less>;  // each key refers to tokens that the Kept of its entry owns
 
   friend class Removed;
 
-  // Returns the state whose tokens are the longest prefix of `ids`, or null.
+  // Returns the state whose tokens are the longest prefix of `ids`; null if the tokens of no state are a prefix.
   KeptState* longest(SpaceId space, TokenSpan ids) const;
   void use(KeptState& kept);
   void set_priority(KeptState& kept, double priority);

@@ -72,8 +72,8 @@ void StoreInsertion::find_known_pages() {
   }
 }
 
-// Looks for a node whose tokens are the beginning of the first unknown page, or that covers a partial last page
-// completely.
+// Looks for the node that the first page without a node extends (the node's tokens are the beginning of the page's),
+// and for a node that begins with all tokens of a partial last page.
 void StoreInsertion::find_first_page() {
   n_pages_ = KvLayout::pages_for(length_);
   if (n_unknown() == 0) return;
@@ -84,7 +84,7 @@ void StoreInsertion::find_first_page() {
     return match.node != nullptr && match.length == match.node->n_tokens;
   };
   if (shared.length == ids.size() || (space_ == own_space_ && own.length == ids.size())) {
-    n_pages_ = depth_;  // no page is added: a covered page is partial, and therefore the last
+    n_pages_ = depth_;  // no page is added: only a partial page can be covered by another node, so it is the last one
     node_with_last_page_ = shared.length == ids.size() ? shared.node : own.node;
   } else if (begins_ids(own) && (space_ == own_space_ || own.length >= shared.length)) {
     grown_leaf_ = own.node;
@@ -117,19 +117,19 @@ void StoreInsertion::share_known_pages() {
     regain_window(*node_with_last_page_, depth_);
 }
 
-// Replaces the entry's page by the node's page, so that pages of the same tokens are stored once.
+// Replaces page `index` of the entry by the node's page, so that pages of the same tokens are stored once.
 void StoreInsertion::share_page(PrefixNode& node, size_t index) {
   if (node.page == entry_.pages()[index] || regain_window(node, index)) return;
   KvPage left = entry_.share_page(index, node.page);
   if (left == node.page) {
-    (void)regain_window(node, index);  // the window part of node.page was evicted meanwhile
+    (void)regain_window(node, index);  // if this fails, the window part of node.page was evicted meanwhile
   } else {
     replaced_.push_back(std::move(left));
   }
 }
 
-// If the window part of the node's page was evicted and the entry has computed this part again, replaces the node's
-// page by the entry's page. Otherwise returns false.
+// Replaces the node's page by the entry's page if the window part of the node's page was evicted and the entry has
+// computed this part again. Otherwise changes nothing and returns false.
 bool StoreInsertion::regain_window(PrefixNode& node, size_t index) {
   const KvPagePool& pool = entry_.pool();
   const KvPage& page = entry_.pages()[index];

@@ -31,28 +31,29 @@ struct InsertOptions {
   Sharing sharing = Sharing::kPrivate;
   Extent extent = Extent::kAll;
   Retention retention = Retention::kOrdinary;
-  // If set, `idle` marks the stored positions of the entry after the call; after an error it marks nothing. Before
-  // the call it may mark other positions.
+  // If set, the call makes `rest` mark the stored positions of the entry, so that they are evicted late; after an error
+  // `rest` marks nothing. Positions that it marked before are unmarked.
   IdleSequence* idle = nullptr;
 };
 
 class StoreInsertion {
  public:
-  // `space` is the namespace of the entry. The object lives within one call of the store. It appends replaced pages to
-  // `replaced`, which the caller frees after unlocking, because zeroing takes long.
+  // `space` is the namespace of the entry. The object lives within one call of the store. It appends the entry's pages
+  // that are replaced by stored ones to `replaced`; the caller frees them after unlocking, because zeroing takes long.
   StoreInsertion(PrefixTree& tree, StoreSpaces& spaces, SpaceId space, KvCacheEntry& entry,
                  const InsertOptions& options, std::vector<KvPage>& replaced);
 
   // Finds pages that are already stored, and allocates nodes for the others. Error: kInvalidArgument if the pages
   // belong to another namespace. May throw std::bad_alloc.
   Status prepare();
-  // Number of pages that apply() will add to the tree.
+  // Number of pages by which apply() will increase the tree.
   size_t n_new() const { return n_unknown() - (grown_leaf_ != nullptr ? 1 : 0); }
   // Pins the parents of the new nodes while the store makes room.
   PrefixHolds::PinnedNodes pin_parents() const { return {parent_, grown_leaf_}; }
   // Inserts the pages. Returns the last stored node of the entry's path. Cannot fail. REQUIRES: prepare() succeeded.
   PrefixNode& apply(RemovedNodes& removed);
-  // Number of positions that are stored after apply(): all except those of a partial last page that Extent left out.
+  // Number of positions that are stored after apply(): all positions, or all but those of a partial last page that was
+  // left out (Extent).
   size_t n_known() const;
 
  private:
@@ -75,17 +76,17 @@ class StoreInsertion {
   std::vector<KvPage>& replaced_;
   PrefixNode* parent_ = nullptr;               // parent of the first new node; all pages up to it are stored already
   PrefixNode* node_with_last_page_ = nullptr;  // stored node whose tokens begin with those of the partial last page
-  size_t own_depth_ = 0;                   // number of the entry's full pages up to the last one that is in the store
-  size_t depth_ = 0;                       // own_depth_ plus further pages that are stored by other entries
-  size_t n_pages_ = 0;                     // number of pages to store
+  size_t own_depth_ = 0;  // number of the entry's full pages up to the last of them that is in the store
+  size_t depth_ = 0;      // number of the entry's full pages whose tokens are stored, in these pages or in other ones
+  size_t n_pages_ = 0;    // number of pages to store
   std::vector<PrefixNode*> private_path_;  // path of stored private nodes to make shared, starting at the root
-  PrefixNode* grown_leaf_ = nullptr;       // stored leaf that the first new page extends and replaces
-  PrefixTree::NodeMap prepared_;           // the new nodes
+  PrefixNode* grown_leaf_ = nullptr;       // stored leaf whose tokens and page the first new page replaces
+  PrefixTree::NodeMap prepared_;           // the nodes to add
 };
 
 // Makes room in the budget. For pages it evicts other pages and, if that is not enough, drops logits; for logits it
-// drops older logits and evicts pages. Makes all of the room or, on error, none. Together with each page it evicts the
-// recurrent states that no sequence can resume from without that page.
+// drops older logits and evicts pages. If the room cannot be made, returns an error and evicts nothing. Together with
+// each page it evicts the recurrent states that no sequence can resume from without that page.
 class StoreBudget {
  public:
   // The referenced objects must outlive it.
@@ -111,7 +112,7 @@ class StoreBudget {
     StateIndex::Removed states;
   };
 
-  // Make room for a page insertion or for logits. Error: kOutOfMemory, nothing changed.
+  // make_for() makes room for a page insertion or for logits. Error: kOutOfMemory, nothing changed.
   Status make_room_for(const StoreInsertion& insertion, Removed& removed);
   Status make_room_for(const CachedLogits& cached_logits, PrefixNode& node, Removed& removed);
   // Removes the page that is evicted first, and returns its node. If there are recurrent states, O(length of the page's
@@ -123,7 +124,7 @@ class StoreBudget {
 
  private:
   StateIndex::IsReached is_reached() const;
-  // Number of pages by which `bytes` exceed the budget.
+  // Number of pages to evict before a total charge of `bytes` fits into the budget.
   size_t excess_pages(size_t bytes) const;
 
   const size_t budget_bytes_;

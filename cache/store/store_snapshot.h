@@ -18,7 +18,7 @@ struct StoreSnapshot {
   };
   struct Node {
     uint64_t serial = 0;
-    uint64_t parent = 0;  // serial of the parent; 0: the root
+    uint64_t parent = 0;  // PrefixNode::serial of the parent; 0: the root
     uint64_t space = 0;   // number of the namespace; 0: the shared one
     Tokens ids;
     const void* page = nullptr;
@@ -28,13 +28,13 @@ struct StoreSnapshot {
     uint64_t last_used = 0;
     std::vector<uint64_t> children;  // serials, in tree order
     std::vector<Logits> logits;      // in no particular order
-    std::vector<size_t> marks;       // for each idle sequence that ends at this node, the number of its tokens
+    std::vector<size_t> marks;       // for each idle sequence that ends at this node: number of tokens of the sequence
     bool has_window = true;          // false if the window part was evicted
   };
   struct State {
     uint64_t space = 0;
     Tokens ids;
-    size_t n_before = 0;  // number of tokens of the preceding state, from which the cost is counted
+    size_t n_before = 0;  // number of tokens of the longest prefix state, from which this state would be recomputed
     size_t bytes = 0;
     std::vector<Tokens> tails;
   };
@@ -47,8 +47,8 @@ struct StoreSnapshot {
 
   std::vector<Node> nodes;              // in no particular order, without the root
   std::vector<uint64_t> root_children;  // serials of the root's children
-  std::vector<uint64_t> queue;          // serials of the leaves, as a heap: the first leaf is evicted first
-  std::vector<State> states;            // recurrent states, in index order
+  std::vector<uint64_t> queue;          // serials of the leaves, in heap order: the first leaf is evicted first
+  std::vector<State> states;            // recurrent states, in the order of StateIndex
   std::vector<Space> spaces;
   size_t n_pins = 0;
   size_t n_marks = 0;

@@ -22,7 +22,7 @@ inline constexpr SpaceId kNoSpace = ~SpaceId{0};
 struct StoreStats {
   size_t lookups = 0;
   size_t hits = 0;           // lookups that found at least one token
-  size_t repeats = 0;        // lookups that found all tokens and the logits after the last
+  size_t repeats = 0;        // lookups that found all tokens and the logits after the last token
   size_t reused_tokens = 0;  // tokens found, over all lookups
   size_t inserted_pages = 0;
   size_t evicted_pages = 0;

@@ -87,7 +87,7 @@ Result<DecodedPage> decode_kv_page(std::span<const std::byte> bytes, const KvLay
                                    const KvPageIdentity& identity, TokenSpan ids, const PageMemory& page) {
   TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(bytes, layout, identity, ids));
   const auto n_bytes = static_cast<size_t>(check.header().record_bytes);
-  if (bytes.size() < n_bytes) return Status(ErrorCode::kTruncated, "KV page: ends in its blocks");
+  if (bytes.size() < n_bytes) return Status(ErrorCode::kTruncated, "KV page: ends inside its blocks");
   // Verify everything in a copy, so that `page` is unchanged after an error.
   std::vector<std::byte> copy(layout.page_bytes());
   const PageMemory parts = layout.parts_of(copy.data());

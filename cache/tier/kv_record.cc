@@ -114,10 +114,11 @@ Status check_positions(KvRecordKind kind, const Fixed& fixed) {
   const bool is_page = kind == KvRecordKind::kPage;
   const bool begins_well = !is_page || fixed.first_position % kPagePositions == 0;
   if (!begins_well || fixed.n_rows < (is_page ? 1 : 0) || fixed.n_rows > kPagePositions) {
-    return bad_header(std::to_string(fixed.n_rows) + " rows at position " + std::to_string(fixed.first_position) +
-                      (is_page ? ", a page has 1 to 64 from a multiple of 64 on" : ", a state has at most 64"));
+    return bad_header(
+        std::to_string(fixed.n_rows) + " rows at position " + std::to_string(fixed.first_position) +
+        (is_page ? "; a page has 1 to 64 rows, from a multiple of 64 on" : "; a state has at most 64 rows"));
   }
-  if (!is_page && fixed.n_blocks == 0) return bad_header("no blocks");
+  if (!is_page && fixed.n_blocks == 0) return bad_header("a state without blocks");
   return {};
 }
 
@@ -129,16 +130,17 @@ Status check_counts(KvRecordKind kind, const Fixed& fixed) {
   const bool alike = fixed.block_bytes != 0;
   const uint64_t together = saturating_sub(fixed.record_bytes, fixed.header_bytes);
   const auto blocks = alike ? checked_mul<uint64_t>(fixed.n_blocks, fixed.block_bytes) : std::optional(together);
-  if (!alike && together < fixed.n_blocks) return bad_header("blocks without bytes");
+  if (!alike && together < fixed.n_blocks) return bad_header("has more blocks than bytes for them");
   constexpr uint64_t kTooMany = std::numeric_limits<uint64_t>::max();
   const uint64_t in_front = header.value_or(kTooMany);
   const uint64_t record = checked_add(in_front, blocks.value_or(kTooMany)).value_or(kTooMany);
   if (record > std::numeric_limits<ptrdiff_t>::max()) {
-    return {ErrorCode::kOverflow, "KV record: its counts add up to more bytes than a file can have"};
+    return {ErrorCode::kOverflow, "KV record: its tokens and blocks would have more bytes than a file can have"};
   }
   if (in_front != fixed.header_bytes || record != fixed.record_bytes) {
-    return bad_header("says " + std::to_string(fixed.header_bytes) + " and " + std::to_string(fixed.record_bytes) +
-                      " bytes, its counts give " + std::to_string(in_front) + " and " + std::to_string(record));
+    return bad_header("says that the header has " + std::to_string(fixed.header_bytes) + " bytes and the record " +
+                      std::to_string(fixed.record_bytes) + ", but for its numbers of tokens and blocks these are " +
+                      std::to_string(in_front) + " and " + std::to_string(record));
   }
   return {};
 }
@@ -164,8 +166,8 @@ uint64_t KvRecordHeader::ids_offset() const { return sizeof(Fixed); }
 
 Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(Fixed)) {
-    return Status(ErrorCode::kTruncated, "KV record: " + std::to_string(bytes.size()) + " bytes, a header has " +
-                                             std::to_string(sizeof(Fixed)) + " at least");
+    return Status(ErrorCode::kTruncated, "KV record: has " + std::to_string(bytes.size()) +
+                                             " bytes, but a header has at least " + std::to_string(sizeof(Fixed)));
   }
   const Fixed fixed = load_fixed(bytes);
   const auto magic = std::find(kMagics.begin(), kMagics.end(), fixed.magic);
@@ -235,7 +237,7 @@ Result<KvRecordCheck> KvRecordCheck::open(std::span<const std::byte> header, KvR
   TRY_ASSIGN(check.header_, parse_kv_record_header(header));
   const KvRecordHeader& found = check.header_;
   if (header.size() < found.header_bytes) {
-    return Status(ErrorCode::kTruncated, "KV record: ends in its header");
+    return Status(ErrorCode::kTruncated, "KV record: ends inside its header");
   }
   header = header.first(static_cast<size_t>(found.header_bytes));
   const size_t table = table_offset_of(found);

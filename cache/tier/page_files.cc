@@ -31,8 +31,9 @@ Status read_exactly(File& file, uint64_t offset, std::span<std::byte> out) {
 Status expect_size(File& file, uint64_t record_bytes) {
   TRY_ASSIGN(const uint64_t size, file.size());
   if (size == record_bytes) return {};
-  return {size < record_bytes ? ErrorCode::kTruncated : ErrorCode::kBadHeader,
-          "KV record: the file has " + std::to_string(size) + " bytes, its record " + std::to_string(record_bytes)};
+  return {
+      size < record_bytes ? ErrorCode::kTruncated : ErrorCode::kBadHeader,
+      "KV record: the file has " + std::to_string(size) + " bytes, but its record has " + std::to_string(record_bytes)};
 }
 
 // True for names of the form "<n>.tmp".
@@ -469,8 +470,8 @@ Status PageFiles::make_room(const std::string& continues, uint64_t bytes) {
 Status PageFiles::make_room_for_state(uint64_t bytes) {
   const uint64_t most = options_.budget_bytes / 2;
   if (bytes > most) {
-    return {ErrorCode::kLimitExceeded, "cold tier: a state of " + std::to_string(bytes) +
-                                           " bytes, the limit of all states together is " + std::to_string(most)};
+    return {ErrorCode::kLimitExceeded, "cold tier: a state has " + std::to_string(bytes) +
+                                           " bytes, but all states together may have at most " + std::to_string(most)};
   }
   while (index_.state_bytes() + bytes > most) {
     TRY(remove(*index_.oldest_state()));

@@ -35,11 +35,12 @@
 namespace ibid {
 
 // The files of a cold tier. Each holds one record (cache/tier/kv_record.h), and after a crash is either complete or
-// absent. Has no policy and no index; it owns only the lock of the directory:
+// absent. TierDirectory has no policy and no index; it owns only the lock of the directory. In the list of files,
+// <name> is the PageName of the record, <before> the PageName of the page before it, and <n> a number:
 //   <directory>/lock                                held while this object exists
 //              /<before>-<name>.kv                  a page
 //              /<before>-<name>.state               a recurrent state, and rows after it
-//              /<n>.tmp                             being written; scan() removes those that a crash left
+//              /<n>.tmp                             a file that is being written; scan() removes those of a crash
 //              /quarantine/<before>-<name>.kv, .state   at most kMaxQuarantined files that failed verification
 // The directory and quarantine/ are private to their user, and are accessed through the descriptors that open()
 // checked. Entries with other names, or that are not regular files, were not made by a tier ("foreign"); they are never

@@ -94,8 +94,8 @@ class PageIndex {
   std::vector<StateMatch> states_of(const PageName& before, TokenSpan ids) const;
   // True if there is a state after `before` and the first n_front tokens of `ids`, with rows for the remaining tokens.
   bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const;
-  // Returns the files of the states after `before` and the first n_front tokens of `ids` whose rows cover only a part
-  // of the other tokens of `ids`.
+  // Call for a new state after `before` and the first n_front tokens of `ids` that has rows for all other tokens.
+  // Returns the files that it supersedes: states at the same position, with rows for only the first of these tokens.
   std::vector<std::string> states_superseded_by(const PageName& before, TokenSpan ids, size_t n_front) const;
 
   // files_of() returns the files of a namespace; files_superseded_by() the page files after `before` whose tokens are a

@@ -359,7 +359,7 @@ KvPageParts WriteBehind::copy_rows(WaitingPage& waiting) {
   const size_t n_rows = waiting.n_rows();
   const std::span<std::byte> copy = std::span(copy_).first(layout.page_bytes());
   if (n_rows < kPagePositions) std::memset(copy.data(), 0, copy.size());
-  const KvPage page = std::move(waiting.page);  // declared before the reader of its window, so destroyed after it
+  const KvPage page = std::move(waiting.page);  // destroyed after `window`, which may use the page until then
   const KvWindowReader window = pool_.read_window(page);
   layout.copy_rows({page.data(), window ? page.parts().window : nullptr}, layout.parts_of(copy.data()), n_rows);
   return layout.window() == 0 || window ? KvPageParts::kBoth : KvPageParts::kFirst;

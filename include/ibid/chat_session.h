@@ -168,7 +168,7 @@ class IBID_EXPORT ChatSession {
   std::string messages_json() const;
   // The tokens of the conversation: those with KV, and at most one more, whose KV the next turn computes.
   const Tokens& ids() const;
-  // Number of leading tokens whose keys and values are in memory now. They may be evicted between turns.
+  // Number of leading tokens whose keys and values are in memory now. The keys and values may be evicted between turns.
   size_t n_in_memory() const;
   WhenFull when_full() const;
   // The parts of the file that load() could not use; empty for other sessions.

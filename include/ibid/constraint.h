@@ -17,7 +17,7 @@
 
 namespace ibid {
 
-// A set of tokens below vocab_size, one bit each. A value.
+// A set of token ids below vocab_size, stored as one bit each. A value.
 class TokenMask {
  public:
   explicit TokenMask(size_t vocab_size = 0) : vocab_size_(vocab_size), words_((vocab_size + 63) / 64) {}
@@ -50,9 +50,9 @@ class TokenMask {
   std::vector<uint64_t> words_;
 };
 
-// A constraint must depend only on the pushed tokens. The engine calls it in the order in which tokens are sampled,
-// with or without drafts, on its own threads between passes, so a slow constraint delays every answer. It must not
-// throw or call the engine.
+// The calls of a constraint must depend only on the pushed tokens. The engine calls the constraint in the order in
+// which tokens are sampled, with or without drafts, on the engine's own threads between passes, so a slow constraint
+// delays every answer. A constraint must not throw or call the engine.
 class TokenConstraint {
  public:
   virtual ~TokenConstraint() = default;

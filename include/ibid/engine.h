@@ -29,7 +29,7 @@ class EngineState;
 
 class IBID_EXPORT Engine {
  public:
-  // `path`: a .gguf file, or a directory with safetensors and config.json.
+  // Loads the model at `path`: a .gguf file, or a directory with safetensors and config.json.
   // Errors: kInvalidArgument with name, value and range for an option out of range; kOutOfMemory; those of reading the
   // files, which name the file and the defect.
   static Result<std::shared_ptr<Engine>> load(const std::string& path, const EngineOptions& options = {});
@@ -37,7 +37,7 @@ class IBID_EXPORT Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Name of the model in messages: its path.
+  // Name of the model in messages: the path from which it was loaded.
   const std::string& name() const;
   // Defects of the model's files in spite of which the model was loaded.
   const std::vector<std::string>& warnings() const;

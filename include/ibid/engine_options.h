@@ -12,7 +12,7 @@
 namespace ibid {
 
 struct SchedulerOptions {
-  // Target for the duration of a pass that contains prefill, while other sessions decode, or may start to.
+  // Target in milliseconds for a pass that contains prefill, while other sessions decode or may start to.
   double latency_target_ms = 40;
 };
 
@@ -35,7 +35,7 @@ enum class Pooling : uint8_t { kMean, kLast };
 struct EngineOptions {
   Numerics numerics = Numerics::kExact;
   KvDType kv_dtype = KvDType::kInt8;
-  int n_threads = 0;                       // 0: one per core that the process may use
+  int n_threads = 0;                       // number of threads; 0: one per core that the process may use
   size_t max_seq_len = 0;                  // context length in positions, at most 2^24; 0: the model's trained context
   size_t max_chunk = default_max_chunk();  // maximum rows of one pass; 1 to 2^24
   SchedulerOptions scheduling = {};
@@ -44,7 +44,8 @@ struct EngineOptions {
   // to this user only (0700), and is created so.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
-  bool fingerprint = false;  // hash the weights (reads them once more), so that ChatSession::save() can include KV
+  // Hash the weights (one more read), so that ChatSession::save() can include keys and values.
+  bool fingerprint = false;
   // Limit for all KV, at least a page. 0: as much as two full contexts need, but between 256 MB and half of the free
   // memory.
   size_t kv_budget_bytes = 0;

@@ -10,10 +10,10 @@ namespace ibid {
 enum class Numerics : uint8_t {
   kReference,  // dequantised weights, float activations, double accumulators: slow, for comparison
   kExact,      // our kernels; int8 activations for quantised weights. The same bits on every machine
-  kFast,       // as kExact, but OpenBLAS multiplies float weights if faster; results may differ between machines
+  kFast,  // as kExact, but OpenBLAS multiplies float weights if that is faster; results may differ between machines
 };
 
-// How keys and values are stored. Sensitive layers keep more bits (docs/numerics.md).
+// How keys and values are stored. Layers that are sensitive to rounding are stored in more bits (docs/numerics.md).
 enum class KvDType : uint8_t {
   kF32,
   kF16,

@@ -23,21 +23,21 @@ enum class ErrorCode {
   kOk = 0,
   // Files and formats.
   kIo,              // the operating system reported an error; the message has its text
-  kNotRegularFile,  // a directory, a FIFO, a device
+  kNotRegularFile,  // the path is a directory, a FIFO or a device
   kChangedOnDisk,   // the file was truncated or replaced while it was open
   kTruncated,       // the file is shorter than its header says
   kBadMagic,        // the file does not have the format that it claims
   kUnsupportedVersion,
   kBadHeader,      // malformed JSON, or the header breaks a rule of its format
   kLimitExceeded,  // a count or length is above a limit of the format or of ibid
-  kBadString,      // NUL, invalid UTF-8 or a hostile length in a name
-  kDuplicate,      // the same key or name twice
-  kBadType,        // a value or tensor of an unknown or unexpected type
+  kBadString,      // a name contains NUL or invalid UTF-8, or has a hostile length
+  kDuplicate,      // the same key or name occurs twice
+  kBadType,        // a value or tensor has an unknown or unexpected type
   kBadNumber,      // a number that is not an integer where one is needed, or is out of range
   kBadShape,
   kOverflow,  // the product of sizes overflows
   kBadAlignment,
-  kBadOffset,  // data outside the file or overlapping
+  kBadOffset,  // data are outside of the file, or overlap
   kMissingShard,
   kMismatch,  // two parts of a model or file that should agree differ
   kCorrupt,   // a checksum does not match
@@ -45,8 +45,8 @@ enum class ErrorCode {
   kMissingKey,  // metadata that the model needs is absent
   kMissingTensor,
   kBadHyperparameter,  // a hyperparameter is out of range; name, value and allowed range in the message
-  kNonFinite,          // NaN or infinity; weights and logits must be finite
-  kUnsupported,        // valid, but not supported: architecture, tensor type, feature
+  kNonFinite,          // a weight or logit is NaN or infinite
+  kUnsupported,        // valid, but not supported: an architecture, tensor type or feature
   // Tokenizers and templates.
   kBadVocab,
   kBadMerge,

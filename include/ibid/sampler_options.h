@@ -28,28 +28,28 @@
 namespace ibid {
 
 struct SamplerOptions {
-  double temperature = 0.7;           // at most 100
+  double temperature = 0.7;           // 0 to 100; 0: greedy
   size_t top_k = 0;                   // keep the k most likely; 0: all
   double top_p = 1.0;                 // keep the fewest most likely tokens with this total probability; in (0, 1]
   double min_p = 0.05;                // drop tokens below this fraction of the largest probability; in [0, 1]
-  std::optional<uint64_t> seed = {};  // unset: a random seed, which Turn::seed reports
+  std::optional<uint64_t> seed = {};  // seed of the random numbers; unset: a random seed, which Turn::seed reports
 
   double typical_p = 1.0;      // keep the fewest most typical tokens with this total probability; in (0, 1]; 1: off
   double xtc_probability = 0;  // in [0, 1]; 0: off
-  double xtc_threshold = 0.1;  // in [0, 1]; above 0.5 no two tokens reach it, so XTC has no effect
+  double xtc_threshold = 0.1;  // threshold of XTC, in [0, 1]; above 0.5 no two tokens reach it, so XTC has no effect
 
-  // Penalties affect only tokens that occur in the window or answer. A window ends at the last token.
+  // Penalties affect only tokens that occur in their window (the last tokens of prompt and answer) or in the answer.
   double repetition_penalty = 1.0;               // above 0, to 100; 1: off
   std::optional<size_t> repetition_window = {};  // number of last tokens of prompt and answer; unset: all
   double frequency_penalty = 0;                  // -2 to 2
   double presence_penalty = 0;                   // -2 to 2
   double dry_multiplier = 0;                     // 0 to 1000; 0: off
   double dry_base = 1.75;                        // 1 to 100
-  size_t dry_allowed_length = 2;                 // shorter repetitions are not penalised; 1 to 50
-  std::optional<size_t> dry_window = {};         // number of last tokens of prompt and answer; unset: all
-  std::vector<TokenId> dry_breakers = {};        // no repetition extends across them; they are not penalised
+  size_t dry_allowed_length = 2;                 // DRY does not penalise repetitions of fewer tokens; 1 to 50
+  std::optional<size_t> dry_window = {};   // number of last tokens of prompt and answer that DRY searches; unset: all
+  std::vector<TokenId> dry_breakers = {};  // tokens across which no repetition extends, and which are not penalised
 
-  std::map<TokenId, double> logit_bias = {};  // -100 to 100, or -infinity: never sampled
+  std::map<TokenId, double> logit_bias = {};  // added to the logits, -100 to 100; -infinity: the token is never sampled
 
   // True if an option depends on the earlier tokens.
   bool reads_history() const {

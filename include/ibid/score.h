@@ -17,7 +17,7 @@ struct ScoreOptions {
   // precedes token 0, which cannot be scored: 0 means 1.
   size_t first = 1;
   size_t n_top = 0;                  // number of most likely tokens to return for each position; at most 20
-  std::string cache_namespace = {};  // as in SessionOptions
+  std::string cache_namespace = {};  // namespace of cached keys and values, as in SessionOptions
   Priority priority = Priority::kNormal;
   std::stop_token stop = {};
 };

@@ -39,7 +39,7 @@ struct SaveOptions {
 
 // Report of save().
 struct SaveReport {
-  size_t n_with_kv = 0;  // number of leading tokens whose keys and values are in the file
+  size_t n_with_kv = 0;  // number of leading tokens whose keys and values were written to the file
 };
 
 // The damaged parts of a loaded conversation. Its messages are complete.

@@ -20,7 +20,7 @@ struct TokenLogprobs {
     bool operator==(const Likely&) const = default;
   };
   TokenId id = 0;           // the sampled token
-  double logprob = 0;       // finite
+  double logprob = 0;       // always finite
   std::vector<Likely> top;  // the most likely tokens in descending order; among equals lower ids first
   bool operator==(const TokenLogprobs&) const = default;
 };

@@ -46,17 +46,18 @@ struct TurnOptions {
   SamplerOptions sampler = {};
   // While DRY is on, all tokens whose text contains one of these strings act as sampler.dry_breakers too.
   std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};
-  std::optional<size_t> n_logprobs = {};  // if set, fill Turn::logprobs, with this many likely tokens each; at most 20
-  // If not empty, Turn::logprobs has these tokens (at most 128) and the sampled one instead of the likely tokens.
-  // kInvalidArgument unless n_logprobs is set.
+  // If set, fills Turn::logprobs, with this many of the most likely tokens each; at most 20.
+  std::optional<size_t> n_logprobs = {};
+  // If not empty, Turn::logprobs has these tokens (at most 128) and the sampled token instead of the most likely
+  // tokens. kInvalidArgument unless n_logprobs is set.
   std::vector<TokenId> logprob_token_ids = {};
   bool logprobs_after_sampling = false;  // logprobs are of the sampler's distribution, not of the model's
   // Decides which tokens the answer may have; the turn uses a clone. If the turn continues an answer, the earlier
   // content of the answer is pushed to the clone first, without its reasoning.
   std::shared_ptr<const TokenConstraint> constraint = {};
-  size_t max_tokens = 0;                       // 0: up to the end of the context
+  size_t max_tokens = 0;                       // maximum tokens of the answer; 0: up to the end of the context
   size_t min_tokens = 0;                       // the turn may end only after this many tokens; SIZE_MAX: never
-  std::vector<std::string> stop_strings = {};  // each of them ends the answer, which does not include it
+  std::vector<std::string> stop_strings = {};  // each of these strings ends the answer, which does not include it
   // End an answer that repeats itself (a span of tokens at least 8 times in a row, 256 tokens in total) with
   // kRepetition. The answer keeps its text, as at max_tokens.
   bool stop_repetition = false;
@@ -65,8 +66,9 @@ struct TurnOptions {
   // ("tools"); text that is not a valid call of one of the tools is content. An answer with tool calls is kept as a
   // message with `tool_calls`, which the template renders as the model wrote them wherever it can.
   bool parse_reply = false;
-  bool parse_calls = true;                // if false, parse_reply treats tool calls as content
-  bool demands_call = false;              // the constraint demands a call; an incomplete call does not become content
+  bool parse_calls = true;  // if false, parse_reply treats tool calls as content
+  // The constraint demands a tool call; a call that stays incomplete does not become content.
+  bool demands_call = false;
   bool speculate = true;                  // verify drafts that earlier text predicts: faster, with the same answer
   Priority priority = Priority::kNormal;  // priority among the sessions of the engine
   std::stop_token stop = {};
@@ -92,7 +94,7 @@ enum class LostCause {
   kToolsChanged,     // the tools or their order differ
   kTemplate,         // the template's output differs for another reason
   kOtherTokens,      // the text is the same, but is tokenized differently
-  // With the following two causes the tokens are the same, so LostPrefix has no differing text.
+  // For kStateGone and kWindowGone the tokens are the same, so LostPrefix has no differing text.
   kStateGone,   // the recurrent state to resume from was evicted, or was not checkpointed at that position
   kWindowGone,  // the keys and values that a sliding window needs were evicted
 };
@@ -132,7 +134,7 @@ struct Turn {
   std::string stop_string;              // the stop string that ended the answer
   uint64_t seed = 0;                    // the same call with this seed gives the same answer
   std::vector<TokenLogprobs> logprobs;  // if requested, one for each token of the answer except end_of_turn
-  std::optional<TokenId> end_of_turn;   // the token that ended the answer
+  std::optional<TokenId> end_of_turn;   // the token that ended the answer; unset: no token did
   Usage usage;
   Timings timings;
   WorkCounters work;
@@ -165,16 +167,16 @@ struct TurnStart {
 struct TurnEvent {
   enum class Kind {
     kLeftOut,   // turn: with left_out set
-    kPrefill,   // n_done: positions of the prompt whose KV is available; n_cached: reused ones; n_total: all positions
-    kLogprobs,  // logprobs of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit them
+    kPrefill,   // prompt tokens: n_done: those whose KV is available; n_cached: the reused ones; n_total: all
+    kLogprobs,  // logprobs: of the next tokens, before their text (TurnOptions::n_logprobs); only streams emit them
     kText,      // text: the next piece of the answer
     // With TurnOptions::parse_reply streams emit the following kinds in place of kText:
     kReasoning,   // text: the next piece of the reasoning
     kContent,     // text: the next piece of the content
     kCallBegin,   // call, name, id: a call of an offered tool starts; streamed calls may get their id in kCallEnd
-    kArguments,   // call, text: the next piece of the call's arguments, which are one JSON object
+    kArguments,   // call, text: the next piece of the arguments of the call, which are one JSON object
     kCallEnd,     // call, name, id: the call is complete and valid
-    kCallBroken,  // call: invalid, its text follows as content unless a call was required; only for streamed calls
+    kCallBroken,  // call: it is invalid; its text follows as kContent, unless a call was required; streamed calls only
     kFinish,      // turn: the committed turn
   };
   Kind kind = Kind::kText;

@@ -62,7 +62,7 @@ class IBID_EXPORT TurnStream {
 
  private:
   class Pulled;
-  std::unique_ptr<Pulled> pulled_;  // null if it could not be allocated; the stream is then over
+  std::unique_ptr<Pulled> pulled_;  // null if there was no memory for it; the stream is then over from the start
 };
 
 }  // namespace ibid

@@ -22,8 +22,8 @@ struct Usage {
   size_t n_reprefilled = 0;  // prefilled tokens that had been computed before, but were evicted
   size_t n_decoded = 0;      // sampled tokens, including the one that ended the turn
   size_t n_drafts = 0;       // passes that verified a draft
-  size_t n_drafted = 0;      // draft tokens that were verified; the other counts do not include them
-  size_t n_accepted = 0;     // draft tokens that equalled the sampled token; each saves a pass
+  size_t n_drafted = 0;      // draft tokens that were verified; no other count includes them
+  size_t n_accepted = 0;     // draft tokens that equalled the sampled token; each of them saves a pass
 
   Usage& operator+=(const Usage& other);
 };
@@ -39,14 +39,15 @@ inline Usage& Usage::operator+=(const Usage& other) {
   return *this;
 }
 
-// Times of a turn in milliseconds. Stages do not overlap each other. Time in the event callback overlaps them, because
-// the next pass runs meanwhile. If the sum of the stages is less than total_ms, the difference is the callback's delay
-// at the end. Prefill and decode include the time of other sessions' rows in shared passes; match includes waiting for
-// a prefix that another session prefills.
+// Times of a turn in milliseconds. The stages (render to sample) do not overlap each other. Time in the event callback
+// overlaps the stages, because the next pass runs meanwhile. If the sum of the stages is less than total_ms, the
+// difference is the callback's delay at the end. Prefill and decode include the time of other sessions' rows in shared
+// passes; match includes waiting for a prefix that another session prefills.
 struct Timings {
-  double render_ms = 0;    // rendering the chat template
-  double tokenize_ms = 0;  // comparing the rendered text with that of the known tokens, and encoding the rest
-  double match_ms = 0;     // finding and arranging the keys and values to reuse, indexing new tokens
+  double render_ms = 0;  // rendering the chat template
+  // Comparing the rendered text with that of the known tokens, and encoding the part that differs.
+  double tokenize_ms = 0;
+  double match_ms = 0;  // finding and arranging the keys and values to reuse, indexing new tokens
   double prefill_ms = 0;
   double decode_ms = 0;
   double sample_ms = 0;  // sampling tokens, decoding them to text, searching for stop strings
@@ -83,7 +84,7 @@ struct WorkCounters {
   size_t tokens_indexed = 0;   // tokens added to the index for drafts
   size_t history_steps = 0;    // tokens counted for penalties, and steps of the repetition search
   size_t kv_bytes_copied = 0;  // bytes of partial pages that were copied before a write
-  size_t pages_touched = 0;    // pages written, copied, dropped, or referenced anew
+  size_t pages_touched = 0;    // pages that were written, copied or dropped, or to which a reference was added
   size_t n_forward = 0;        // forward passes of the model
   size_t n_rows = 0;           // rows computed in these passes, drafts included
 

@@ -31,7 +31,8 @@ class Waker {
   // Wakes the waiting thread, at the earliest kRest after its last wake-up.
   void wake_softly() noexcept { ring(n_soft_rings_, State::kAsleep); }
 
-  // Waits until ring() or wake_softly() was called since the last wait() returned. Poll the streams before and after.
+  // Waits until ring() or wake_softly() was called since the last wait() returned. Poll the streams before and after
+  // the call.
   void wait() noexcept { wait_until(Time::max()); }
   // As wait(), for at most `limit`.
   void wait_for(std::chrono::milliseconds limit) noexcept { wait_until(std::chrono::steady_clock::now() + limit); }
@@ -58,12 +59,13 @@ class Waker {
     rested_ = std::chrono::steady_clock::now() + kRest;
   }
 
-  // Wakes the waiting thread if its state is `wakes` or a later State. Sequentially consistent on both sides: either
-  // this call sees the sleeping thread, or that thread sees the ring.
+  // Wakes the waiting thread if state_ is `wakes` or a later State. Both sides are sequentially consistent: either this
+  // call sees that the thread sleeps, or the thread sees the incremented counter and does not sleep.
   void ring(std::atomic<uint32_t>& counter, State wakes) noexcept {
     counter.fetch_add(1);
     if (state_.load() < wakes) return;
-    { const std::lock_guard lock(mutex_); }  // waits while the thread is between its check and its sleep
+    // Waits while the thread is between its check of the counters and its sleep.
+    { const std::lock_guard lock(mutex_); }
     sleeper_.notify_one();
   }
 
@@ -73,7 +75,7 @@ class Waker {
   std::mutex mutex_;
   std::condition_variable sleeper_;
 
-  // Used only by the waiting thread.
+  // Read and written only by the waiting thread.
   uint32_t n_rings_seen_ = 0;
   uint32_t n_soft_rings_seen_ = 0;
   Time rested_{};

@@ -36,7 +36,7 @@ inline constexpr size_t kPagePositions = 64;    // positions of a page
 inline constexpr size_t kKeyGroup = 16;         // positions that are interleaved in K
 inline constexpr size_t kValueGroup = 4;        // positions that are interleaved in V of INT8 and INT4
 inline constexpr size_t kNibbleGroup = 32;      // dimensions that share scale and minimum in INT4
-inline constexpr size_t kLatentUnit = 32;       // the sizes of both parts of a latent row are multiples of this
+inline constexpr size_t kLatentUnit = 32;       // latent_dim and the rest of a latent row are multiples of this
 inline constexpr size_t kAttentionBlock = 256;  // positions of a partial softmax; partial results are merged in order
 
 // Storage format of the keys, or of the values, of a head.
@@ -116,7 +116,7 @@ struct KvPartOrder {
   }
   // True if dimension d is stored in the high half of its byte.
   [[gnu::always_inline]] bool is_high(size_t d) const { return paired() && (d >> pair_bit & 1) != 0; }
-  // As at(), with d counted in stored elements: numbers, or bytes with a pair of numbers.
+  // Returns the byte offset in the block of stored element d of a position: a number, or a byte that holds two numbers.
   [[gnu::always_inline]] size_t element_offset(size_t position, size_t d) const {
     return offset + (position >> group_bits) * group_bytes() + (d >> cell_bits) * cell_stride() +
            (position & (group() - 1)) * cell_bytes() + ((d & (cell_dims() - 1)) << element_bits);
@@ -150,7 +150,8 @@ static_assert(kKeyGroup == 1u << kKeyGroupBits && kValueGroup == 1u << kValueGro
   return {block.v, block.value_groups() * (kNibbleGroup / 2), kValueGroupBits, 0, 0, 4};
 }
 
-// The scales of a part: `arrays` consecutive arrays, each with one number per position; a number has `bytes` bytes.
+// The scales of a head's keys, or of its values: `arrays` consecutive arrays, each with one number per position; a
+// number has `bytes` bytes.
 struct KvScales {
   size_t arrays;
   size_t bytes;

@@ -14,7 +14,7 @@ namespace ibid {
 // Up to 16 rows for one panel, row after row. Only the arrays that the panel type needs are set.
 struct PanelRows {
   size_t n_rows = kPanelRows;  // 1..16; the remaining rows of the panel are zeroed
-  // For quantised types; groups = n_cols / panel_format(type).group.
+  // Arrays for quantised types. In their shapes, groups = n_cols / panel_format(type).group.
   std::span<const int8_t> codes;  // [n_rows, n_cols]  offset not added: -8..7 (kP4), 0..15 (kP4m), or table values
   std::span<const float> scales;  // [n_rows, groups]  exactly representable in the 16 bits that the panel stores
   std::span<const float> mins;    // [n_rows, groups]  exact like the scales; for types with mins

@@ -57,7 +57,8 @@ struct PanelFormat {
   CodeTable table = CodeTable::kNoTable;
 
   bool operator==(const PanelFormat&) const = default;
-  // True if scale and min of a group are integer codes times a half of the chunk; otherwise each is a 16-bit number.
+  // True if scale and min of a group are integer codes times a 16-bit float of the chunk; otherwise each is a 16-bit
+  // number.
   constexpr bool super_scales() const { return scales == ScaleKind::kHalfByCode || scales == ScaleKind::kEighthByCode; }
   constexpr float scale_factor() const { return scales == ScaleKind::kEighthByCode ? 0.125f : 1.0f; }
   // Smallest and largest code; for types with a table, smallest and largest value in the table.

@@ -25,8 +25,7 @@ struct QuantizedRows {
   int8_t* q = nullptr;          // [row groups, blocks, G, 32]  -127..127
   float* scale = nullptr;       // [row groups, blocks, G]
   float* scaled_sum = nullptr;  // [row groups, blocks, G]  scale * float(sum of q): the factor of a min of 32 columns
-  int32_t* offset32 =
-      nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns: corrects for codes stored + 128
+  int32_t* offset32 = nullptr;  // [row groups, blocks, G]  -128 * sum of q over 32 columns: removes the codes' offset
   int32_t* offset16 = nullptr;  // [row groups, blocks, 2, G]  as offset32, over 16 columns
 
   [[gnu::always_inline]] size_t padded_cols() const { return (n_cols + kChunkCols - 1) / kChunkCols * kChunkCols; }

@@ -47,9 +47,9 @@ inline constexpr size_t state_floats(size_t n_keys, size_t n_values) { return n_
 
 // For every row t, and every column p of S:
 //   predicted = sum over i of S[i][p] (d_i k_i)              (predicted value; i increasing, one fma each; delta only)
-//   u         = rate (v[p] - predicted)                      (without delta: rate v[p])
-//   S[i][p]   = fma(k_i, u, d_i S[i][p])
-//   out[p]    = fma(skip, v[p], sum over i of S[i][p] q_i)   (i increasing, one fma each)
+//   u    = rate (v[p] - predicted)                           (without delta: rate v[p])
+//   S[i][p] = fma(k_i, u, d_i S[i][p])
+//   out[p]  = fma(skip, v[p], sum over i of S[i][p] q_i) (i increasing, one fma each)
 struct StateStep {
   size_t n_keys = 0, n_values = 0;  // N, P in shapes
   size_t n_rows = 0;                // T in shapes; at least 1
@@ -57,7 +57,7 @@ struct StateStep {
   bool decay_per_key = false;
   const float* keys = nullptr;          // [T, key_stride] k
   const float* queries = nullptr;       // [T, key_stride] q
-  const float* decayed_keys = nullptr;  // [T, key_stride] products d k; only for delta
+  const float* decayed_keys = nullptr;  // [T, key_stride] decay times key; only if `delta`
   const float* decays = nullptr;        // [T, key_stride] if decay_per_key; else [T, number_stride]
   size_t key_stride = 0;
   const float* values = nullptr;  // [T, value_stride] v

@@ -56,7 +56,7 @@ struct Scratch {
   size_t* offset;     // [rows] offset of the row's head in the arrays q and out of the pass
   AttendSums total;   // [rows] merged results of the current task
   AttendSums part;    // [rows] result of one read
-  AttendSums tail;    // [tail_rows] results of consecutive reads of a task whose first reads are done by another thread
+  AttendSums tail;    // [tail_rows] results of a task that another thread began, which merges them
   std::byte* values;  // latent rows: the block's values, as written by Kernels::latent_values
   std::byte* kernel;
   ScratchLayout layout;
@@ -100,9 +100,9 @@ class AttentionThread {
     for (size_t i = 0; i < kBlockPages; ++i) values_[i] = scratch.values + i * value_order(block).bytes();
   }
 
-  // Attends over the blocks of reads [begin, end) of a task. The results of a task are merged in the order of its
-  // reads. If begin is 0, this function merges each result at once (and finishes the task if the task ends at `end`);
-  // otherwise it leaves the results in the scratch for merge_tail().
+  // Computes reads [begin, end) of a task; a read is one block for all rows that see it (attention_tasks.h). The
+  // results of a task are merged in the order of its reads. If begin is 0, this function merges each result at once
+  // (and finishes the task if the task ends at `end`); otherwise it leaves the results in the scratch for merge_tail().
   void run(const AttentionTask& task, size_t begin, size_t end) {
     load_queries(task);
     if (begin == 0) clear(scratch_.total, task.n_rows());
@@ -177,15 +177,15 @@ class AttentionThread {
     }
   }
 
-  // Hadamard-transforms a query; for latent rows each of its two parts separately.
+  // Hadamard-transforms a query; for latent rows the first latent_dim dimensions and the rest separately.
   void rotate_query(float* query) const {
     kernels_.hadamard(query, block_.value_dim());
     const size_t rest = block_.head_dim - block_.value_dim();
     if (rest != 0) kernels_.hadamard(query + block_.value_dim(), rest);
   }
 
-  // Writes the addresses of the head's blocks in the existing pages of block `block` to `head_blocks`; returns their
-  // number.
+  // Block `block` of a sequence consists of kBlockPages pages, of which the last may not exist yet. Writes the address
+  // of KV head `kv_head` in each existing page to `heads`; returns the number of these pages.
   size_t head_blocks_of(const AttentionTask& task, size_t kv_head, size_t sequence, size_t block,
                         const std::byte** head_blocks) const {
     const size_t last_position = task.position_of(sequence) + task.tokens_of(sequence) - 1;
@@ -195,8 +195,9 @@ class AttentionThread {
     return n_pages;
   }
 
-  // As head_blocks_of(), for the block that is read after block `block` - 1 of the run: block `block`, or the first
-  // block of the next run or of the next KV head. Returns 0 if no block follows.
+  // Finds the block that this thread will read next, for prefetching: block `block` of the run, otherwise the first
+  // block of the next run, otherwise that of the next KV head. Writes its addresses to `heads` as head_blocks_of()
+  // does, and returns their number; 0 if no block follows.
   size_t next_head_blocks(const AttentionTask& task, const AttentionRun& run, size_t block, size_t end,
                           const std::byte** head_blocks) const {
     if (block < end) return head_blocks_of(task, task.kv_head, run.sequence, block, head_blocks);
@@ -339,11 +340,11 @@ struct Position {
   size_t shared_with_previous = 0;
 };
 
-// Returns the position at which the list is extended by `sequence`: after the last sequence with which it shares the
-// most blocks. In the loop `shared` is the number of blocks that `sequence` shares with in_order[i - 1]. If in_order[i]
-// shares fewer with in_order[i - 1], the position is i. If in_order[i] shares more, it also shares `shared` blocks with
-// `sequence`. If it shares equally many, blocks are compared from number `shared` on. So only the first differing block
-// is compared twice.
+// Returns where to insert `sequence` into the list: after the last sequence with which it shares the most blocks. In
+// the loop `shared` is the number of blocks that `sequence` shares with in_order[i - 1]. If in_order[i] shares fewer
+// with in_order[i - 1], the position is i. If in_order[i] shares more, it also shares `shared` blocks with `sequence`.
+// If it shares equally many, blocks are compared from number `shared` on. So only the first differing block is compared
+// twice.
 Position position_of(const AttentionSequence& sequence, std::span<const AttentionSequence> in_order) {
   if (in_order.empty()) return {};
   size_t shared = common_blocks(in_order[0], sequence, 0);

@@ -19,7 +19,7 @@ namespace ibid {
 
 // Consecutive reads for the same rows: blocks [first_block, end_block) of one sequence's pages.
 struct AttentionRun {
-  size_t sequence = 0;           // index, within the task, of the first sequence with these blocks
+  size_t sequence = 0;           // index, within the task, of the first sequence that has the run's blocks
   size_t first_row_in_tile = 0;  // index, within the tile, of the first row of that sequence
   size_t n_tokens = 0;
   size_t first_block = 0;
@@ -67,7 +67,7 @@ class AttentionTask {
     }
   }
 
-  // Returns n such that the total cost of the first n reads is closest to `part`.
+  // Returns the number of leading reads whose total cost is closest to `part`.
   size_t read_at(size_t part) const;
 
   std::span<const AttentionSequence> sequences;
@@ -91,14 +91,15 @@ size_t first_visible(const AttentionShape& shape, size_t position);
 // full.
 size_t tile_tokens(const AttentionShape& shape);
 
-// The beginning or end of a share, as a position in the order of all tasks and their reads.
+// Where a thread's share of the work begins or ends: a position in the order of all tasks and their reads.
 struct TaskPosition {
   size_t task = 0;
   size_t read = 0;
 };
 
-// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. Sharing never gives a sequence
-// more tiles, because each additional tile would read the sequence's own blocks once more.
+// The tasks of one call, ordered by group of sharing sequences, KV head, query tile. A sequence that shares blocks
+// never gets more tiles than it would get alone, because each additional tile would read the sequence's own blocks once
+// more.
 class AttentionTaskList {
  public:
   AttentionTaskList(const AttentionShape& shape, std::span<const AttentionSequence> sequences)

@@ -28,7 +28,7 @@ struct LinearInput {
   LinearInput rows(size_t first, size_t n) const;
 };
 
-// Which forms of an input the layers read.
+// The forms of an input that the layers read: floats, int8, or both.
 struct InputForms {
   bool values = false;
   bool quantized = false;
@@ -55,7 +55,7 @@ struct LinearContext {
 void linear(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x, float* y,
             size_t y_stride);
 
-// As linear(), for a share chosen by the caller: outputs [16 * panels.begin, 16 * panels.end). y_stride >=
+// Computes a part of a linear layer, chosen by the caller: outputs [16 * panels.begin, 16 * panels.end). y_stride >=
 // 16 * panels.size(); only these outputs need memory.
 void linear_panels(const Worker& worker, const LinearContext& context, const PackedMatrix& w, const LinearInput& x,
                    Range panels, float* y, size_t y_stride);

@@ -18,13 +18,13 @@ struct RopeRule {
     kPlain,
     kLinear,    // frequencies are divided by `factor`
     kYarn,      // low frequencies are divided by `factor`, high ones are unchanged (Peng et al. 2023)
-    kLongrope,  // divided by short_factors; for longer contexts than the original by frequency_factors (Ding 2024)
+    kLongrope,  // divided by short_factors, in extended contexts by frequency_factors (Ding 2024)
   } kind = Kind::kPlain;
   double theta = 10000.0;
   size_t rotary_dim = 0;                 // number of leading dimensions of a head that are rotated
   double factor = 1.0;                   // kLinear, kYarn
   double original_max_positions = 8192;  // kYarn, kLongrope
-  double beta_fast = 32, beta_slow = 1;  // kYarn: pairs with numbers of turns between these are interpolated
+  double beta_fast = 32, beta_slow = 1;  // kYarn: pairs whose number of turns is between these are interpolated
   bool truncate = true;                  // kYarn: round the first and last interpolated pair outwards to whole pairs
   double magnitude = 1.0;                // factor of all cosines and sines: the attention factor of kYarn and kLongrope
   size_t n_rotated_pairs = 0;            // number of leading pairs that are rotated at all; 0: all pairs

@@ -119,7 +119,8 @@ void add_int8_values(const KvHeadBlock& block, const AttendTile& tile, size_t be
   }
 }
 
-// As add_int8_values(), for each group of dimensions that shares scales and minima.
+// out = the sum of weights[p] * values over the visible positions of the tile, for INT4 values: separately for each
+// group of dimensions that shares scales and minima.
 void add_int4_values(const KvHeadBlock& block, const AttendTile& tile, size_t begin, size_t end, const float* weights,
                      float* out) {
   for (size_t g = 0; g < block.value_groups(); ++g) {

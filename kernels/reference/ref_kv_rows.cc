@@ -37,7 +37,7 @@ void transform(Number* x, size_t n) {
 
 void hadamard(float* x, size_t n) { transform(x, n); }
 
-// Hadamard-transforms a key; for latent rows each of the two parts separately.
+// Hadamard-transforms a key; for latent rows the first latent_dim dimensions and the rest separately.
 void hadamard_of(const KvHeadBlock& block, float* k) {
   hadamard(k, block.value_dim());
   if (block.is_latent()) hadamard(k + block.latent_dim, block.head_dim - block.latent_dim);
@@ -158,7 +158,7 @@ void latent_values(const KvHeadBlock& block, const std::byte* head, std::byte* v
       std::byte* const target = values + to.at(p, d);
       if (from.paired()) {
         const auto code = static_cast<std::byte>(read<uint8_t>(source, 0) >> (from.is_high(d) ? 4 : 0) & 15);
-        *target = to.is_high(d) ? *target | code << 4 : code;  // the low half, which clears the byte, comes first
+        *target = to.is_high(d) ? *target | code << 4 : code;  // the low half is written first and clears the high half
       } else {
         std::memcpy(target, source, number);
         if (block.keys() == KvNumberFormat::kInt8) *target ^= std::byte{0x80};

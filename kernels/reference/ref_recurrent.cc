@@ -16,7 +16,7 @@ void decay(const float* steps, const float* rates, size_t n, float* y) {
   for (size_t i = 0; i < n; ++i) y[i] = portable_exp(steps[i] * rates[i]);
 }
 
-// Returns row r of the input, counted from the first row of the history.
+// Returns one channel of row r of the input; rows are counted from the first row of the history.
 float conv_input(const ConvStep& s, size_t r, size_t channel) {
   if (r + 1 >= s.n_taps) return s.x[(r + 1 - s.n_taps) * s.x_stride + channel];
   return s.history == nullptr ? 0.0f : s.history[r * s.history_stride + channel];

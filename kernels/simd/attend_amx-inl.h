@@ -23,7 +23,8 @@ size_t chunk_of(size_t k_dim) {
   return chunk;
 }
 
-// As chunk_of(k_dim); for latent rows the result divides the sizes of both parts.
+// Number of query dimensions per tile product, for keys of this format. For latent rows it divides both latent_dim and
+// the number of the other dimensions, because these have separate scales.
 size_t chunk_of(const KvHeadBlock& block) {
   return block.is_latent() ? chunk_of(block.latent_dim | block.head_dim) : chunk_of(block.k_dim);
 }
@@ -35,8 +36,8 @@ struct TileQueries {
   size_t chunk;
 };
 
-// Writes the integer dot products of 16 rows with the 64 positions of a page, over `dims`, to sums[r][0 .. 64), whose
-// rows are row_bytes apart.
+// Computes the integer dot products of 16 query rows with the 64 keys of a page, over the dimensions `dims`. Those of
+// row r are written from `sums` plus r * row_bytes bytes on.
 void score_sums(const KvHeadBlock& block, const std::byte* keys, const TileQueries& queries, Span dims, int32_t* sums,
                 size_t row_bytes) {
   const size_t group = block.k_dim * kKeyGroup;
@@ -62,7 +63,7 @@ void score_sums(const KvHeadBlock& block, const std::byte* keys, const TileQueri
   tile_store<7>(sums + 3 * kKeyGroup, row_bytes);
 }
 
-// Adds the dot products of the second part of latent rows to the scores of a page.
+// Adds the dot products of the dimensions from latent_dim on, which have their own scale, to the scores of a page.
 void add_second_part(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, size_t chunk,
                      size_t page) {
   alignas(64) int32_t sums[kAttendPassRows * kPagePositions];

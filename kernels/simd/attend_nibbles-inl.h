@@ -92,7 +92,7 @@ void encode_group(const KvHeadBlock& block, const AttendTile& tile, const TileSc
       const V16 scale = load_f16(scales), minimum = load_f16(scales + kPagePositions);
       for (size_t r = 0; r < kRows; ++r) {
         V16 weight = load(weights + r * kScoreStride + p), own_scale = scale, own_minimum = minimum;
-        if (!whole) {  // weight, scale and minimum are undefined where not visible
+        if (!whole) {  // weight, scale and minimum of invisible positions are undefined
           const M16 seen = seen_lanes(p, s.spans[rows.first + r]);
           weight = select(seen, weight, zero());
           own_scale = select(seen, scale, zero());
@@ -131,13 +131,13 @@ void encode_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScr
 
 // --- values
 
-// How many of the two bytes of a weight's code are summed in one pass over the values. If 2, a pass also sums both
-// halves of the bytes.
+// Number of digits (bytes of a weight's code) summed in one pass over the values. If 2, a pass also sums both halves of
+// the bytes.
 constexpr size_t kCodeBytesPerPass = kTilePanels > 1 ? 2 : 1;
 
-// Sums kCodeBytes bytes of the weights' codes, from `code_byte` on, times a group's values over all positions visible
-// to `rows`, for the low, the high or both halves of the bytes. The accumulators stay in registers for the whole block,
-// and a byte is unpacked once for all rows and code bytes.
+// Sums kDigits digits of the weights' codes, from `digit` on, times a group's values over all positions visible to
+// `rows`, for the low, the high or both halves of the bytes. The accumulators stay in registers for the whole block,
+// and a byte is unpacked once for all rows and digits.
 template <size_t kRows, size_t kCodeBytes, bool kLow, bool kHigh>
 IBID_INLINE void sum_nibbles(const Operands& operands, const TileScratch& s, RowTile rows, size_t group, size_t stride,
                              size_t code_byte, bool fetch) {
@@ -192,7 +192,7 @@ void finish_nibbles(const KvHeadBlock& block, const AttendTile& tile, const Tile
   }
 }
 
-// Processes one group at a time, so that its codes and sums stay in the L1 cache.
+// Processes one group of dimensions at a time, so that the group's codes and sums stay in the L1 cache.
 template <size_t kRows>
 void nibble_tile(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, const Operands& operands,
                  RowTile rows, bool fetch) {

@@ -22,7 +22,7 @@ IBID_INLINE size_t smaller(size_t a, size_t b) { return a < b ? a : b; }
 IBID_INLINE size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 IBID_INLINE bool is_empty(Span s) { return s.begin >= s.end; }
 IBID_INLINE Span intersect(Span a, Span b) { return {larger(a.begin, b.begin), smaller(a.end, b.end)}; }
-// Returns the smallest span that contains both.
+// Returns the smallest span that contains a and b.
 IBID_INLINE Span hull(Span a, Span b) {
   if (is_empty(a)) return b;
   if (is_empty(b)) return a;
@@ -41,9 +41,10 @@ struct TileScratch {
   int32_t* totals;  // [2, kAttendPassRows, v_dim] sums of weight bytes times values; INT4: [2, kTileRows, kNibbleGroup]
   float* keys;      // [256, head_dim] keys of the block as floats, in the layout of F32 pages
   float* values;    // [256, v_dim]
-  int8_t* q;        // [n_rows rounded up to passes, q_stride] quantised queries (INT8, INT4), 0 after head_dim
+  // Queries, quantised for INT8 and INT4 keys. The numbers of a row after the first head_dim are 0.
+  int8_t* q;  // [n_rows rounded up to a multiple of kAttendPassRows, q_stride]
   size_t q_stride;
-  // Index 0 or 1: the part of a latent row. Other rows use index 0 only.
+  // Index 0: the first latent_dim dimensions of a latent row; 1: the rest. Other rows use index 0 only.
   float* q_scale[2];     // [n_rows]
   int32_t* q_offset[2];  // [n_rows] -128 * sum of q
   float* q_sums;         // [n_rows, nibble_groups()] sums of q by group (INT4); for latent rows, times q_scale
@@ -83,7 +84,7 @@ struct TileScratch {
   }
 };
 
-// Consecutive rows of a register tile, and the hull of their spans.
+// Consecutive rows of a register tile, and the smallest span of positions that contains those visible to each row.
 struct RowTile {
   size_t first;
   size_t count;
@@ -131,8 +132,8 @@ void widen(const std::byte* from, size_t n, float* to) {
   for (size_t i = 0; i < n; i += 16) store(to + i, load_values(elements + i));
 }
 
-// Prefetches tile.next_head_blocks into the L2 cache, one share per step, so that large tiles, which compute for
-// long, need not wait for memory when the next block begins.
+// Prefetches tile.next_head_blocks into the L2 cache, one share at each call of fetch_share(), so that large tiles,
+// which compute for long, need not wait for memory when the next block begins.
 class NextBlock {
  public:
   NextBlock(const KvHeadBlock& block, const AttendTile& tile, size_t n_shares)
@@ -152,7 +153,8 @@ class NextBlock {
   size_t at_ = 0;
 };
 
-// Computes the spans of all rows and clears their results. Returns the hull of the spans.
+// Computes each row's span of visible positions, and clears the row's results. Returns the smallest span that contains
+// all of these.
 Span begin_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s) {
   Span seen;
   for (size_t row = 0; row < tile.n_rows; ++row) {
@@ -203,7 +205,8 @@ class Operands {
   KvNumberFormat key_type() const { return keys_widened_ ? KvNumberFormat::kF32 : block_.keys(); }
   KvNumberFormat value_type() const { return values_widened_ ? KvNumberFormat::kF32 : block_.values(); }
 
-  // Converts all keys, but only the values of visible positions, because the others may have any content.
+  // Converts all keys, but only the values of visible positions: values of other positions may have any content, even
+  // NaN.
   void widen_all(Span seen) const {
     const size_t n_keys = kPagePositions * block_.head_dim, n_values = kPagePositions * block_.v_dim;
     for (size_t page = first_; keys_widened_ && page < first_ + n_pages_; ++page) {
@@ -259,7 +262,7 @@ class Operands {
   const AttendTile& tile_;
   const TileScratch& s_;
   const size_t first_, n_pages_;
-  const bool formats_differ_;  // formats of keys and values differ; keys then prefetch values, and values the next keys
+  const bool formats_differ_;  // formats of keys and values differ: reading keys prefetches values, and vice versa
   const size_t distance_;      // prefetch distance: the keys or values of this number of pages
   const bool keys_widened_, values_widened_;
 };

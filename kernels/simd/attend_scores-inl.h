@@ -33,8 +33,8 @@ IBID_INLINE void score_floats(const Stream& stream, size_t first_group, const fl
 }
 
 // As score_floats(), for INT8 keys: the exact integer dot product times (q_scale * k_scale). A latent row has two parts
-// with scales of their own: kPart 0 stores the first part's scores, kPart 1 adds the second part's. dims: the
-// dimensions of the part.
+// (the first latent_dim dimensions, and the rest) with separate scales: kPart 0 stores the first part's scores, kPart 1
+// adds the second part's. dims: the dimensions of the part.
 template <size_t kRows, size_t kPart>
 IBID_INLINE void score_int8(const Stream& stream, size_t first_group, const float* k_scale, size_t k_dim, Span dims,
                             const TileScratch& s, size_t row, float* scores) {

@@ -34,7 +34,7 @@ IBID_INLINE void add_values(const Stream& stream, size_t dim, size_t v_dim, Span
   }
 }
 
-// As add_values(), for all dimensions of kRows rows.
+// Adds the weighted float values of `positions` of a page, in all dimensions, to the outputs of kRows rows.
 template <size_t kRows, typename Value>
 void add_rows(const Stream& stream, size_t v_dim, Span positions, const float* weights, float* out, size_t out_stride) {
   if (is_empty(positions)) return;
@@ -138,7 +138,7 @@ void code_tile(Stream stream, const KvHeadBlock& block, const TileScratch& s, Ro
   }
 }
 
-// As value_rows(), for INT8 values.
+// Adds the weighted INT8 values of a page, as integers, for the rows of the tile.
 void code_rows(const KvHeadBlock& block, const AttendTile& tile, const TileScratch& s, Stream stream, size_t page) {
   for (size_t first = 0; first < tile.n_rows;) {
     const RowTile rows = next_tile(s, first, tile.n_rows);

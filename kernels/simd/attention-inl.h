@@ -49,7 +49,7 @@ void attend_tile(const KvHeadBlock& block, const AttendTile& tile, std::byte* me
   operands.widen_all(seen);
   const size_t n_passes = (tile.n_rows + kAttendPassRows - 1) / kAttendPassRows;
   // With few rows, data is prefetched as it streams. With many rows, and with latent rows (whose values are in a
-  // buffer), the next block is prefetched in shares.
+  // buffer), the next block is prefetched in small shares (NextBlock).
   const bool few = tile.n_rows <= kWidenRows && !block.is_latent();
   AttendTile hint = tile;
   if (few) hint.n_next = 0;

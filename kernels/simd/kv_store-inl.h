@@ -194,7 +194,7 @@ IBID_INLINE Half to_half(float x) {
   return {halves[0], floats[0]};
 }
 
-// Clamps a bound (minimum or maximum) of a group to the range of a half, and replaces -0 by 0.
+// Clamps the extreme (minimum or maximum) of a group to the range of a half, and replaces -0 by 0.
 IBID_INLINE float clamp_bound(float x) {
   return (x < -kLargestHalf ? -kLargestHalf : x > kLargestHalf ? kLargestHalf : x) + 0.0f;
 }

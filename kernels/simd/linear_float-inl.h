@@ -147,7 +147,7 @@ void float_panels(const PackedMatrix& w, const float* x, size_t x_stride, size_t
                          y + p * kPanelRows,
                          y_stride};
     if constexpr (kPanels > kLinearPanels) {
-      float_tile<W, 1, kPanels>(tile);  // REQUIRES: n_rows == 1
+      float_tile<W, 1, kPanels>(tile);  // n_rows is 1 here
     } else {
       float_rows<W, kPanels>(tile, n_rows);
     }

@@ -24,7 +24,7 @@ static_assert(kLinearPanels <= kMaxLinearPanels && kLinearRows <= kMaxLinearRows
 // Integer sums for codes stored as code + kOffset. kSmall: stored codes are below 128.
 template <int kOffset, bool kSmall>
 struct Sums {
-  // Returns the initial value of a sum. offset: -128 * sum of the row's q over these columns.
+  // Returns the initial value of a sum. offset: -128 * sum of the row's q over the columns of the sum.
   IBID_INLINE static I16 start(const int32_t* offset) {
     if constexpr (kOffset == 0 || (!kSmall && !kDotNeedsOffset)) return set1(0);
     if constexpr (kOffset == 8) return shift_right<4>(set1(*offset));

@@ -149,8 +149,8 @@ constexpr float kOfOffset = -1.0f / 128;
 IBID_INLINE float scaled_half_sum(float scale, int32_t offset16) {
   return scale * (static_cast<float>(offset16) * kOfOffset);
 }
-// As scaled_half_sum(), for 16 adjacent rows; or for 8 rows, and then the rest of `out` is undefined. out: 64-byte
-// aligned.
+// Computes the factors of mins of 16 columns (scaled_half_sum()) for 16 adjacent rows. If only 8 rows are adjacent,
+// out[8] to out[15] are undefined. out: 64-byte aligned.
 IBID_INLINE void scale_half_sums(const float* scale, const int32_t* offset16, float* out) {
   const V16 sums = mul(to_float(as_int(loadu(reinterpret_cast<const float*>(offset16)))), set1(kOfOffset));
   store(out, mul(loadu(scale), sums));

@@ -15,7 +15,7 @@ struct TileShape {
   size_t bytes;  // bytes of a row, at most 64
 };
 
-// Configures the eight tiles with these shapes, until the object is destroyed.
+// Configures the shapes of the eight tiles, until the object is destroyed.
 class TileScope {
  public:
   explicit TileScope(const TileShape (&shapes)[8]) {
@@ -64,7 +64,8 @@ IBID_INLINE void tile_multiply() {
   asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));
 }
 
-// As tile_multiply(), but with unsigned bytes on the right (first function) or on the left (second).
+// These two functions multiply tiles as tile_multiply() does, but the bytes are unsigned on the right (the first
+// function) or on the left (the second).
 template <int kTotal, int kLeft, int kRight>
 IBID_INLINE void tile_multiply_right_unsigned() {
   asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kTotal), "i"(kLeft), "i"(kRight));

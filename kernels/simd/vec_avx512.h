@@ -45,7 +45,8 @@ IBID_INLINE V16 load(const float* p) { return {_mm512_load_ps(p)}; }    // 64-by
 IBID_INLINE V16 loadu(const float* p) { return {_mm512_loadu_ps(p)}; }  // any alignment
 IBID_INLINE void store(float* p, V16 a) { _mm512_store_ps(p, a.v); }
 IBID_INLINE void storeu(float* p, V16 a) { _mm512_storeu_ps(p, a.v); }
-// Load or store the first n <= 16 lanes. The other lanes are zero, and their memory is not accessed.
+// load_first() and store_first() access the first n <= 16 lanes. load_first() zeroes the other lanes; the memory of the
+// other lanes is not accessed.
 IBID_INLINE __mmask16 first_lanes(size_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 IBID_INLINE V16 load_first(const float* p, size_t n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
 IBID_INLINE void store_first(float* p, V16 a, size_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), a.v); }
@@ -187,10 +188,11 @@ IBID_INLINE B64 with_high_bits(B64 a, B64 bits) {
 IBID_INLINE I16 dot4_small(I16 acc, B64 codes, B64 x) {  // codes <= 127
   return {_mm512_dpbusd_epi32(acc.v, codes.v, x.v)};
 }
-// As dot4_small(), for any unsigned codes and any signed x.
+// Returns acc + the sum of 4 products per lane, exactly, for any unsigned codes and any signed x.
 IBID_INLINE I16 dot4_unsigned(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
-// As dot4_small(), for codes stored as code + 128 and x in -127..127. If kDotNeedsOffset, the accumulator must start at
-// -128 * sum of x; else at 0, and the operation subtracts the offset itself.
+// dot4_offset128() sums 4 products per lane, exactly, for codes stored as code + 128 and x in -127..127. If
+// kDotNeedsOffset, the accumulator must start at -128 * sum of x; else at 0, and the operation subtracts the offset
+// itself.
 constexpr bool kDotNeedsOffset = true;
 IBID_INLINE I16 dot4_offset128(I16 acc, B64 codes, B64 x) { return dot4_small(acc, codes, x); }
 

@@ -50,9 +50,9 @@ struct RecurrentFamily {
   bool beside_attention = false;           // every layer has attention and a recurrent mixer
   bool without_attention = false;          // no layer has attention
   bool common_blocks = false;              // some layers run shared blocks before their mixers (CommonBlocks)
-  bool gguf_folds_factors = false;         // GGUF has the model's factors multiplied into its weights
+  bool gguf_folds_factors = false;         // GGUF weights contain the factors of the blocks' inputs and outputs
   bool one_block = false;                  // each layer has only one of: mixer, attention, MLP, experts
-  float norm_eps = 0;                      // epsilon of the norms of recurrent layers; 0: that of the model
+  float norm_eps = 0;                      // epsilon of the norms of recurrent layers; 0: the model's epsilon
   NormPlaces norms = NormPlaces::kBefore;  // norm places of recurrent layers
 };
 
@@ -61,12 +61,13 @@ struct Architecture {
   std::string_view hf_model_type;  // model_type in config.json
   // Values of general.architecture that the converter writes for models without and with experts; empty: gguf_name.
   std::string_view written_dense = {}, written_moe = {};
-  std::string_view written_recurrent = {};  // general.architecture of converted recurrent models; empty: as for others
+  std::string_view written_recurrent = {};  // the name for recurrent models; empty: written_dense or written_moe
 
   // --- files
   std::span<const TensorName> tensor_names = {};  // tensor names that replace those in the tensor table
   const char* hf_prefix = "model.";               // replaces '@' in the names of a complete checkpoint
-  In adjacent_pairs = In::kNeither;   // files where RoPE pairs rows 2 i, 2 i + 1 of a head; others: i, i + d / 2
+  // Files where RoPE pairs the rows 2 i and 2 i + 1 of a head. In other files it pairs i and i + head_dim / 2.
+  In adjacent_pairs = In::kNeither;
   In norms_minus_one = In::kNeither;  // files that store norm weights minus 1
   In qkv_by_group = In::kNeither;     // files whose fused q|k|v lists for each KV head its queries, key and value
   In transposed = In::kNeither;       // files that store matrices of the layers as [in, out]
@@ -76,7 +77,7 @@ struct Architecture {
   NormKind norm = NormKind::kRms;
   NormPlaces norm_places = NormPlaces::kBefore;
   QkNorm qk_norm = QkNorm::kNone;
-  bool qk_norm_may_be_absent = false;  // the norm is not applied if the file lacks its tensors
+  bool qk_norm_may_be_absent = false;  // queries and keys are not normed if the file lacks the tensors
   bool latent = false;                 // latent attention
   bool attention_gate = false;         // attention's output is multiplied by sigmoid(W_attn_gate h)
   bool gate_beside_query = false;      // wq holds for each head its query, then its gate
@@ -96,14 +97,15 @@ struct Architecture {
   bool rotary_share_is_fixed = false;  // config.json cannot override rotary_share
   bool yarn_truncates = true;          // for GGUF, which has no key: YaRN rounds the ends of its range to whole pairs
   bool grows_without_rope = false;     // if the file requests it, queries of layers without rope are scaled by position
-  double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: that of other layers
+  double windowed_theta = 0;           // for kTwoRules: default theta of windowed layers; 0: the theta of other layers
 
   float attention_scale = 0;  // factor of attention scores, if the file has none; 0: head_dim^-1/2
   // A GGUF with this number of layers scales scores by (dim / heads)^-1/2; GGUF has no key for this. 0: no such GGUF.
   size_t gguf_wide_scale_layers = 0;
 
   // --- MLP
-  size_t gguf_default_cutoff_layers = 0;  // number of first layers that cut 95 % of gates if a GGUF lists no cutoffs
+  size_t gguf_default_cutoff_layers =
+      0;  // number of leading layers that cut 95 % of their MLP gates, if a GGUF lists no cutoffs
   Activation::Kind activation = Activation::Kind::kSilu;
   bool gated = true;
   bool parallel = false;  // default if the file has no key; true: attention and MLP read the same x

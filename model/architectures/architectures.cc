@@ -380,7 +380,8 @@ Status refuse_what_is_missing(const Hyperparameters& file, const ModelConfig& co
   std::vector<Key> refused(std::begin(kRefused), std::end(kRefused));
   if (config.qk_norm == QkNorm::kNone) refused.push_back(kQkNorms);
   for (const Key& key : refused) {
-    // The value may be a string. "vision" concerns image tokens only, which are not supported, so it is ignored.
+    // The value may be a string. "vision" concerns only image tokens, which are not supported, so that value is
+    // ignored.
     const auto name = file.text(key);
     const bool named = name.ok() && name->has_value();
     const Result<bool> asked = named ? Result<bool>(**name != "vision") : file.flag(key, false);
@@ -482,7 +483,8 @@ Result<ModelConfig> read_config(const ModelFile& model_file) {
   config.norm_eps = static_cast<float>(eps);
   TRY_ASSIGN(config.parallel, file.flag(keys::kParallel, row.parallel));
   TRY_ASSIGN(config.tied, file.flag(kTied, false));
-  // The head belongs to the whole model, so the key at the top level overrides that in the section.
+  // The LM head belongs to the whole vision model, so tie_word_embeddings at the top level of config.json overrides the
+  // same key in the language model's section.
   TRY_ASSIGN(config.tied, Hyperparameters(model_file, "").flag(kTied, config.tied));
   config.tied = config.tied && !has_other_head(model_file, config);
   TRY(read_layers(file, row, config));

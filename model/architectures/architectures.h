@@ -26,7 +26,7 @@ struct ArchitectureMatch {
   const Architecture* row;
   std::string prefix;
 };
-// Errors: kUnsupported, kMissingKey, kBadType.
+// Finds the row of the file's architecture. Errors: kUnsupported, kMissingKey, kBadType.
 Result<ArchitectureMatch> find_architecture(const ModelFile& file);
 
 // Returns the row that describes the converted (GGUF) form of a model of `row`; nullptr if GGUF has no name for it.
@@ -42,9 +42,9 @@ std::vector<std::string> supported_architectures();
 // listed in modules.json, and the pooling module's config.json. Vectors are always normalised to length 1, as embedding
 // servers do, even if there is no module for that.
 
-// prefix: that of the file's keys (ArchitectureMatch). Returns nullopt if the file names no pooling, as files of
-// generative models do. Errors: kUnsupported for another pooling or module, or non-causal attention, each named;
-// kBadHyperparameter, kBadType, kMissingKey; those of parse_json().
+// Returns how the model combines hidden states into an embedding; nullopt if the file names no pooling, as files of
+// generative models do. prefix: prefix of the file's keys (ArchitectureMatch). Errors: kUnsupported for another pooling
+// or module, or non-causal attention, each named; kBadHyperparameter, kBadType, kMissingKey; those of parse_json().
 Result<std::optional<Pooling>> read_pooling(const ModelFile& file, const std::string& prefix);
 
 // Returns "mean" or "last".

@@ -48,7 +48,8 @@ Status write_gguf_keys(const ModelFile& file, const ModelConfig& config, const A
 // names that depend on the recurrent rule, fused tensors, shapes with a dimension of 1, and factors multiplied into the
 // weights. Used by write_gguf_keys() and gguf_tensors().
 
-// Returns which of the role's spellings in the tensor table a model with this recurrent rule uses.
+// The tensor table has several GGUF names (spellings) for some roles. Returns the index of the one that a model with
+// this recurrent rule uses.
 size_t gguf_spelling(const ModelConfig& config, TensorRole role);
 
 // Returns the role of the fused GGUF tensor that contains `row`, if the checkpoint has these parts fused too: parts of

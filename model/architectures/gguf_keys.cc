@@ -310,7 +310,7 @@ class KeyWriter {
     integer(keys::kLatentKeyDim, latent.key_dim(), 1);
     integer(keys::kLatentValueDim, latent.value_dim, 1);
     if (!config_.recurs()) return {};
-    // llama.cpp also requires these keys, and the rotary width even without rope.
+    // llama.cpp also requires the following keys, and the rotary width even without rope.
     integer(keys::kLatentKeyDim, latent.key_dim());
     integer(keys::kLatentValueDim, latent.value_dim);
     if (config_.ropes.empty()) integer(keys::kLatentRopeDim, latent.rope_dim);

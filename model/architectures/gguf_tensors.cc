@@ -82,8 +82,9 @@ class Lister {
     return row.part_of == kWqkv || row.part_of == kBqkv || (row.part_of == kWGateUp && !to_.gguf_splits_gate_up);
   }
 
-  // Returns a role's name in GGUF. If a spelling is also the name of another role, which the model lacks, returns this
-  // spelling: Falcon's only norm has the name of the MLP's norm in Falcon models with two norms.
+  // Returns a role's name in GGUF. A name may belong to two roles: the only norm of some Falcon models has the name
+  // that the MLP's norm has in Falcon models with two norms. If the model lacks the other role, the name is the one for
+  // this role.
   Result<std::string> name_of(TensorRole role, size_t layer) const {
     const std::vector<std::string> names = gguf_names(to_.tensor_names, role, layer);
     for (const TensorName& other : to_.tensor_names) {
@@ -224,7 +225,7 @@ class Lister {
 
   const ModelFile& file_;
   const ModelConfig& config_;
-  ModelConfig unread_;   // config_ with writes_kv set in all layers, to find tensors for which is_unread() is true
+  ModelConfig unread_;   // config_, but all layers write KV: with it find_source() finds the is_unread() tensors
   ModelConfig written_;  // config_ with the GGUF's order of fused tensors
   const Architecture& to_;
   std::vector<size_t> heads_;

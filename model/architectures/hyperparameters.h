@@ -58,7 +58,7 @@ class Hyperparameters {
   Result<std::optional<std::vector<size_t>>> per_layer(const Key& key, int64_t low, int64_t high,
                                                        size_t n_layers) const;
   Result<std::optional<std::vector<double>>> numbers(const Key& key, size_t n) const;
-  // Like numbers(), but infinity is accepted.
+  // Returns the n numbers at `key`, which may be infinite; nullopt if the file lacks the key.
   Result<std::optional<std::vector<double>>> numbers_or_infinity(const Key& key, size_t n) const;
   Result<std::optional<std::vector<std::string_view>>> texts(const Key& key, size_t n) const;
 

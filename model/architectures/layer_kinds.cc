@@ -61,7 +61,8 @@ Result<std::vector<LayerKind>> attention_every(size_t period, size_t offset, siz
   return kinds;
 }
 
-// Returns the kinds of layers without a list: with gated delta rules every N-th layer has attention, else all.
+// Returns the kinds of the layers if the file has no list of them: with gated delta rules every N-th layer has
+// attention, otherwise all layers have it.
 Result<std::vector<LayerKind>> attention_by_interval(const Hyperparameters& file, const RecurrentFamily& family,
                                                      size_t n) {
   constexpr size_t kUsualInterval = 4;
@@ -117,8 +118,9 @@ Result<std::vector<LayerKind>> hf_kinds(const Hyperparameters& file, const Recur
   return attention_by_interval(file, family, n);
 }
 
-// Reads the kinds from GGUF. A layer without KV heads is recurrent. But in families with one block per layer, such a
-// layer has only experts if the file has a router for it, or only an MLP if its MLP has a width.
+// Reads the kinds from GGUF. A layer without KV heads is recurrent. Exception: in families with one block per layer, a
+// layer without KV heads has only experts if the file has a router for it, and only an MLP if the file has a width for
+// its MLP.
 Result<std::vector<LayerKind>> gguf_kinds(const Hyperparameters& file, const RecurrentFamily& family, size_t n) {
   const auto heads = file.file().get_ints(file.key_of(keys::kNKvHeads));
   if (!heads.ok() || !*heads) return attention_by_interval(file, family, n);

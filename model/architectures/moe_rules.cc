@@ -67,7 +67,7 @@ Status read_router(const Hyperparameters& file, const Architecture& row, RouterR
   TRY_ASSIGN(router.normalized, file.flag(keys::kRouterNormalized, is_in(row.router_normalizes, file.gguf())));
   TRY_ASSIGN(const double smallest, file.positive(kSmallestSum, 1.0, double{router.smallest_sum}));
   router.smallest_sum = static_cast<float>(smallest);
-  // 0 is allowed, because models without a scale may store it.
+  // 0 is allowed, because models without a scale may store 0.
   TRY_ASSIGN(const double scale, file.number(keys::kRouterScale, kMaxFactor, 1.0));
   if (scale < 0) return file.bad(keys::kRouterScale, std::to_string(scale), "a positive number");
   if (scale > 0) router.weight_scale = static_cast<float>(scale);
@@ -140,7 +140,8 @@ Status read_dense_layers(const Hyperparameters& file, bool moe_beside, ModelConf
     sparse &= std::ranges::find(dense, static_cast<int64_t>(l)) == dense.end();
     if (types) sparse = (*types)[l] == "sparse";
     if (file.has(kSparse)) sparse = std::ranges::find(with_experts, static_cast<int64_t>(l)) != with_experts.end();
-    // Models with recurrent layers have no key for this in GGUF: a layer has experts if its router is in the file.
+    // In GGUF, models with recurrent layers have no key for the layers with experts: a layer has experts if its router
+    // is in the file.
     const std::string router = "blk." + std::to_string(l) + ".ffn_gate_inp.weight";
     if (file.gguf() && config.recurs()) sparse = file.file().find_tensor(router) != nullptr;
     if (config.layers[l].blocks == LayerBlocks::kMixer) continue;

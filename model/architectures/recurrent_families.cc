@@ -127,7 +127,7 @@ const std::array kFamilies = {
                  .router_scores = RouterScores::kSigmoid,
                  .router_normalizes = In::kBoth,
                  .recurrent = kShortConvs},
-    // Models without recurrent layers are converted to the other Granite architectures.
+    // Granite models without recurrent layers are converted to the other Granite architectures.
     Architecture{.gguf_name = "granitehybrid",
                  .hf_model_type = "granitemoehybrid",
                  .written_dense = "granite",

@@ -72,7 +72,8 @@ double longrope_magnitude(double factor, double original) {
   return factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
 
-// Reads the context before extension, which several rules need. A key outside the rule's section overrides that within.
+// Reads the context before extension, which several rules need. A key outside the rule's section overrides the same key
+// within.
 Status read_original(const Hyperparameters& file, const HfRule& hf, const ModelConfig& config, RopeRule& rule) {
   constexpr Key kBeside{"original_max_position_embeddings", "", "original_max_position_embeddings"};
   if (file.has(kBeside)) {

@@ -16,8 +16,8 @@ class ModelFile;
 // --- other_files.cc: refuses files that look like models but cannot generate text: adapters, image projectors,
 // importance matrices, vocabularies, embedding models. The error names the kind of file and a remedy.
 
-// Error: kUnsupported for such a file, kMissingKey for safetensors without config.json. Ok for a model, and for every
-// file that is not recognised as one of these kinds.
+// Refuses files that cannot generate text. Error: kUnsupported for such a file, kMissingKey for safetensors without
+// config.json. Ok for a model, and for every file that is not recognised as another kind.
 Status refuse_other_files(const ModelFile& file);
 
 inline constexpr auto kHeadDimLimit = static_cast<int64_t>(kMaxHeadDim);

@@ -49,7 +49,7 @@ Status read_two_head_dims(const Hyperparameters& file, ModelConfig& config) {
     LayerConfig& layer = config.layers[l];
     const bool is_usual = (layer.window == 0) == file.gguf();
     TRY_ASSIGN(layer.head_dim, of_layer(file, l, "head_dim", kHeadDimLimit, is_usual ? usual : other));
-    if (layer.head_dim > kMaxHeadDim) {  // checked here, because it may be the default dim / n_heads
+    if (layer.head_dim > kMaxHeadDim) {  // not checked on reading, as it may be the default dim / n_heads
       return file.bad(keys::kHeadDim, std::to_string(layer.head_dim), "1.." + std::to_string(kMaxHeadDim));
     }
     if (layer.rope != kNoRope && layer.head_dim % 2 != 0) {
@@ -170,7 +170,7 @@ Status read_shape(const Hyperparameters& file, const Architecture& row, ModelCon
   config.n_layers -= n_prediction_layers;
   TRY_ASSIGN(config.dim, file.integer(keys::kDim, 1, kMaxWidth));
   const bool without_attention =
-      row.recurrent.without_attention;  // no attention: files lack the number of heads, often the context
+      row.recurrent.without_attention;  // without attention, files lack the number of heads, often the context
   TRY_ASSIGN(config.n_heads, file.integer(keys::kNHeads, without_attention ? 0 : 1, kMaxWidth,
                                           without_attention ? std::optional<size_t>(0) : std::nullopt));
   TRY_ASSIGN(config.trained_context,

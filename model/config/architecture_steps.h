@@ -90,7 +90,7 @@ struct CommonBlockWeights {                     // one shared block; its wq, wk,
   PackedMatrix w_gate, w_up;                    // [F, D]
   PackedMatrix w_down;                          // [D, F]
   std::span<const float> b_gate, b_up, b_down;  // [F], [F], [D]; empty: no bias
-  std::vector<AdapterWeights> adapters;         // [n_uses]; empty for uses of other blocks
+  std::vector<AdapterWeights> adapters;         // [n_uses], empty where another block is used
   PackedMatrix out;                             // [D, D] W_out, which every layer that uses a block has for itself
 };
 

@@ -98,7 +98,7 @@ struct ModelConfig {
   // Queries at position p are multiplied by 1 + growth ln(1 + floor((p + shift) / step)). growth 0: no scaling.
   double query_growth = 0;
   size_t query_growth_step = 1, query_growth_shift = 0;
-  bool query_growth_without_rope = false;  // true: only in layers without rope
+  bool query_growth_without_rope = false;  // query_growth applies only to layers without rope
 
   // --- recurrent layers
   RecurrentMixer recurrent;                          // properties of all layers that have a recurrent state
@@ -123,7 +123,7 @@ struct ModelConfig {
   float embed_scale = 1;                                          // factor of the embeddings
   float residual_scale = 1;                                       // factor of the outputs of attention and MLP
   Residual attention_residual, recurrent_residual, mlp_residual;  // factors in addition to residual_scale
-  float attention_input_scale = 1;  // factor of h, part of attention_scale and attention_residual; divides biases
+  float attention_input_scale = 1;  // factor of h, contained in the factors of scores and output; divides biases
   float gate_scale = 1;             // factor of the gates of MLPs
   float logit_scale = 1;
   float logit_softcap = 0;  // logits l become cap tanh(l / cap); 0: no cap

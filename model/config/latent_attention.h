@@ -25,7 +25,7 @@ struct LatentAttention {
   size_t q_rank = 0;           // rank of the latent of the queries; 0: queries have no latent
   size_t kv_rank = 0;          // rank of the latent of keys and values; 0: no latent attention
   size_t nope_dim = 0;         // size of the part of a query or key that is not rotated
-  size_t rope_dim = 0;         // size of the rotated part, which follows the other part
+  size_t rope_dim = 0;         // size of the rotated part, which follows the part that is not rotated
   bool adjacent_pairs = true;  // RoPE rotates pairs of neighbours; false: pairs i and i + rope_dim / 2
   size_t value_dim = 0;
 

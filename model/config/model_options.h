@@ -29,7 +29,7 @@ struct ModelOptions {
   size_t max_chunk = default_max_chunk();  // maximum rows of a pass; at least 1
 };
 
-// Error: kInvalidArgument with name, value and range of an option that is out of range.
+// Checks all options. Error: kInvalidArgument with name, value and range of an option that is out of range.
 Status check_model_options(const ModelOptions& options);
 
 }  // namespace ibid

@@ -28,8 +28,8 @@ struct RouterRule {
   size_t n_groups = 1;
   size_t n_groups_active = 1;
   bool normalized = false;      // the weights of the chosen experts are divided by their sum
-  float smallest_sum = 1e-20f;  // lower limit of that sum, so that the division is safe
-  float weight_scale = 1.0f;    // factor of the weights after the division
+  float smallest_sum = 1e-20f;  // lower limit of the sum by which `normalized` divides
+  float weight_scale = 1.0f;    // factor of the chosen experts' weights, after `normalized`
 };
 
 struct MoeRule {

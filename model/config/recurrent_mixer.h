@@ -40,7 +40,7 @@ enum class FusedInputs : uint8_t {
   kQkv,     // all q, all k, all v
   kGroups,  // for each key head its q and k, and v and z of its value heads; then all rates and all decays
   kHeads,   // for each head its q, k, v
-  kZvkq,    // z, v, k, q and the numbers (Mamba-2 calls them z, x, B, C, dt)
+  kZvkq,    // z, v, k, q, then rates and decays (in Mamba-2: z, x, B, C, dt)
   kVz,      // v, z (Mamba-1: x, z)
   kKqv,     // k, q, v (short convolutions: B, C, x)
 };
@@ -90,7 +90,8 @@ struct RecurrentMixer {
   size_t k_at() const { return padded(q_width()); }
   size_t v_at() const { return k_at() + padded(k_width()); }
   size_t row_width() const { return v_at() + padded(v_width()); }
-  // Offset and width of the part of a row that the convolution reads; if n_taps is 1, that the activation reads.
+  // Offset and width of the part of a row that the convolution reads or, without a convolution (n_taps 1), the
+  // activation.
   size_t first_convolved() const { return has_heads() ? 0 : v_at(); }
   size_t convolved() const { return row_width() - first_convolved(); }
 
@@ -114,7 +115,7 @@ struct RecurrentMixer {
 struct RecurrentWeights {
   PackedMatrix w_q, w_k, w_v, w_z;                               // [width, D]
   PackedMatrix w_rate, w_decay;                                  // [rate_width, D]; [decay_width, D or low_rank]
-  PackedMatrix w_decay_low, w_gate_low;                          // [low_rank, D]; w_decay and w_z then read low_rank
+  PackedMatrix w_decay_low, w_gate_low;                          // [low_rank, D]; then w_decay and w_z read it
   PackedMatrix w_scan, w_step;                                   // Mamba-1: [R + 2 N, d] for dt | B | C; [d, R]
   PackedMatrix w_out;                                            // [D, v_width]
   std::span<const float> conv_q, conv_k, conv_v;                 // [K, width]

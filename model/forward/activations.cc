@@ -128,7 +128,7 @@ void Activations::lay_out(Activations& a, Allocator&& allocate, const ModelConfi
   a.v = rows(max_chunk, kv_dim);
   a.attended = rows(max_chunk, q_dim);
   const bool latent = config.latent.used();
-  const auto head_input = [&](size_t n, size_t width) {  // int8 only: its floats are in another buffer
+  const auto head_input = [&](size_t n, size_t width) {  // only the int8 form: the floats are in another buffer
     return linear_input(n, Rows{}, width, quantized.kv_latent);
   };
   if (latent) lay_out_latent(a.latent, rows, head_input, config, max_chunk, n_threads);

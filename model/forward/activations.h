@@ -32,8 +32,8 @@ struct RowBuffers {
   LinearInput attended;                 // [T, attended_dim] the buffer that wo reads, if needed also in int8
   LinearInput q_latent;                 // [T, q_rank]       the input of wq_b (latent attention)
   Rows kv_latent;                       // [T, kv_rank]      norm(c) of latent attention
-  Rows added;                           // [T, D]            block_out after a norm or a factor, if a block has one
-  Rows streams;                         // [T, n_streams D]  streams of AltUp; during a layer x is the active one
+  Rows added;                           // [T, D] block_out after the block's norm or factor, if there is one
+  Rows streams;                         // [T, n_streams D] streams of AltUp; during a layer, x is the active stream
   LinearInput laurel;                   // [T, R]            the input of laurel_right
   LinearInput layer_gated;              // [T, P]            the input of LayerInputWeights::out
   LinearInput router_h;                 // [T, D]            the input of the router, if experts are beside an MLP
@@ -101,7 +101,7 @@ class Activations {
                            int n_threads);
 
   RowBuffers shared;
-  std::vector<RowBuffers> own;  // [n_threads] of kOwnRows rows each
+  std::vector<RowBuffers> own;  // the workers' own row buffers for small passes: [n_threads] of kOwnRows rows
 
   Rows q;                         // [T, H d]
   Rows k, v;                      // [T, G d]

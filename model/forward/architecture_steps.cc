@@ -11,6 +11,7 @@
 namespace ibid::forward {
 
 // --- AltUp: row steps without barriers, except for the products before the first and after the last layer.
+// In the formulas x_i is stream i, and x_a the active stream, on which the layer computes.
 
 namespace {
 
@@ -43,7 +44,7 @@ float* scratch_row(const PassPart& p, size_t i) {
   return m.acts.scratch.row(static_cast<size_t>(p.worker.index())) + i * m.config.dim;
 }
 
-// c = tanh(W_router (norm(x) / D))
+// Computes the coefficients c = tanh(W_router (norm(x) / D)), one for each stream.
 void route_streams(const PassPart& p, const AltUpWeights& w, const float* x, float* coefficients) {
   const PassModel& m = p.model;
   const size_t n = m.config.dim;
@@ -58,7 +59,7 @@ void route_streams(const PassPart& p, const AltUpWeights& w, const float* x, flo
 
 }  // namespace
 
-// x_i = W_spread,i x, scaled to the magnitude of x.
+// x_0 = x; the other streams are x_i = W_spread,i x, scaled to the magnitude of x.
 void spread_streams(PassPart& p) {
   const PassModel& m = p.model;
   const size_t n = m.config.dim;
@@ -79,7 +80,8 @@ void spread_streams(PassPart& p) {
   }
 }
 
-// x_i += sum over j of (W_predict c)[i n + j] x_j, for all i at once;  x = x_a
+// Predicts all n streams at once: x_i += sum over j of (W_predict c)[i n + j] x_j, with the coefficients c that
+// route_streams() computes from x_a. Then copies x_a to x, the input of the layer.
 void predict_streams(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const AltUpWeights& w = m.weights.layers[layer].altup;
@@ -104,7 +106,8 @@ void predict_streams(PassPart& p, size_t layer) {
   }
 }
 
-// x_i += (x - x_a) (1 + (W_correct c)[i]);  x = x_a, scaled
+// Corrects every stream by the output x of the layer: x_i += (x - x_a) (1 + (W_correct c)[i]), with the coefficients c
+// that route_streams() computes from x. Then x = x_a, multiplied by active_scale if the model has it.
 void correct_streams(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const AltUpWeights& w = m.weights.layers[layer].altup;
@@ -245,7 +248,7 @@ void add_layer_input(PassPart& p, size_t layer) {
 //   x += norm(norm_1(mlp(norm(x))) + norm_2(experts(norm_3(x)))),   router: x / rms(x) * scale / sqrt(D)
 // Source: Gemma 4 model overview 2026.
 
-// REQUIRES: block_out is the output of the MLP.
+// Adds the experts' output to that of the MLP, then both to x. REQUIRES: block_out is the output of the MLP.
 void mix_experts_beside(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];

@@ -117,7 +117,7 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   const Activations& a = m.acts;
   AttentionShape shape = attention_shape(m.config, layer);
   if (!w.sinks.empty()) shape.sinks = w.sinks.data();
-  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // KV of this layer or of an earlier one
+  const KvLayer& kv = m.kv_layout.layer(m.config.layers[layer].kv_layer);  // the layer's own KV, or an earlier layer's
   attention(p.worker, m.kernels, shape, kv.block, kv.offset, p.pass.sequences_of(layer), a.q.data, a.attended.data,
             a.attended.stride, a.attention_scratch);
   if (m.config.attention_gate) gate_attended(p, layer);  // attended *= sigmoid(gate)
@@ -239,7 +239,7 @@ void finish_pass(PassPart& p) {
   const std::vector<Pass::HiddenRow>& hidden = p.pass.hidden_rows;
   if (hidden.empty() && p.pass.logits.data == nullptr) return;
   if (m.config.altup.used()) gather_streams(p);     // x = mean of the streams
-  p.barrier_if_shared();                            // from here on, workers share rows in another way
+  p.barrier_if_shared();                            // from here on, workers divide other rows among them
   const Range own = p.worker.share(hidden.size());  // each worker computes a share of the outputs
   for (size_t i = own.begin; i < own.end; ++i) {
     norm_row(m, p.buffers.x.row(hidden[i].row), m.weights.final_norm, m.weights.final_norm_bias, m.config.dim,

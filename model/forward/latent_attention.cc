@@ -88,7 +88,7 @@ void make_queries(const PassPart& p, size_t layer) {
   }
 }
 
-// Stores the row of each position. The worker that stores a row also computes it.
+// Stores the latent row of each position in the KV cache. The worker that stores a row also computes it.
 void store_latents(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentAttention& shape = m.config.latent;
@@ -112,7 +112,7 @@ void store_latents(const PassPart& p, size_t layer) {
 
 }  // namespace
 
-// Computes the queries of a layer from h, and stores its rows in the cache.
+// Computes the queries of a layer from h, and stores the layer's latent rows in the KV cache.
 void project_latent(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LatentWeights& w = m.weights.layers[layer].latent;

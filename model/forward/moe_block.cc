@@ -126,7 +126,8 @@ constexpr size_t kReadRows = 8;
 
 size_t n_pairs(const PackedMatrix& w) { return (w.n_panels() + kPairPanels - 1) / kPairPanels; }
 
-// Item i of n begins at offset + i * cost. Returns the range of the items that begin within `line`.
+// Divides items by their cost among workers: `line` is a worker's range of the total cost, and item i of n begins at
+// offset + i * cost. Returns the range of the items that begin within `line`.
 Range items_within(Range line, size_t offset, size_t cost, size_t n) {
   const auto first_from = [&](size_t at) { return at <= offset ? 0 : std::min(n, (at - offset + cost - 1) / cost); };
   return {first_from(line.begin), first_from(line.end)};
@@ -222,8 +223,8 @@ class Mixture {
 
   std::span<const ExpertUse> uses() const { return {own_.uses, n_uses_}; }
 
-  // gated = act(W_gate h, W_up h) for all uses. The panel pairs of all experts form one sequence; each worker takes a
-  // part of equal cost.
+  // gated = act(W_gate h, W_up h) for the rows of all experts (ExpertUse). The panel pairs of all experts form one
+  // sequence; each worker takes a part of equal cost.
   void gate_and_up() {
     const auto cost = [](const ExpertUse& use) { return use.n_rows + kReadRows; };
     size_t length = 0;

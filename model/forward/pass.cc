@@ -46,7 +46,8 @@ void Pass::add(const SequenceChunk& chunk) {
   }
 }
 
-// Fills `windows`: as `sequences`, but with addresses of window parts. A shared page shares its window part too.
+// Fills `windows`: as `sequences`, but with the addresses of the pages' window parts (keys and values of layers with a
+// sliding window). Sequences that share a page share its window part too.
 void Pass::find_windows() {
   windows = sequences;
   for (AttentionSequence& sequence : windows) {

@@ -46,8 +46,8 @@ struct Pass {
   const PassModel& model;
   std::span<const SequenceChunk> batch;
   std::vector<AttentionSequence> sequences;  // [batch] sequences that share pages are adjacent
-  std::vector<AttentionSequence> windows;    // as `sequences`, for layers whose KV is in the window part of pages
-  std::vector<AttentionSequence> chunks;     // as `sequences`, for chunked layers
+  std::vector<AttentionSequence> windows;    // the same sequences, for layers with a sliding window
+  std::vector<AttentionSequence> chunks;     // the sequences cut at chunk borders, for chunked layers
   std::vector<TokenId> tokens;               // [T]
   std::vector<size_t> positions;             // [T]
   std::vector<float> query_scales;           // [T] empty if queries are not scaled by position

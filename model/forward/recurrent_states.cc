@@ -43,12 +43,13 @@ void convolve_channels(const PassModel& m, const Segment& segment, size_t first,
   m.kernels.short_conv(step, {0, n});
 }
 
-// Writes the history after the step's rows to `to`, with the stride of the step's history.
+// Writes the history after the step's rows, the last n_taps - 1 inputs of the convolution, to `to`, with the stride of
+// step.history.
 void keep_last_rows(const ConvStep& step, size_t n, float* to) {
   const size_t n_kept = step.n_taps - 1;
   for (size_t i = 0; i < n_kept; ++i) {
     float* kept = to + i * step.history_stride;
-    const size_t r = i + step.n_rows;  // index from the first row of the previous history
+    const size_t r = i + step.n_rows;  // counts rows of the old history, then of x
     if (r >= n_kept) {
       std::copy_n(step.x + (r - n_kept) * step.x_stride, n, kept);
     } else if (step.history != nullptr) {
@@ -66,8 +67,8 @@ struct Part {
   size_t first_row, n_rows;
 };
 
-// Returns the history before the rows: the history of the state or, if rows are replayed, the history after the
-// replayed rows.
+// Returns the convolution's history (its last n_taps - 1 inputs) before the rows of the pass: that of the state or, if
+// rows are replayed, that after the replayed rows.
 const float* history_of(const RecurrentMixer& mixer, const Part& of, Range channels) {
   const float* before = of.state.before(of.layer);
   if (of.state.n_replayed() == 0) return before;
@@ -245,7 +246,8 @@ class Head {
     return static_cast<float>(portable_exp(-portable_pow(2.0, -8.0 * h) * (1.0 - depth + 1e-5)));
   }
 
-  // Returns keys and values of replayed row i; they are convolved again.
+  // Returns the keys and values of replayed row i. SequenceState::replayed_row() has them as they were before the
+  // convolution, so this function computes the convolution again.
   HeadRows row_again(size_t i) {
     const RecurrentBuffers::Window window(mixer_);
     float* out = scratch_ + RecurrentBuffers::block_floats(mixer_);
@@ -253,7 +255,7 @@ class Head {
     const size_t k_at = mixer_.k_at() + key_head_ * mixer_.key_dim, v_at = mixer_.v_at() + head_ * mixer_.value_dim;
     const size_t n_kept = mixer_.n_taps - 1;
     for (size_t j = 0; j <= n_kept; ++j) {
-      const size_t r = i + j;  // index from the first row of the history
+      const size_t r = i + j;  // counts rows of the history, then replayed rows
       const float* before = of_.state.before(of_.layer);
       const float* from = r >= n_kept         ? of_.state.replayed_row(of_.layer, r - n_kept)
                           : before != nullptr ? before + r * mixer_.convolved()

@@ -231,7 +231,8 @@ void finish_logits(const PassPart& p) {
   }
 }
 
-// Records that router logits of this layer are not finite, unless a layer is recorded; several workers may do so.
+// Records this layer as the one whose router logits are not finite, unless a layer is recorded already. Several workers
+// may call this function at once.
 void note_lost_router(const PassPart& p, size_t layer) {
   size_t none = Pass::kNoLayer;
   p.pass.nonfinite_router_layer.compare_exchange_strong(none, layer);

@@ -15,7 +15,7 @@ namespace ibid::forward {
 inline void linear(const PassPart& p, const PackedMatrix& w, const LinearInput& x, Rows y) {
   ibid::linear(p.worker, p.model.linear, w, x, y.data, y.stride);
 }
-// As linear(), for the outputs of these panels only.
+// Computes the outputs of a linear layer in these panels only.
 inline void linear_panels(const PassPart& p, const PackedMatrix& w, const LinearInput& x, Range panels, Rows y) {
   ibid::linear_panels(p.worker, p.model.linear, w, x, panels, y.data, y.stride);
 }

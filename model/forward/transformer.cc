@@ -74,7 +74,7 @@ Status TransformerModel::check(std::span<const SequenceChunk> batch) const {
   }
   if (n_rows == 0 || n_rows > max_chunk_) {
     return {ErrorCode::kInvalidArgument,
-            "a pass of " + std::to_string(n_rows) + " rows, expected 1.." + std::to_string(max_chunk_)};
+            "the pass has " + std::to_string(n_rows) + " rows, allowed: 1 to " + std::to_string(max_chunk_)};
   }
   return {};
 }

@@ -20,11 +20,11 @@ namespace ibid {
 
 class TransformerModel final : public LanguageModel {
  public:
-  // layout: from plan_memory(). Errors: those of load_weights() and ThreadTeam::create(); kOutOfMemory;
-  // kInvalidArgument (instruction set).
+  // Loads the model. layout: the layout of the KV cache, from plan_memory(). Errors: those of load_weights() and
+  // ThreadTeam::create(); kOutOfMemory; kInvalidArgument (instruction set).
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options, KvLayout layout);
-  // As create() with a layout, which this function computes by plan_memory().
+  // Computes the layout by plan_memory(), and creates the model with it.
   static Result<std::unique_ptr<TransformerModel>> create(const ModelFile& file, ModelConfig config,
                                                           const ModelOptions& options);
 
@@ -64,7 +64,7 @@ class TransformerModel final : public LanguageModel {
   TransformerWeights weights_;
   Activations acts_;
   LinearContext linear_;
-  std::optional<forward::PassModel> pass_model_;  // references to the fields above, for the steps of a pass
+  std::optional<forward::PassModel> pass_model_;  // references to the model's fields, for the steps of a pass
   std::function<void(size_t)> observer_;
   size_t blocks_shared_ = 0;
 };

@@ -92,7 +92,8 @@ Status check(const ModelFile& file, const Found& found, const Shape& wanted) {
   return {};
 }
 
-// Error if `wanted` has rows of another width than the tensor: rows that a RowSource produces cannot be split.
+// Returns an error if `wanted` has rows of another width than the tensor, because rows that a RowSource produces cannot
+// be split.
 Status check_made_rows(const ModelFile& file, const Found& found, const Shape& wanted) {
   const Shape& own = found.tensor->shape;
   if (found.tensor->source == nullptr) return {};
@@ -128,7 +129,7 @@ TensorView of_copy(const TensorView& all, const Shape& shape, size_t copy) {
 
 }  // namespace
 
-// The parts of a fused tensor are stored in the order of the table.
+// Returns the order of the rows of `row` in its fused tensor, whose parts are stored in the order of the tensor table.
 RowOrder order_in_fused(const ModelConfig& config, const TensorRow& row, size_t layer) {
   if (const std::optional<RowOrder> order = recurrent_part_order(config, row)) return *order;
   const bool is_query = row.role == kWq || row.role == kBq;
@@ -213,8 +214,9 @@ bool is_by_part(const ModelConfig& config, const TensorRow& row, const TensorVie
   return row.role == kMixNorm && !config.recurrent.norm_is_shared && tensor.shape.rank == 2;
 }
 
-// True if the file may have a separate tensor for this role. False for roles that are always fused: a tensor of that
-// name is then another role's (the values of attention in a layer that also has a recurrent mixer).
+// True if the file may have a separate tensor for this role. False if the model's files store the role only as a part
+// of a fused tensor. A tensor with a name of the role then has another role: it is, for example, the value projection
+// of attention, in a layer that also has a recurrent mixer.
 bool may_stand_alone(const ModelConfig& config, const TensorRow& row) {
   if (row.role == kWq || row.role == kBq) return !config.gate_beside_query;
   const FusedInputs fused = config.recurrent.fused;

@@ -53,7 +53,7 @@ enum class TensorRole : uint8_t {
   kFinalNorm,
   kFinalNormBias,
   kLmHead,
-  kBLmHead,  // tensors above: one per model
+  kBLmHead,  // a model has one tensor per role up to here
   kLayerEmbed,
   kLayerInputs,
   kLayerInputNorm,
@@ -258,7 +258,7 @@ struct TensorRow {
   InputOf input = InputOf::kNone;
   FixUp fix = FixUp::kNone;
   TensorRole part_of = role;      // the fused tensor that may contain this tensor; its own role: never fused
-  Copies copies = Copies::kNone;  // kNone, if `place` is a member of Expert: the shared expert
+  Copies copies = Copies::kNone;  // with a `place` in Expert, kNone means the shared expert
 
   bool per_layer() const {
     return role >= TensorRole::kCommonNorm || std::string_view(gguf).find('#') != std::string_view::npos;

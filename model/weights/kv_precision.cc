@@ -119,7 +119,7 @@ class LayerTensors {
     }
   }
 
-  // As add_rows(), for a float matrix stored as [in, out].
+  // Adds the moments of W x to y, for a float matrix W that is stored as [in, out].
   static void add_columns(const TensorSource& source, std::span<const float> deviation, std::span<const float> mean,
                           Moments& y) {
     const TensorView& tensor = source.tensor;

@@ -41,8 +41,8 @@ KvRowFormat format_of(KvDType dtype, const KvNoise& noise);
 // Returns the layout of the model's keys and values for options.kv_dtype, with the formats that `noise` requires.
 KvLayout kv_layout_of(const ModelConfig& config, const ModelOptions& options, std::span<const KvNoise> noise);
 
-// As kv_layout_of() with `noise`, but estimates the noise itself if the KV type needs it. Errors: those of
-// estimate_kv_noise().
+// Returns the layout of the model's keys and values for options.kv_dtype. If the KV type needs it, estimates the noise
+// of each layer to choose its formats. Errors: those of estimate_kv_noise().
 Result<KvLayout> kv_layout_of(const ModelFile& file, const ModelConfig& config, const ModelOptions& options);
 
 }  // namespace ibid

@@ -54,7 +54,7 @@ class TransposedKeys : public RowSource {
  private:
   size_t number_bytes() const { return dtype_block(dtype_).bytes; }
 
-  // Reads rows of this source, all of one head: columns of the head's key rows in the file.
+  // Reads rows of this source, all of one head. They are columns of the head's key rows in the file.
   void read_columns(uint64_t head, std::span<const uint64_t> rows, std::byte* out) const {
     const BlockSize block = dtype_block(whole_.dtype);
     uint64_t first = width_, end = 0;  // columns of the whole blocks that contain the wanted columns

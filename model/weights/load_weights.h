@@ -33,7 +33,7 @@ struct WeightPlan {
   size_t lookup_bytes = 0;    // bytes not read per token: matrices looked up by row, and inactive experts
   size_t layer_weights = 0;   // number of values in the layers' matrices that one token is multiplied by
 };
-// Errors: those of find_source().
+// Computes the sizes of the weights without loading them. Errors: those of find_source().
 Result<WeightPlan> plan_weights(const ModelFile& file, const ModelConfig& config, Numerics numerics);
 
 // Loads all weights. Numerics::kReference expands every matrix to float panels. Errors: those of find_source();

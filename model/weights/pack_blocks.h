@@ -32,7 +32,7 @@ void pack_blocks(DType dtype, std::span<const std::byte* const> rows, size_t n_c
 // Writes one panel of panel_type_for(dtype), as pack_blocks() does. REQUIRES: a quantised panel; 1 to 16 rows.
 void pack_decoded(DType dtype, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
 
-// As pack_decoded(), for panels of 8-bit floats.
+// Writes one panel of 8-bit floats. REQUIRES: 1 to 16 rows.
 void pack_f8(PanelType type, std::span<const std::byte* const> rows, size_t n_cols, std::byte* out);
 
 // Writes one panel of `type` from the first n_rows of `rows`. REQUIRES: a panel of floats; 1 to 16 rows.

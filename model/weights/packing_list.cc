@@ -19,8 +19,8 @@ namespace ibid {
 
 namespace {
 
-// Window size: two huge pages, large enough that two threads rarely share a huge page, small enough that all threads
-// finish at about the same time.
+// Size of the windows of packed memory that threads take in turn: two huge pages, large enough that two threads rarely
+// share a huge page, small enough that all threads finish at about the same time.
 constexpr size_t kWindowBytes = size_t{4} << 20;
 
 size_t quotient_up(size_t a, size_t b) { return (a + b - 1) / b; }
@@ -149,7 +149,7 @@ TensorView PackingList::rows_of(const Job& job, Range panels) {
 
 Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorView&)>& done) const {
   if (jobs_.empty()) return {};
-  std::vector<std::atomic<size_t>> left(jobs_.size());  // number of unpacked panels of each job
+  std::vector<std::atomic<size_t>> left(jobs_.size());  // number of panels of each job that are not packed yet
   for (size_t j = 0; j < jobs_.size(); ++j) left[j] = jobs_[j].packed.n_panels();
   const size_t n_windows = quotient_up(jobs_.back().end, kWindowBytes);
   std::atomic<size_t> next_window = 0, first_bad = jobs_.size();

@@ -123,9 +123,9 @@ class Sorter {
   }
 
  private:
-  // True if a tensor outside of the layers belongs to the language model. In GGUF all such tensors belong to it, except
-  // those with a known other prefix. In checkpoints those belong to it whose prefix is that of the model's tensors or
-  // of its head.
+  // True if a tensor outside of the layers belongs to the language model. In GGUF all such tensors do, except those
+  // with a known prefix of another part. In checkpoints a tensor does if its prefix is that of the model's other
+  // tensors or of its LM head.
   bool is_of_model(std::string_view name) const {
     const auto begins = [&](std::string_view beginning) { return name.starts_with(beginning); };
     if (gguf_) return std::ranges::none_of(kBesideInGguf, begins);

@@ -24,7 +24,8 @@ struct UnusedTensor {
 // count as unused.
 std::vector<UnusedTensor> unused_tensors(const ModelFile& file, const ModelConfig& config);
 
-// Error: kUnsupported, naming the file, the architecture and the first unknown tensor of the model.
+// Refuses a file with unknown tensors of the model. Error: kUnsupported, naming the file, the architecture and the
+// first of them.
 Status refuse_unknown_tensors(const ModelFile& file, const ModelConfig& config);
 
 }  // namespace ibid

@@ -53,7 +53,8 @@ class TextEmbedding final : public Task {
   };
   TextEmbedding(EngineState& engine, Text text, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker);
 
-  // After is_over() only. Errors: kCancelled, and those of LanguageModel::forward().
+  // Returns the result of the task. Call after is_over() only. Errors: kCancelled, and those of
+  // LanguageModel::forward().
   Status take_status() { return std::move(status_); }
   // [n_dims]
   std::vector<float> take_vector() { return std::move(vector_); }

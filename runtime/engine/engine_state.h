@@ -46,12 +46,12 @@ size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max
 struct EngineParts {
   std::unique_ptr<LanguageModel> model;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat_template;  // unset: sessions are kUnsupported
+  std::optional<ChatTemplate> chat_template;  // unset: creating a session fails with kUnsupported
   size_t kv_budget_bytes = 256u << 20;
   std::string name = "model";  // name of the model in messages
   std::vector<std::string> warnings = {};
   std::optional<Pooling> pooling;  // pooling of embeddings; unset: the engine makes no embeddings
-  bool is_for_embeddings = false;  // the file is of an embedding model: sessions are kUnsupported
+  bool is_for_embeddings = false;  // an embedding model: creating a session fails with kUnsupported
   SchedulerOptions scheduling = {};
   std::optional<Fingerprint> fingerprint;  // fingerprint of the model; a cache directory needs one
   std::string cache_directory;             // as in EngineOptions
@@ -64,8 +64,8 @@ struct EngineParts {
 };
 
 // Makes an engine of its parts. Errors: kMismatch if the tokenizer has tokens for which the model has no logits;
-// kInvalidArgument as of Engine::load(), and for a model with max_seq_len or max_chunk 0 or a budget that is too small
-// to compute with; kOutOfMemory, also if the compute thread cannot be started.
+// kInvalidArgument as of Engine::load(), also if the model's max_seq_len or max_chunk is 0, or if the budget is too
+// small to compute with; kOutOfMemory, also if the compute thread cannot be started.
 Result<std::shared_ptr<Engine>> make_engine(EngineParts parts);
 
 class EngineState {
@@ -100,7 +100,7 @@ class EngineState {
   const KvPagePool& pool() const { return *pool_; }
   LruKvCacheStore& store() { return *store_; }
   Scheduler& scheduler() { return *scheduler_; }
-  // kUnsupported in a child of fork().
+  // Returns kUnsupported in a child of fork(), which lacks the engine's threads.
   Status check_process() const { return scheduler_->check_process(); }
   PendingPrefixes& pending() { return pending_; }
   ConstraintCache& constraints() { return constraints_; }

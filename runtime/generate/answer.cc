@@ -24,8 +24,8 @@ std::string_view finish_reason_name(FinishReason reason) {
 
 namespace {
 
-// Returns the tokens of `expected` that should follow `id`, the token sampled last; at most as many as can be fed at
-// once. If `id` was not expected, clears `expected`.
+// `expected` has the likely first tokens of the answer. Returns those after `id`, the token sampled last; at most as
+// many as can be fed at once. If `id` is not the expected token, clears `expected`.
 TokenSpan expected_after(TokenId id, size_t n_sampled, Tokens& expected) {
   if (n_sampled >= expected.size() || expected[n_sampled - 1] != id) {
     expected.clear();
@@ -114,8 +114,8 @@ void Answer::wait_for_others() {
     const bool may_find_more =
         earlier != Earlier::kNothing || request_.shared->pending->n_changes() != request_.shared->n_changes;
     if (may_find_more) search();
-    // A prefix that was published but is not found did not fit into the store, so it is prefilled here. If the answer
-    // that prefilled it gave up, the next answer in line may still publish more, so check again.
+    // If a published prefix is not found, it did not fit into the store, so this answer prefills it. If the answer that
+    // was prefilling it gave up, the next waiting answer may still publish more, so check again.
     if (earlier == Earlier::kNothing || (earlier == Earlier::kPublished && entry_.length() <= n_held)) break;
   }
   take_time(now_.timings.match_ms);
@@ -145,10 +145,10 @@ void Answer::begin_reading() {
 
 // --- compute thread: results of a pass
 
-// Publishes full pages. With recurrent layers, other prompts resume only at checkpoints, of which some may be after the
-// full pages. Then all positions are published if a waiting prompt needs such a checkpoint or, at the prompt's end, if
-// the checkpoint before the first user message is one of these: other conversations with the same beginning resume
-// there.
+// Publishes full pages. With recurrent layers, other prompts resume only at checkpoints, and some checkpoints may be
+// after the last full page. In two cases all positions are published: a waiting prompt needs such a checkpoint; or the
+// prompt is complete and the checkpoint before the first user message is one of these, at which other conversations
+// with the same beginning resume.
 void publish(const SharedPrompt& shared, PendingPrefixes::PendingPrefill& pending_prefill, KvCacheEntry& entry,
              const CheckpointPositions& checkpoints, size_t n_unread) {
   const size_t n = entry.length(), n_pages = n / kPagePositions * kPagePositions;
@@ -369,7 +369,7 @@ Status Answer::cut_back() {
   if (taken_.n_sampled == 0) return {ErrorCode::kCancelled, "cancelled before the first token of the answer"};
   status_ = Status();
   now_ = taken_;
-  (void)entry_.slice_to_at_most(now_.length);  // the entry may then be shorter than the prompt
+  (void)entry_.slice_to_at_most(now_.length);  // may cut the prompt too: recurrent states resume only at checkpoints
   const TokenSpan ids = TokenSpan(sampled_).first(now_.n_sampled);
   ReplyText reply(tokenizer_, stops_, request_.shown_tokens);
   for (const TokenId id : ids) reply.push(id);

@@ -47,9 +47,9 @@ class Answer final : public Task {
     const LanguageModel& model;
     Clock& clock;
   };
-  // `entry` must have all positions before the prompt's part in `request`; the sampler's history must have the whole
-  // prompt if the sampler reads one. The setting's parts, entry, the request's drafter and constraint must outlive this
-  // object. REQUIRES: max_tokens > 0; tokens to prefill, or prompt_logits.
+  // `entry` must have all positions before request.prompt_begin; the sampler's history must have the whole prompt if
+  // the sampler reads one. The setting's parts, entry, the request's drafter and constraint must outlive this object.
+  // REQUIRES: max_tokens > 0; tokens to prefill, or prompt_logits.
   Answer(Setting setting, KvCacheEntry& entry, GenerateRequest request, Sampler sampler, StopDetector stops,
          std::shared_ptr<Waker> waker);
 

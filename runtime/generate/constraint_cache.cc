@@ -69,7 +69,7 @@ ConstraintCache::Compiled ConstraintCache::find_or_compile(Entry&& wanted, const
       if (!is_made_.wait(lock, stop, [&] { return other->compiled.has_value(); })) {
         return {ErrorCode::kCancelled, "cancelled while waiting for the constraint to be compiled"};
       }
-      // If the compiling request was cancelled, this request compiles.
+      // If the request that compiled the constraint was cancelled, this request compiles it.
       if (other->compiled->ok() || other->compiled->status().code() != ErrorCode::kCancelled) return *other->compiled;
     }
     entry = std::make_shared<Entry>(std::move(wanted));

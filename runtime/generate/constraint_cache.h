@@ -28,7 +28,7 @@ namespace ibid {
 // Kind of source text of a constraint.
 enum class ConstraintKind {
   kJsonSchema,  // a JSON schema; the text of an answer may have spaces and line breaks between values
-  kJsonObject,  // no source: the text is ignored
+  kJsonObject,  // any JSON object: the source text is ignored
   kGbnf,
   kRegex,
   kChoices,  // a JSON array of strings
@@ -61,7 +61,7 @@ class ConstraintCache {
 
  private:
   using Compiled = Result<std::shared_ptr<const TokenConstraint>>;
-  // A request and its result; `compiled` is unset while the request is compiled.
+  // A request and its result; `made` is unset while the request is compiled.
   struct Entry {
     std::optional<ConstraintKind> kind;  // unset: `text` is a key
     std::string text;

@@ -30,8 +30,8 @@ class Feeding final : public Task {
   Feeding(KvCacheEntry& entry, Part part, Priority priority, std::stop_token stop, std::shared_ptr<Waker> waker,
           Publish publish = {});
 
-  // After is_over() only. Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward(); the entry then has
-  // the tokens computed until then.
+  // Returns the result of the task. Call after is_over() only. Errors: kCancelled, kOutOfMemory, and those of
+  // LanguageModel::forward(); after an error the entry has the tokens that were computed before it.
   Status take_status() { return std::move(status_); }
   Logits take_logits() { return std::move(logits_); }
 

@@ -108,7 +108,7 @@ struct AnswerEvent {
 // token is fed. Tokens and text end before a stop string, and a token that overlaps the stop string is dropped, so
 // `text` may be longer than the text of `ids`.
 struct Generation {
-  PromptLogits prompt_logits;  // logits after the prompt's last token, for a repetition of the prompt
+  PromptLogits prompt_logits;  // logits after the prompt's last token, to answer the same prompt again
   Tokens ids;
   std::vector<size_t> text_ends;        // bytes of the text up to the end of each token
   std::vector<TokenLogprobs> logprobs;  // log-probabilities of each token, if requested
@@ -116,7 +116,7 @@ struct Generation {
   std::optional<TokenId> end_of_turn;   // the stop token that was sampled; unset after a stop string
   std::string stop_string;              // the stop string that was found
   FinishReason finish_reason = FinishReason::kStop;
-  size_t n_text_taken = 0;  // bytes of the text that events contained; less than all only after a stop
+  size_t n_text_taken = 0;  // bytes of the text in events that the owner took; less than all only after a stop
 };
 
 }  // namespace ibid

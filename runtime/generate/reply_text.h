@@ -22,7 +22,8 @@ namespace ibid {
 
 class ReplyText {
  public:
-  // shown: special tokens that produce text; begins: as in StreamDecoder.
+  // shown: special tokens that produce text; begins: the text begins here, so the space that some tokenizers add before
+  // a text is removed.
   ReplyText(const Tokenizer& tokenizer, StopDetector stops, TokenSpan shown = {}, bool begins = true);
 
   // Adds a token; returns true if a stop string is complete.

@@ -16,8 +16,8 @@ constexpr size_t kNearBytes = 200;
 
 std::string excerpt(std::string_view text) { return utf8_sanitize(text.substr(0, kExcerptBytes)); }
 
-// Returns the number of the message whose rendering contains the byte: of the messages that the byte's span came from,
-// the first whose content does not end before the byte.
+// Returns the number of the message whose rendering contains the byte. A span of the transcript may show several
+// messages: returns the first of these whose content ends after the byte.
 size_t message_at(const Transcript& transcript, const Json& messages, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   if (spans.empty()) return 0;
@@ -125,7 +125,7 @@ std::string LostPrefix::to_string() const {
   }
   const std::string why = std::to_string(n_tokens) + " cached tokens were lost in message " + std::to_string(message) +
                           ": " + std::string(lost_cause_text(cause));
-  if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server clears these texts
+  if (was.empty() && now.empty() && was_token.empty() && now_token.empty()) {  // a server has removed the texts
     return why + " (byte " + std::to_string(byte) + ", token " + std::to_string(token) + ")";
   }
   return why + " (byte " + std::to_string(byte) + " was \"" + was + "\", is \"" + now + "\"; token " +
@@ -141,7 +141,7 @@ LostPrefix explain_lost_prefix(const PromptDelta& delta, const Transcript& trans
   size_t n_equal = static_cast<size_t>(
       std::mismatch(was.begin(), was.begin() + static_cast<std::ptrdiff_t>(n), now.begin()).first - was.begin());
   const bool same_text = n_equal == n;
-  if (same_text) n_equal = delta.differs_at - delta.tail_begin;  // only the origin of the text differs
+  if (same_text) n_equal = delta.differs_at - delta.tail_begin;  // only the origin (template or message) differs
 
   LostPrefix lost;
   lost.n_tokens = saturating_sub(n_held, delta.n_keep);

@@ -11,8 +11,8 @@
 namespace ibid {
 namespace {
 
-// Long message texts get an encoder mark at this interval, so that little text is encoded again after an edit in the
-// middle.
+// In long message texts the encoder's state is saved at this interval (EncoderMark), so that little text is encoded
+// again after an edit in the middle.
 constexpr size_t kBytesPerMark = 4096;
 
 // Sampled text matches text of any origin, because the template may write parts of a reply itself ("<think>").
@@ -25,8 +25,9 @@ struct Comparison {
   // The first byte that differs from the transcript, or the end of the shorter one. The token that ended a reply
   // matches as a whole or not at all.
   size_t differs_at = 0;
-  // First bytes of the runs of encoded text that equal the transcript's but have another origin, in order. For example,
-  // "assistant" is template text in the generation prompt, and later the role of the message.
+  // Where encoded text equals the transcript's but has another origin (template or message): the first byte of each
+  // such run, ascending. For example, "assistant" is template text in the generation prompt, and later the role of the
+  // message.
   std::vector<size_t> relabelled;
   size_t bytes_compared = 0;
 };
@@ -74,28 +75,28 @@ size_t reply_begin(const Transcript& transcript, size_t byte) {
 struct Restart {
   size_t byte = 0;
   EncoderMark mark;
-  bool needs_special = false;  // valid only if a special token comes next
+  bool needs_special = false;  // valid only if the text from `byte` on begins with a special token
 };
 
-// An encoder after the first n_tokens tokens. After a special token the encoder begins a text, with the prefix that the
-// tokenizer adds to texts; after other tokens it continues a text.
+// Returns a new encoder for text after the first n_tokens tokens. After a special token the encoder begins a text, with
+// the prefix that the tokenizer adds to texts; after other tokens it continues a text.
 EncoderMark fresh_mark(const Tokenizer& tokenizer, const Transcript& transcript, size_t n_tokens) {
   const bool after_text = n_tokens > 0 && !tokenizer.is_special(transcript.ids()[n_tokens - 1]);
   return {IncrementalEncoder(tokenizer, {.at_start = n_tokens == 0, .after_text = after_text}), n_tokens, n_tokens, {}};
 }
 
-// The mark before spans[i], which follows a reply.
+// Returns the encoder's state before spans[i], the span after a reply.
 EncoderMark mark_after_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t i) {
   CHECK(i > 0) << "a conversation begins with text";
   const TranscriptSpan& before = transcript.spans()[i - 1];
-  // An empty reply has no tokens, so the text before it continues after it.
+  // If the reply has no tokens, the text after it continues the text before it.
   if (before.token_ends.empty() && before.mark) return *before.mark;
   const size_t n_tokens = i < transcript.spans().size() ? transcript.spans()[i].id_begin : transcript.ids().size();
   return fresh_mark(tokenizer, transcript, n_tokens);
 }
 
-// Returns the first of the textless replies that end at the byte, or nullptr. Such a reply has only special tokens, so
-// the bytes do not show on which side of a border the reply is.
+// Returns the first reply without text that is at `byte`, or nullptr. Such a reply has only special tokens, so byte
+// positions do not tell whether the reply is before or after `byte`.
 const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byte) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   const TranscriptSpan* first = nullptr;
@@ -105,15 +106,15 @@ const TranscriptSpan* textless_reply_at(const Transcript& transcript, size_t byt
   return first;
 }
 
-// True if n tokens from `begin` on end within a character, whose rest depends on the next token.
+// True if tokens [begin, begin + n) end in the middle of a character, which the next token continues.
 bool leave_open(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, size_t n) {
   StreamDecoder decoder(tokenizer);
   for (const TokenId id : TokenSpan(transcript.ids()).subspan(begin, n)) decoder.push(id);
   return decoder.is_open();
 }
 
-// Returns where encoding must restart so that text can change from the byte on. is_end: the prompt ends at the byte,
-// and so asks for a reply that begins there instead of continuing after one.
+// Returns where encoding must restart if the text changes from `byte` on. is_end: the prompt ends at `byte`, so it asks
+// for a new reply, and a reply without text at `byte` does not stay.
 Restart restart_at(const Tokenizer& tokenizer, const Transcript& transcript, size_t byte, bool is_end) {
   if (transcript.empty()) return {0, fresh_mark(tokenizer, transcript, 0)};
   if (const TranscriptSpan* reply = textless_reply_at(transcript, byte); is_end && reply != nullptr) {
@@ -147,7 +148,7 @@ bool only_trimmed(const Transcript& transcript, const PromptDelta& delta) {
   return false;
 }
 
-// Encodes text from a restart on.
+// Encodes the new text from the position of a Restart on, into a patch of the transcript.
 class PatchEncoder {
  public:
   PatchEncoder(const Transcript& transcript, const Restart& restart)
@@ -228,8 +229,8 @@ class Planning {
   }
 
  private:
-  // True if the text from the mark before `byte` to the reply at spans[reply] has the same tokens with its new origins
-  // as with its old ones.
+  // The new prompt may have the same text with other origins (template or message). True if this does not change the
+  // tokens from the encoder mark before `byte` up to the reply at spans[reply].
   bool same_ids(size_t byte, size_t reply) {
     const TranscriptSpan& span = transcript_.spans()[transcript_.span_at(byte)];
     const size_t end = transcript_.spans()[reply].byte_begin;
@@ -246,7 +247,8 @@ class Planning {
                       transcript_.ids().begin() + static_cast<std::ptrdiff_t>(patch.keep_ids));
   }
 
-  // The comparison's differs_at, or the first byte before it whose new origin changes tokens.
+  // Returns comparison.differs_at, or an earlier byte at which equal text has another origin (template or message) that
+  // changes tokens.
   size_t first_difference(const Comparison& comparison) {
     const std::vector<TranscriptSpan>& spans = transcript_.spans();
     size_t checked = 0;
@@ -254,7 +256,7 @@ class Planning {
       if (byte < checked) continue;
       size_t reply = transcript_.span_at(byte);
       while (reply < spans.size() && spans[reply].origin != SpanOrigin::kSampled) ++reply;
-      // No later reply depends on this text, so it is encoded again from here.
+      // No unchanged reply follows this text, so the text is encoded again from here.
       if (reply == spans.size() || spans[reply].byte_begin >= comparison.differs_at) return byte;
       if (!same_ids(byte, reply)) return byte;
       checked = spans[reply].byte_begin;

@@ -49,7 +49,7 @@ struct PromptDelta {
   std::optional<size_t> n_continued = {};
   bool keeps_reply = false;  // the n_continued bytes are sampled tokens of the transcript (continue_reply())
   TurnCost cost;             // cost of planning
-  uint64_t number = 0;       // number of this plan among those of its planner
+  uint64_t number = 0;       // serial number of the plan; its planner commits only the last one
 };
 
 // The tokens of a planned prompt: those of the transcript that stay, then those of the plan. A view.
@@ -58,7 +58,7 @@ class PromptIds {
   PromptIds(const PromptDelta& delta, const Transcript& transcript) : delta_(delta), transcript_(transcript) {}
 
   size_t size() const { return delta_.n_prompt; }
-  size_t n_keep() const { return delta_.n_keep; }  // number of leading tokens that are those of the transcript
+  size_t n_keep() const { return delta_.n_keep; }  // number of leading tokens that are taken from the transcript
   // Length of the common prefix of the prompt and `ids`; the first n_known are known to be equal.
   size_t n_common(TokenSpan ids, size_t n_known) const;
   // Returns a copy of the tokens from `begin` on.
@@ -72,7 +72,7 @@ class PromptIds {
 // The beginning of the next prompt, up to where it depends on the next message.
 struct AheadPrompt {
   Tokens ids;
-  size_t n_transcript = 0;  // number of leading tokens that are those of the transcript
+  size_t n_transcript = 0;  // number of leading tokens that are taken from the transcript
   bool is_whole = false;    // true: this is the whole prompt, because the last message awaits an answer
   BranchPoints branch_points = {};
 };
@@ -81,10 +81,10 @@ struct AheadPrompt {
 // members except `number`; `cost` is the cost of comparing and encoding.
 PromptDelta plan_prompt(const Tokenizer& tokenizer, const Transcript& transcript, size_t begin, const MarkedText& text,
                         size_t n_messages);
-// Turns the plan of a prompt that is answered by message number `message` into one that continues this answer, which is
-// in the transcript after the planned prompt: all tokens of the answer stay, except those that end within a character.
-// Returns false, changing nothing, if the transcript does not have the answer, or if a token of the prompt before it
-// does not stay.
+// Changes a plan so that the model continues an answer of the transcript. delta: the plan of the prompt that this
+// answer, message number `message`, has answered. All tokens of the answer stay, except the last ones if they end
+// within a character. Returns false, changing nothing, if the transcript does not have the answer, or if a token of the
+// prompt before it does not stay.
 bool continue_reply(const Tokenizer& tokenizer, const Transcript& transcript, size_t message, PromptDelta& delta);
 // Plans a prompt of given tokens. Nothing is encoded: in the transcript the tokens and their text are a reply.
 PromptDelta plan_ids(const Tokenizer& tokenizer, const Transcript& transcript, Tokens ids);

@@ -41,9 +41,9 @@ ReplySpace find_reply_space(const Tokenizer& tokenizer, const ChatTemplate& chat
   return comes_back_as(" y", "  y") ? ReplySpace::kInFront : ReplySpace::kInPlace;
 }
 
-// Adds to a patch the space before a reply whose first token is written with a space, as text without tokens of its
-// own. Moves `mark`, the encoder at the end of the patch, after the space. Adds nothing if the space would change the
-// tokens before it.
+// If the template writes a space before a reply, and the reply's first token already contains this space, adds the
+// space to the patch as text without tokens. Advances `mark`, the encoder's state at the end of the patch, past the
+// space. Adds nothing if the space would change the tokens before it.
 void append_reply_space(ReplySpace kind, const Tokenizer& tokenizer, const SampledReply& reply, size_t message,
                         TranscriptPatch& patch, EncoderMark& mark) {
   if (kind == ReplySpace::kNone || reply.ids.empty()) return;
@@ -90,7 +90,8 @@ void PromptPlanner::append_reply(PromptDelta& delta, SampledReply reply, size_t 
   ibid::append_reply(delta.patch, std::move(reply), message, *std::move(delta.end));
 }
 
-// After std::bad_alloc the renderer may be ahead of common_bytes_ and tail_, so this forgets its render.
+// After std::bad_alloc common_bytes_ and tail_ may describe an older render than the renderer's last one, so this drops
+// the last render.
 template <typename Body>
 auto PromptPlanner::or_forget(Body&& body) -> decltype(body()) {
   try {
@@ -143,7 +144,8 @@ Result<PromptDelta> PromptPlanner::plan_render(const MessageList& messages, std:
       delta.n_continued = text.n_content;
     } else {
       delta = plan_prompt(*tokenizer_, transcript, common_bytes_, tail_, messages.size());
-      // Assigned already here, although the transcript changes only at commit: a dropped plan needs no undo.
+      // These assignments describe the same render in another way: the transcript up to tail_begin, then the tail. So
+      // nothing has to be undone if the plan is dropped.
       tail_ = delta.tail;
       common_bytes_ = delta.tail_begin;
     }
@@ -203,13 +205,13 @@ std::optional<std::string> PromptPlanner::shown_answer(const MessageList& messag
   const std::string prompt_tail = tail_.bytes();
   if (!render(messages).ok()) return std::nullopt;
   is_ahead_ = true;
-  // The new render's tail must begin with this part of the prompt.
+  // `prompt`: the planned prompt from the new common_bytes_ on; the new render's tail must begin with it.
   std::string prompt(transcript.bytes().substr(common_bytes_, n_common - common_bytes_));
   prompt += prompt_tail;
   const std::string_view text = tail_.view();
   if (!text.starts_with(prompt)) return std::nullopt;
   for (size_t end = text.find(end_of_turn, prompt.size()); end != text.npos; end = text.find(end_of_turn, end + 1)) {
-    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // end_of_turn is part of a message here
+    if (tail_.origin_at(end) != TextOrigin::kTemplate) continue;  // here a message contains the text of end_of_turn
     return std::string(text.substr(prompt.size(), end - prompt.size()));
   }
   return std::nullopt;

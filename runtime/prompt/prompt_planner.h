@@ -38,8 +38,8 @@ class PromptPlanner {
   // For a conversation without a template (runtime/prompt/plain_prompt.h).
   PromptPlanner(const Tokenizer& tokenizer, Clock& clock);
 
-  // Sets the variables for the next plans, which compare the text as always. std::bad_alloc: nothing has changed. No
-  // effect without a template.
+  // Sets the template's variables. The next plans render with them, and compare the text as before. std::bad_alloc:
+  // nothing has changed. No effect without a template.
   void set_variables(const ChatTemplate& chat_template, TemplateVariables variables);
 
   // Plans the prompt of `messages`, with the generation prompt. May be called with any messages; only those that differ
@@ -54,13 +54,13 @@ class PromptPlanner {
   Result<PromptDelta> plan_continuing(const MessageList& tagged, std::string_view content,
                                       const Transcript& transcript);
 
-  // As ibid::continue_reply(), for the last plan.
+  // Calls ibid::continue_reply() (prompt_delta.h) for the last plan.
   bool continue_reply(const Transcript& transcript, size_t message, PromptDelta& delta) const {
     return ibid::continue_reply(*tokenizer_, transcript, message, delta);
   }
 
-  // Adds the reply to a plan: message number `message`, with its text as the next render shows it.
-  // REQUIRES: delta.end is set; this function moves it away.
+  // Appends a reply to delta.patch, as message number `message`. reply.text must be the text that the next render will
+  // show. REQUIRES: delta.end has a value. The call moves this value into the patch, so do not use it afterwards.
   void append_reply(PromptDelta& delta, SampledReply reply, size_t message) const;
 
   // Returns how the template renders the answer to the planned prompt, up to the text that ends the answer. `messages`:

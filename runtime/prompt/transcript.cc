@@ -97,7 +97,8 @@ void Transcript::prepare(const TranscriptPatch& patch) {
     std::vector<size_t>& ends = spans_[n_kept - 1].token_ends;
     reserve_geometric(ends, ends.size() + patch.spans.front().token_ends.size());
   }
-  // In ascending order, so that n_stable rises along the spans even if this throws half-way.
+  // Changes the spans' marks in ascending order, so that n_stable never decreases from one mark to the next, even if an
+  // allocation fails half-way.
   size_t i = n_kept;
   while (i > 0 && !(spans_[i - 1].mark && spans_[i - 1].mark->n_stable <= patch.keep_ids)) --i;
   for (; i < n_kept; ++i) {
@@ -162,7 +163,7 @@ void Transcript::append(TranscriptPatch patch) {
 }
 
 size_t Transcript::n_spans_kept(size_t n_bytes, size_t n_tokens) const {
-  // A reply without text (only special tokens) at the border stays if its tokens stay.
+  // A reply without text (only special tokens) at the end of the kept bytes stays if its tokens stay.
   const auto stays = [&](const TranscriptSpan& span) {
     return span.byte_begin < n_bytes ||
            (span.byte_end == n_bytes && !span.token_ends.empty() && span.id_begin + span.token_ends.size() <= n_tokens);

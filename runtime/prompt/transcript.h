@@ -29,16 +29,16 @@ enum class SpanOrigin {
   kEndOfTurn,  // the sampled token that ended a reply, if the template writes the same token
 };
 
-// Encoder state before a span. Later text may have changed its last tokens; the tokens as they were at the mark are the
-// first n_stable tokens of the transcript, then `tail`.
+// The encoder's state before a span, from which text can be encoded again. Later text may have changed the last tokens
+// before the span. As they were at the mark, the tokens are the first n_stable ones of the transcript, then `tail`.
 struct EncoderMark {
   IncrementalEncoder encoder;
   size_t base = 0;  // number of tokens before the first one that the encoder produced
   size_t n_stable = 0;
   Tokens tail;
 
-  // Call before the tokens from position n_tokens on change: copies the mark's tokens from there on to `tail`. ids[i]
-  // is at position ids_begin + i. REQUIRES: ids_begin <= n_tokens.
+  // Call before the transcript's tokens from position n_tokens on are replaced. Copies those of them that precede this
+  // EncoderMark to the member `tail`. ids[i] is the token at position ids_begin + i. REQUIRES: ids_begin <= n_tokens.
   void forget_from(size_t n_tokens, const Tokens& ids, size_t ids_begin);
 };
 
@@ -55,7 +55,7 @@ struct TranscriptSpan {
 // Text that replaces everything after a position of a transcript, already encoded.
 struct TranscriptPatch {
   size_t keep_bytes = 0;
-  size_t keep_ids = 0;  // number of tokens before `ids`; may be less than that of unchanged tokens
+  size_t keep_ids = 0;  // number of tokens kept before `ids`; some of `ids` may be unchanged too
   std::string bytes;
   Tokens ids;
   std::vector<TranscriptSpan> spans;  // positions are relative to the transcript's beginning
@@ -75,9 +75,9 @@ struct SampledReply {
   void show_as(std::string shown);
 };
 
-// Appends the reply to a patch, as message number `message`; also appends an empty reply, because the reply holds the
-// mark. `mark`: the encoder at the end of the patch. If the transcript ends in a reply to the same message, both become
-// one reply.
+// Appends the reply to a patch, as message number `message`; an empty reply is appended too, because its span holds the
+// encoder mark. `mark`: the encoder's state at the end of the patch. If the transcript ends in a reply to the same
+// message, both become one reply.
 void append_reply(TranscriptPatch& patch, SampledReply reply, size_t message, EncoderMark mark);
 
 class Transcript {
@@ -90,9 +90,9 @@ class Transcript {
   // Approximate memory in bytes. O(spans).
   size_t n_heap_bytes() const;
 
-  // The span with the byte: the first that ends after it; spans().size() at the end. O(log spans).
+  // Returns the index of the span that contains the byte; spans().size() for the end of the text. O(log spans).
   size_t span_at(size_t byte) const;
-  // Bytes [begin, end) with their origins.
+  // Returns bytes [begin, end) with their origins (template or message).
   MarkedText marked_text(size_t begin, size_t end) const;
 
   // Does the part of apply(patch) that allocates. May throw std::bad_alloc. In any case the text, the tokens and the
@@ -100,13 +100,14 @@ class Transcript {
   void prepare(const TranscriptPatch& patch);
   // Replaces everything after patch.keep_bytes. O(dropped and added parts). Does not throw after prepare(patch).
   void apply(TranscriptPatch patch);
-  // Appends a reply to the text, as append_reply() above does to a patch.
+  // Appends a reply to the transcript, as message number `message`. `mark`: the encoder's state at the transcript's
+  // end.
   void append_reply(SampledReply reply, size_t message, EncoderMark mark);
 
   // Updates the message numbers of the replies that follow the first n_known messages. Numbers change if messages are
   // added or removed that the template does not show. number_of(text, first) returns the first message from `first` on
   // whose reply may begin with the text; nullopt: the number stays. The last reply's number is already right. O(spans
-  // from there on).
+  // after these messages).
   using NumberOf = std::function<std::optional<size_t>(std::string_view text, size_t first)>;
   void renumber_replies(size_t n_known, const NumberOf& number_of);
 

@@ -120,7 +120,8 @@ void PassCost::record(size_t n_decode_rows, size_t n_prefill_rows, int64_t durat
     average_in(decode_pass_ns_, ns);
     return;
   }
-  // The duration of smaller passes depends on reading the weights more than on rows.
+  // The duration of smaller passes depends more on reading the weights than on rows, so it does not show the cost of a
+  // row.
   if (n_prefill_rows < kPrefillRows) return;
   const double prefill_ns = n_decode_rows == 0 ? ns : ns - decode_pass_ns_;
   average_in(row_ns_, std::max(prefill_ns, 0.0) / static_cast<double>(n_prefill_rows));

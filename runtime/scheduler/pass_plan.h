@@ -35,7 +35,7 @@ struct PassRequest {
 struct PassLimits {
   size_t max_rows = 0;      // maximum rows of a pass
   size_t prefill_rows = 0;  // rows that fit the time limit; at least kPrefillRows are given if max_rows allows
-  size_t score_rows = 0;    // number of rows for all requests that give way, while other requests decode
+  size_t score_rows = 0;    // rows for all requests that score given tokens, while other requests decode
 
   // True if a request of n_rows decodes, so that all its rows are fed together.
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
@@ -62,9 +62,9 @@ class ScoreShare {
   void record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns);
 
  private:
-  size_t last_rows_ = 0;  // number of scored rows in the last piece
+  size_t last_rows_ = 0;  // number of scored rows in the last pass that had any
   double row_ns_ = 0;     // additional time per scored row; 0: unknown
-  double owed_ns_ = 0;    // time owed to decoding requests
+  double owed_ns_ = 0;    // time that decoding requests get for themselves next
 };
 
 // Cost of recent passes. Exponential moving averages, so that the estimate follows growing histories and changing load.

@@ -32,7 +32,7 @@ bool PendingPrefixes::PendingPrefill::is_awaited(size_t begin, size_t end) const
   });
 }
 
-// Chooses the earlier prefill with the longest common prefix.
+// Chooses for which of the prefills that began earlier this one waits: the one with the longest common prefix.
 bool PendingPrefixes::PendingPrefill::choose_awaited(size_t n_held) {
   n_awaited_ = 0;
   for (auto it = pending_.prefills_.begin(); it != place_; ++it) {

@@ -28,7 +28,7 @@ class PendingPrefixes {
     kOver,        // the earlier prefill ended and published a part; another one may continue
   };
 
-  // A prompt that is being prefilled, until destruction. Used by one thread at a time.
+  // Registers a prompt as being prefilled, from construction to destruction. Used by one thread at a time.
   class PendingPrefill {
    public:
     // Announces that these tokens will be prefilled. The tokens must outlive the object.
@@ -37,12 +37,12 @@ class PendingPrefixes {
     PendingPrefill(const PendingPrefill&) = delete;
     PendingPrefill& operator=(const PendingPrefill&) = delete;
 
-    // True if a later prefill waits for at least `begin` and fewer than `end` of the tokens of this one.
+    // True if a prefill that began later waits until this one has published n tokens, with begin <= n < end.
     bool is_awaited(size_t begin, size_t end) const;
 
-    // Returns whether an earlier prefill will publish at least one page more of these tokens than n_held. After
-    // kPrefilling, call again until the result changes. After any result but kNothing the store may have a longer
-    // prefix.
+    // Returns whether a prefill that began earlier will publish at least one page more of this prompt's tokens than
+    // n_held. After kPrefilling, call again until the result changes. After any result but kNothing the store may have
+    // a longer prefix.
     Earlier earlier_state(size_t n_held);
 
     // Marks the first n tokens as published: the store has everything that prompts need to resume within them.
@@ -56,7 +56,7 @@ class PendingPrefixes {
     const std::string name_space_;
     const TokenSpan ids_;
     size_t n_published_ = 0;
-    const PendingPrefill* awaited_ = nullptr;  // an earlier prefill, or null
+    const PendingPrefill* awaited_ = nullptr;  // the earlier prefill for which this one waits, or null
     size_t n_awaited_ = 0;                     // number of tokens that awaited_ is expected to publish
     std::list<PendingPrefill*>::iterator place_;
   };
@@ -70,7 +70,7 @@ class PendingPrefixes {
 
  private:
   const size_t unit_;
-  std::mutex mutex_;                     // guards the prefills and their progress
+  std::mutex mutex_;                     // guards the list of prefills and their progress
   std::list<PendingPrefill*> prefills_;  // oldest first
   std::atomic<uint64_t> n_changes_{0};
 };

@@ -153,7 +153,8 @@ void Scheduler::retire(Task& task) noexcept {
   waker->ring();
 }
 
-// Without memory for a plan, feeds only one task: the first of the highest priority.
+// Chooses the tasks of the next pass. Without memory for a plan, chooses only one task: the first of the highest
+// priority.
 void Scheduler::choose_members(int64_t now_ns) noexcept try {
   only_member_ = nullptr;
   plan_members(now_ns);

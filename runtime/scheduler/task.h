@@ -72,8 +72,8 @@ class Task {
   // error (of LanguageModel::forward(), or kOutOfMemory of the heap), and the entry is unchanged. Called for several
   // tasks at the same time, on threads of the engine's team.
   virtual void computed(size_t n_rows, Status status, const LogitsRows& rows) noexcept = 0;
-  // For tasks that give way: reduces the logits of the row at a position of the sequence. Called before computed() for
-  // all rows of a part, several at the same time.
+  // For tasks with gives_way(): reduces the logits of the row at a position of the sequence to what the task needs.
+  // Called before computed() for all rows of a part, several at the same time.
   virtual void read_row(size_t position, std::span<const float> logits) noexcept { (void)position, (void)logits; }
 
   const Priority priority_;

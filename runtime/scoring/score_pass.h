@@ -32,7 +32,8 @@ class ScorePass {
   bool is_over() const;
   // Token counts of the pass, known at its start.
   const Usage& usage() const { return usage_; }
-  // REQUIRES: is_over(); called once. Errors: kCancelled, kOutOfMemory, and those of LanguageModel::forward().
+  // Returns the scores. REQUIRES: is_over(); called once. Errors: kCancelled, kOutOfMemory, and those of
+  // LanguageModel::forward().
   Result<Scored> finish();
 
  private:

@@ -155,7 +155,7 @@ Status ChatSession::pin(size_t message) {
   });
 }
 
-// Idle work continues: it does not depend on the policy.
+// A prefill in idle time continues, because it does not depend on the policy.
 Status ChatSession::set_when_full(WhenFull policy) {
   return state_->exclusively(
       [&]() -> Status {
@@ -166,7 +166,8 @@ Status ChatSession::set_when_full(WhenFull policy) {
       IdleWork::kGoesOn);
 }
 
-// Does not stop idle work: save() reads nothing that idle work writes, and a program may save after every turn.
+// Does not stop a prefill in idle time: save() reads nothing that this prefill writes, and a program may save after
+// every turn.
 Status ChatSession::save(const std::string& path, const SaveOptions& options, SaveReport* report) const {
   return state_->exclusively(
       [&]() -> Status {

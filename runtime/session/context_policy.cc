@@ -36,7 +36,7 @@ FittedMessages without_turns(const Json& messages, const std::set<size_t>& pinne
   FittedMessages out;
   out.messages = Json::array();
   bool same = true;
-  size_t turn = 0;  // turns before this number have begun
+  size_t turn = 0;  // number of turns that have begun before message i
   bool keeps_turn = true;
   for (size_t i = 0; i < messages.size(); ++i) {
     if (turn < begins.size() && begins[turn] == i) {

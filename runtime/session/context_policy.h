@@ -23,7 +23,7 @@ namespace ibid {
 Status check_when_full(WhenFull policy);
 
 // Share of the context that a prompt fills after turns were dropped or texts cut, if it can be reached. Well below 1,
-// so that not every turn drops turns or cuts texts.
+// so that the next turns need not drop or cut again.
 inline constexpr double kFilledAfterwards = 0.6;
 // Share of the context kept free for the answer, if it can be reached; less for an answer of fewer tokens.
 inline constexpr double kFreeForAnswer = 0.25;

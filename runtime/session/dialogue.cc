@@ -33,9 +33,10 @@ bool Dialogue::may_answer() const { return !messages_.empty() && !is_from(messag
 bool Dialogue::awaits_answer() const { return may_answer() && !is_from(messages_.back(), Role::kSystem); }
 
 // Searches the spans of input for the text of the first user message, as a whole or trimmed. Not every such span is a
-// message, because a template may render roles as input too; and several messages may have that text. If each of these
-// messages has its span, takes the span at the user message's place in their order. Otherwise takes the first span:
-// fewer tokens are before it, but conversations with the same beginning share these.
+// message, because a template may render roles as input too; and several messages may have that text. If there are as
+// many spans with the text as messages with the text, takes the span that has the same number among the spans as the
+// user message has among these messages. Otherwise takes the first span: fewer tokens are before it, but conversations
+// with the same beginning share these.
 size_t Dialogue::first_turn_boundary(const std::vector<TranscriptSpan>& spans, std::string_view bytes) const {
   size_t first = 0;
   while (first < messages_.size() && !is_from(messages_[first], Role::kUser)) ++first;
@@ -91,7 +92,7 @@ BranchPoints Dialogue::branch_points(const PromptDelta& delta, size_t n_read) co
     const std::string_view bytes = i < n_known ? transcript_.bytes() : std::string_view(delta.patch.bytes);
     return trimmed(bytes.substr(begin, span.byte_end - span.byte_begin));
   };
-  size_t n_messages = messages_.size();  // number of messages before the last match
+  size_t n_messages = messages_.size();  // number of messages before the one that was matched last
   size_t end = delta.n_prompt;
   for (size_t i = n_known + fresh.size(); i > 0 && end > n_read; --i) {
     const TranscriptSpan& span = span_at(i - 1);
@@ -108,7 +109,7 @@ BranchPoints Dialogue::branch_points(const PromptDelta& delta, size_t n_read) co
         n_messages = m - 1;
         break;
       }
-      // A long text is encoded in several spans, of which the last was matched.
+      // A long text is encoded in several spans. The last one was matched, so go back to the first one.
       for (; is_answer && i > 1 && span_at(i - 2).origin == SpanOrigin::kInput; --i) end = span_at(i - 2).id_begin;
     }
     if (!is_answer) continue;
@@ -308,7 +309,8 @@ std::optional<size_t> Dialogue::n_tokens_that_stay() {
 
 // --- answers
 
-// Adds a placeholder result for each call, because a template may require one.
+// Renders the conversation with the answer, to find the answer's text in the next prompt. Each tool call gets a
+// placeholder result, because a template may require one.
 std::optional<std::string> Dialogue::shown_answer(const PromptDelta& delta, const SampledReply& reply,
                                                   const Json& message) {
   if (!reply.end_of_turn || reply.end_of_turn_text.empty()) return std::nullopt;

@@ -75,7 +75,7 @@ class Dialogue {
   size_t n_numbered() const { return n_numbered_; }
   // True if the last message awaits an answer: a message of the user or a result of a tool.
   bool awaits_answer() const;
-  // True if a turn may answer the messages: as awaits_answer(), but also if the last message is a system message.
+  // True if there are messages and the last one is not the assistant's, so that a turn may answer it.
   bool may_answer() const;
   // True if messages were reverted since the last answer.
   bool goes_back() const { return goes_back_; }
@@ -105,7 +105,7 @@ class Dialogue {
 
   // Plans the prompt of the messages. Errors: those of PromptPlanner::plan().
   Result<PromptDelta> plan();
-  // As plan(), for a turn; applies the policy if the context is full. Further error: kContextFull.
+  // Plans the prompt of a turn; if the context is full, applies the policy. Errors: kContextFull; those of plan().
   Result<TurnPlan> plan_within(const ContextLimits& limits, WhenFull policy);
   // Returns the tokens of the prompt of the proposed messages. Errors: those of plan() and plan_continuing().
   Result<Tokens> prompt_ids(PendingEdit edit);
@@ -127,7 +127,7 @@ class Dialogue {
   // Call after append_answer(), for a turn: adds its usage, and renumbers replies by their messages.
   void settle(const Usage& usage, const Timings& timings) noexcept;
 
-  // Replaces `before`, which settle() added to the usage, by `now`.
+  // In the usage of the conversation, replaces `before`, which settle() has added, by `now`.
   void replace_usage(const Usage& before, const Usage& now) noexcept;
   // Call at the end of loading from a file, when all messages are there and replies have their final numbers.
   void restore(std::set<size_t> pinned, const Usage& usage) noexcept;

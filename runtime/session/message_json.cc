@@ -8,7 +8,7 @@
 namespace ibid {
 namespace {
 
-using Rows = Json::object_t::Container;  // appends without searching for the key, which emplace_back() of Json does
+using Rows = Json::object_t::Container;  // its emplace_back() does not search for the key, unlike that of Json
 
 // Parses a JSON object of the caller. It becomes an element of the array of messages, so its maximum depth is reduced.
 Result<Json> parse_object(std::string_view text, const char* what) {

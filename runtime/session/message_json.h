@@ -17,7 +17,7 @@ Result<Json> json_of(const Message& message);
 // Returns an array of the objects of json_of(). Errors: those of json_of(), with the number of the message.
 Result<Json> history_of(const std::vector<Message>& messages);
 
-// REQUIRES: an object with a string as role.
+// Converts the JSON of a message. REQUIRES: an object with a string as role.
 Message message_of(const Json& message);
 
 // Parses a template's variables: an object, or an empty text. Errors: kInvalidArgument.

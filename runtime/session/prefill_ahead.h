@@ -23,8 +23,8 @@ namespace ibid {
 class PrefillAhead {
  public:
   struct Start {
-    KvCacheEntry held;   // KV of the first tokens; if the whole prompt is prefilled, at least one token is missing
-    AheadPrompt prompt;  // the prompt; if it is complete, its last logits are computed too
+    KvCacheEntry held;   // KV of the prompt's first tokens; if prompt.is_whole, not of its last token
+    AheadPrompt prompt;  // if it is the whole prompt, the logits after it are computed too
     Usage usage;
     Foreign foreign;    // namespace of the KV
     StateShare states;  // the engine's limits for recurrent states
@@ -52,7 +52,7 @@ class PrefillAhead {
   PrefillAhead(const PrefillAhead&) = delete;
   PrefillAhead& operator=(const PrefillAhead&) = delete;
 
-  // Errors: as Scheduler::submit().
+  // Starts the prefill. Errors: those of Scheduler::submit().
   Status submit(Scheduler& scheduler) {
     TRY(scheduler.submit(feeding_));
     is_submitted_ = true;
@@ -63,9 +63,9 @@ class PrefillAhead {
     while (!feeding_.is_over()) waker_->wait();
   }
 
-  // After wait() only. Errors: those of Feeding.
+  // Returns the result of the prefill. Call after wait() only. Errors: those of Feeding.
   Status take_status() { return feeding_.take_status(); }
-  // The KV of all tokens, or of fewer if there was no memory for a handle.
+  // Returns the KV of the prefilled tokens; of fewer if there was no memory for the handle (IdleSequence).
   IdleSequence take_idle() { return std::move(idle_); }
   size_t n_transcript() const { return prompt_.n_transcript; }
   bool is_whole() const { return prompt_.is_whole; }

@@ -60,8 +60,9 @@ void PrefixPublisher::insert(KvCacheEntry& entry, const Foreign& from, Extent ex
 
 void PrefixPublisher::make_idle(KvCacheEntry& entry, IdleSequence& idle, const Foreign& from) const noexcept {
   if (entry.length() == 0 || store().make_idle(entry, idle)) return;
-  // The handle is stale, because the namespace was cleared or heap memory ran out. If there still is no memory, the
-  // entry keeps its pages until the next turn, which is cheaper than prefilling again.
+  // `rest` no longer refers to a sequence in the store, because the namespace was cleared or heap memory ran out, so
+  // insert the entry again. If there still is no memory, the entry keeps its pages until the next turn, which is
+  // cheaper than prefilling again.
   if (store().insert(namespace_of(from), entry, {.idle = &idle}).ok()) (void)store().make_idle(entry, idle);
 }
 

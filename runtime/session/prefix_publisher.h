@@ -43,15 +43,16 @@ class PrefixPublisher {
   // answer, which calls it on the compute thread.
   SharedPrompt announce() const;
 
-  // Inserts `entry` into the store and, unless its KV is imported, into the cache directory. idle: becomes the entry's
-  // handle (InsertOptions). A full store is not an error: caching is best effort.
+  // Inserts `entry` into the store and, unless its KV is imported, into the cache directory. rest: if set, refers to
+  // the inserted sequence from then on (IdleSequence). A full store is not an error: caching is best effort.
   void insert(KvCacheEntry& entry, const Foreign& from, Extent extent = Extent::kAll,
               IdleSequence* idle = nullptr) const noexcept;
-  // Moves the entry's pages to the store, and its tokens to `idle`. If memory is out, the entry keeps both.
+  // Moves the entry's pages to the store, and its tokens to `rest`. If memory is out, the entry keeps both.
   void make_idle(KvCacheEntry& entry, IdleSequence& idle, const Foreign& from) const noexcept;
 
   // Publishes parts of a prefilled prompt for other conversations: the logits after the first n_prompt tokens, if
-  // known, and the first `first_turn_boundary` tokens, before the first user message. REQUIRES: not imported.
+  // known, and the first `first_turn_boundary` tokens, before the first user message. REQUIRES: the entry's KV is not
+  // imported.
   void publish_prompt(const KvCacheEntry& entry, size_t n_prompt, const PromptLogits& logits,
                       size_t first_turn_boundary) const noexcept;
 

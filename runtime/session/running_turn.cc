@@ -136,7 +136,8 @@ void RunningTurn::drop() noexcept {
 
 // --- begin
 
-// As guarded(), but drops the indexes of past tokens if memory runs out, because they may be half-changed.
+// Calls `body`. If memory runs out, returns kOutOfMemory and drops the indexes of past tokens, because they may be
+// half-changed.
 template <typename Body>
 auto RunningTurn::guarded_indexes(Body&& body) -> decltype(body()) {
   try {
@@ -358,8 +359,8 @@ void RunningTurn::begin_reply(const PromptDelta& delta) {
   context.tools = offered_tools();
   context.begins_in_reasoning = turn_.begins_in_reasoning;
   context.demands_call = options_.demands_call;
-  // Calls are streamed only if a constraint makes each valid, because an emitted event cannot be withdrawn, and only if
-  // their ids come before the arguments.
+  // Calls are streamed under two conditions. A constraint makes every call valid, because an emitted event cannot be
+  // withdrawn. And the id of a call comes before its arguments.
   context.stream_calls = options_.constraint != nullptr && !has_late_ids(format);
   shown_ = shown_tokens(engine_, context.tools != nullptr);
   reply_.emplace(format, context, turn_.seed + turn_.usage.n_prompt, std::string_view(end).substr(prompt.size()));

@@ -12,18 +12,20 @@
 namespace ibid {
 namespace {
 
-// A shorter unread part is not announced, because announcing it would cost more than prefilling it twice.
+// Minimum number of tokens to prefill for which a prompt is announced to other requests: announcing fewer would cost
+// more than prefilling them twice.
 constexpr size_t kWorthAnnouncing = kPagePositions;
 
-// Returns an entry that shares the pages. Throws, because constructors can report errors only by exceptions.
+// Returns an entry that shares the pages of `entry`. Reports errors by exceptions, because it is used in constructors.
 KvCacheEntry shared_pages(const KvCacheEntry& entry) {
   Result<KvCacheEntry> fork = entry.fork();
   if (!fork.ok()) throw std::bad_alloc();
   return *std::move(fork);
 }
 
-// Why a search missed the token at `position`; nullopt: it is not stored. n_most: the number of found tokens that the
-// caller can use; n_with_state: how many of these are before a stored recurrent state.
+// Returns what was evicted if a search did not find the token at `position`; nullopt: nothing, the token was not
+// stored. n_most: the number of found tokens that the caller can use; n_with_state: how many of these are before a
+// stored recurrent state.
 std::optional<LostCause> cause_of_miss(const PrefixMisses& misses, size_t n_most, size_t n_with_state,
                                        size_t position) {
   if (position < n_with_state) return LostCause::kWindowGone;
@@ -145,7 +147,7 @@ Result<Usage> SequenceCache::end_prefill(PrefillAhead& prefill) {
     return status;
   }
   Prefilled next{prefill.take_idle(), prefill.foreign(), prefill.n_transcript(), nullptr};
-  if (next.rows.length() < prefill.usage().n_prompt) return out_of_heap();  // the store had no memory for a handle
+  if (next.rows.length() < prefill.usage().n_prompt) return out_of_heap();  // no memory for an IdleSequence
   if (prefill.is_whole()) {
     const Logits logits = prefill.take_logits();
     next.logits = std::make_shared<const std::vector<float>>(logits.row(0).begin(), logits.row(0).end());
@@ -193,8 +195,7 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   length_before_ = entry_.length();
   // Sampling the first token of the answer needs the logits of the prompt: unless cached, its last token is computed.
   const size_t n_most = is_same_prompt(prompt) ? prompt.size() : prompt.size() - 1;
-  const size_t n_own =
-      std::min({prompt.n_keep(), cache_->n_computed_before_, n_most});  // computed by this conversation before
+  const size_t n_own = std::min({prompt.n_keep(), cache_->n_computed_before_, n_most});  // computed in earlier turns
   size_t n_keep = entry_.resumable_length(std::min(n_own, entry_.length()));
   if (is_same_prompt(prompt) && n_keep == n_most) logits_ = cache_->prompt_end_.logits;
   TRY_ASSIGN(const bool ahead_is_there, take_ahead(prompt, n_keep));
@@ -209,12 +210,12 @@ Status SequenceCache::Lease::arrange(const PromptIds& prompt, Priority priority,
   if (n_keep < entry_.length()) {
     TRY_ASSIGN(before_, entry_.fork());
     work_.pages_touched += entry_.pages().size();
-    n_keep = entry_.slice_to_at_most(n_keep);  // window parts may have been evicted since resumable_length()
+    n_keep = entry_.slice_to_at_most(n_keep);  // KV of sliding-window layers may have been evicted since
   }
   if (n_keep < prompt.size()) logits_.reset();
   n_reprefilled_ = saturating_sub(n_own, n_keep);
   if (n_reprefilled_ == 0) missing_.reset();
-  // Keeps only the state at the entry's end: the store owns the others, and may evict them while the turn runs.
+  // The entry keeps only the state at its end: the store owns the other states, and may evict them while the turn runs.
   entry_.state().keep_only_here(entry_.length());
   if (before_) before_->state().clear();
   if (n_keep == 0) foreign_.reset();
@@ -291,7 +292,8 @@ void SequenceCache::Lease::keep(Kept kept) noexcept {
   // If a stop string ended the reply, tokens after the cut were computed; drop their KV.
   const size_t n_prompt = std::min(kept.n_prompt, entry_.length());
   const size_t n_same = n_prompt + common_prefix_length(entry_.tokens().subspan(n_prompt), kept.ids.subspan(n_prompt));
-  // If this also lost KV of tokens that stay, these tokens count as computed.
+  // If KV of tokens that stay was lost too, n_read_ still counts these tokens: the next turn looks them up or prefills
+  // them.
   const bool lost_rows = entry_.length() < kept.n_computed;
   cache.n_computed_before_ = lost_rows ? std::min(kept.n_computed, kept.ids.size()) : n_same;
   (void)entry_.slice_to_at_most(n_same);

@@ -79,7 +79,7 @@ void read_replies(const Json& json, SavedSession& session) {
       session.load_warnings.n_replies = found->size() - i;
       return;
     }
-    // Older files may have two replies of one message: the first was discarded.
+    // Older files may have two replies of one message, of which only the second is valid.
     if (!replies.empty() && replies.back().message == reply->message) replies.pop_back();
     replies.push_back(*std::move(reply));
   }
@@ -184,7 +184,7 @@ std::optional<Defect> find_defect(const Json& value, size_t depth, size_t& n_val
   return std::nullopt;
 }
 
-// A longer path is cut: its beginning is enough.
+// Maximum bytes of a path in an error message. A longer path is cut, because its beginning shows the place well enough.
 constexpr size_t kMaxPlaceBytes = 120;
 
 }  // namespace
@@ -258,7 +258,7 @@ Result<std::string> session_to_text(const Json& json) {
     return {ErrorCode::kLimitExceeded, "the session cannot be saved: it has " + std::to_string(text.size()) +
                                            " bytes and " + std::to_string(n_values) +
                                            " values as JSON, the limits are " + std::to_string(kMaxSessionBytes) +
-                                           " and " + std::to_string(JsonLimits{}.max_values) + " are read again"};
+                                           " bytes and " + std::to_string(JsonLimits{}.max_values) + " values"};
   }
   return text;
 }

@@ -54,7 +54,8 @@ inline constexpr size_t kMaxSessionBytes = 256'000'000;
 // that JSON cannot express (NaN, infinity, binary, not UTF-8); kLimitExceeded for more than kMaxJsonDepth levels, more
 // than kMaxSessionBytes, or more values than a file may have.
 Result<std::string> session_to_text(const Json& json);
-// Errors: those of parse_json(), and of session_from_json().
+// Reads a saved conversation from JSON text; `what` names it in messages. Errors: those of parse_json(), and of
+// session_from_json().
 Result<SavedSession> session_from_text(std::string_view text, const std::string& what);
 
 }  // namespace ibid

@@ -133,7 +133,8 @@ class RowsReader {
     return {};
   }
 
-  // Makes the window parts of pages evictable that lie before the window of the last position.
+  // Makes window parts of pages (keys and values of layers with a sliding window) evictable, if the window of the last
+  // position does not reach back to them.
   void offer_windows() {
     const size_t n = std::max(n_offered_, pool_.layout().first_window_page(ids_.size()));
     pool_.offer_windows(std::span(pages_).subspan(n_offered_, n - n_offered_));

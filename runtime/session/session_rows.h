@@ -28,12 +28,13 @@ struct SavedRows {
   KvPageIdentity identity;
 };
 
-// For each of `positions`, returns the state of the entry that reaches furthest without exceeding the position; among
-// equals, the one with the fewest rows. Adds other states, the deepest first, as long as all states together take no
-// more bytes than the keys and values.
+// For each of `positions`, returns the entry's state from which a sequence can resume closest before the position, or
+// at it; among equals, the one with the fewest rows to replay. Adds other states, the deepest first, as long as all
+// states together take no more bytes than the keys and values.
 std::vector<StateSnapshot> states_for(const KvCacheEntry& entry, std::span<const size_t> positions);
 
-// Writes all records. If the window part of a page was evicted, writes only the other part.
+// Writes all records. If the window part of a page (layers with a sliding window) was evicted, writes only the other
+// layers' part.
 Status write_rows(File& file, const SavedRows& rows);
 
 // Reads the records from `offset` to the end of the file into an empty entry, up to the last position at which it can

@@ -136,7 +136,7 @@ Status SessionState::replace_from(size_t n_kept, Json added) {
   });
 }
 
-// Idle work continues if `given` equals the current variables.
+// A prefill in idle time continues if `given` equals the current variables.
 Status SessionState::set_variables(Json given) {
   return exclusively(
       [&]() -> Status {
@@ -241,7 +241,7 @@ bool SessionState::rewrites_history() {
   return n && *n < branch.cache.n_computed_before();
 }
 
-// If there is no memory for idle work, the next turn prefills instead.
+// Starts a prefill in idle time. If there is no memory for it, the next turn prefills instead.
 void SessionState::start_idle_work() noexcept {
   (void)guarded([&]() -> Status {
     if (!rewrites_history()) return {};
@@ -277,7 +277,7 @@ Result<Turn> TurnCall::finish(const TurnCallback& on_event) {
   Result<Turn> turn = turn_->finish();
   turn_.reset();
   if (!turn.ok()) return turn;
-  // The turn is committed, so nothing may fail any more. Idle work begins after the turn's last event.
+  // The turn is committed, so nothing may fail any more. A prefill in idle time begins after the turn's last event.
   if (on_event) [&]() noexcept { on_event({.kind = TurnEvent::Kind::kFinish, .turn = &*turn}); }();
   session_.begin_after_turn();
   return turn;

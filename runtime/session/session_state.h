@@ -28,11 +28,11 @@ namespace ibid {
 
 struct PromptSize;
 
-// Whether the start of a call ends the work in idle time.
+// Whether the start of a call ends the prefill in idle time.
 enum class IdleWork { kEnds, kGoesOn };
 
-// Holds a session during a call. Any thread may try; status() is kBusy if another call runs, and kUnsupported in a
-// child of fork().
+// Marks a session as busy during a call. Any thread may try; status() is kBusy if another call runs, and kUnsupported
+// in a child of fork().
 class SessionGuard {
  public:
   explicit SessionGuard(SessionState& session, IdleWork idle = IdleWork::kEnds);
@@ -57,7 +57,7 @@ class SessionState {
     Json variables = Json::object();
     bool plain = false;
   };
-  // Errors: those of ChatSession::create().
+  // Creates a session. Errors: those of ChatSession::create().
   static Result<ChatSession> create(std::shared_ptr<Engine> engine, Setup setup);
 
   SessionState(std::shared_ptr<Engine> engine, Setup setup);
@@ -80,13 +80,13 @@ class SessionState {
 
   // kInvalidArgument if `message` is not an object with a role and valid UTF-8 (templates/message.h).
   Status append(Json message);
-  // `messages`: a JSON array of messages as for append().
+  // Replaces all messages. `messages`: a JSON array of objects, each with a role.
   Status set_history(Json messages);
   // Keeps the first n_kept messages and appends `added`, for a caller that knows which messages are the same. Drops the
   // transcript of the other messages. Errors: as set_history(); kInvalidArgument if there are fewer messages.
   Status replace_from(size_t n_kept, Json added);
-  // Sets the template's variables from the next plan on, which keeps the text that renders the same. Equal variables
-  // cost nothing. Errors: kBusy; kInvalidArgument: not an object, or not UTF-8.
+  // Sets the template's variables from the next plan on. That plan keeps all text that renders the same with the new
+  // variables. Equal variables cost nothing. Errors: kBusy; kInvalidArgument: not an object, or not UTF-8.
   Status set_variables(Json variables);
   // prompt_size() returns the length of the prompt of answer(); prompt_ids() returns the tokens of any turn's prompt.
   // Neither runs the model; the next turn reuses prompt_size()'s plan. Errors: those of the turn before its first
@@ -116,7 +116,7 @@ class SessionState {
   void change(PendingEdit edit);
 
   RunningTurn::Setting setting() const { return {engine->state(), options.when_full, &variables}; }
-  // Call after a turn was committed: drops the alternatives and starts the work in idle time.
+  // Call after a turn was committed: drops the alternatives and starts the prefill in idle time.
   void begin_after_turn() noexcept;
 
   // session_answers.cc: decodes n answers to the proposed messages, each in its own branch with seed + 0, 1, ...; the
@@ -138,7 +138,7 @@ class SessionState {
   // Starts to prefill in idle time if the template will rewrite earlier text when the conversation continues (for
   // example, drop reasoning), and there is memory for the prefill.
   void start_idle_work() noexcept;
-  // Cancels the idle work within one layer.
+  // Cancels the prefill in idle time, which ends within one layer of its pass.
   void stop_idle_work() noexcept;
 
   const std::shared_ptr<Engine> engine;
@@ -192,8 +192,8 @@ class TurnCall {
   const RunningTurn& turn() const { return *turn_; }
   Status check_process() const { return session_.engine->state().check_process(); }
   void wait() const { waker_->wait(); }
-  // As RunningTurn::finish(), and passes the last event, kFinish, to on_event. Further error: kUnsupported in a child
-  // of fork(), which has no thread that computes.
+  // Finishes the turn (RunningTurn::finish()), and passes the last event, kFinish, to on_event. Errors: those of
+  // RunningTurn::finish(); kUnsupported in a child of fork(), which has no thread that computes.
   Result<Turn> finish(const TurnCallback& on_event = {});
 
  private:

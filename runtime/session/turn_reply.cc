@@ -30,7 +30,8 @@ TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uin
                      std::string_view continued_text)
     : parser_(format, context), seed_(seed), continues_(!continued_text.empty()) {
   if (!continues_) return;
-  // A character that is in no marker releases the held bytes as text, also those of an end of turn.
+  // The parser holds back bytes that may begin a marker. A character that no marker contains makes it release them as
+  // text, also those of a marker that ends a turn.
   constexpr char kInNoMarker = '\1';
   ReplyParser alone(format, context);
   alone.feed(std::string(continued_text) + kInNoMarker, {});
@@ -49,7 +50,7 @@ TurnReply::TurnReply(const ReplyFormat& format, const ReplyContext& context, uin
 bool TurnReply::take_added(TurnEvent& event) {
   const bool is_content = event.kind == TurnEvent::Kind::kContent;
   const size_t n_held = is_content ? n_held_content_ : n_held_reasoning_;
-  n_held_content_ = n_held_reasoning_ = 0;  // if the first event lacks these bytes, they were part of a marker
+  n_held_content_ = n_held_reasoning_ = 0;  // held bytes are in the first event, or were part of a marker
   if (!is_content && event.kind != TurnEvent::Kind::kReasoning) return true;
   event.text.erase(0, std::min(n_held, event.text.size()));
   (is_content ? added_.content : added_.reasoning) += event.text;

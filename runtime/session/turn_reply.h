@@ -21,7 +21,8 @@ class EngineState;
 // Returns a parsed answer as an OpenAI message (templates/reply/protocol_messages.h).
 Json message_of_answer(const Turn& turn);
 
-// Returns the special tokens that a parsed answer's text shows: markers, but those of tool calls only if with_calls.
+// Returns the special tokens that stay in the text of an answer for the reply parser: markers of reasoning and, if
+// with_calls, of tool calls.
 Tokens shown_tokens(const EngineState& engine, bool with_calls);
 
 class TurnReply {

@@ -77,7 +77,8 @@ class TurnStream::Pulled {
     void operator()() const { source->request_stop(); }
   };
 
-  // The kind of events that the owner pulls, known at the first pull.
+  // The kind of events that the owner takes: texts, or events of the parsed reply. Known when the owner takes the first
+  // one.
   enum class Form { kUnknown, kTexts, kEvents };
 
   std::optional<TurnEvent> take_event() {
@@ -101,8 +102,8 @@ class TurnStream::Pulled {
     return call_->turn().take_event();
   }
 
-  // Finishes a turn that is computed, and keeps the events that were not pulled in the owner's form. If this form is
-  // unknown and matters, the turn stays unfinished.
+  // Finishes a turn that is computed, and keeps its remaining events in the form that the owner takes. If that form is
+  // not known yet and the options parse replies, the turn stays unfinished.
   void finish_if_computed() {
     if (!call_ || !call_->turn().is_computed()) return;
     if (form_ == Form::kUnknown && options_.parse_reply) return;
@@ -127,7 +128,7 @@ class TurnStream::Pulled {
   const std::stop_callback<Stops> callers_stop_;
   std::optional<TurnCall> call_;  // unset when the turn is over
   Form form_ = Form::kUnknown;
-  std::deque<TurnEvent> events_;  // events of a finished turn, not yet pulled
+  std::deque<TurnEvent> events_;  // events of a finished turn that the owner has not taken yet
   std::optional<Result<Turn>> outcome_;
 };
 

@@ -233,7 +233,7 @@ constexpr Field<AnswerRequest> kChatAnswerFields[] = {
 constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     {{"n", Shape::kInteger, "number of answers", 1, ChatSession::kMaxAnswers},
      [](const Json& value, AnswerRequest& request) {
-       if (request.n > 0) store(value, request.n);  // n stays 0 if max_tokens 0 has set it
+       if (request.n > 0) store(value, request.n);  // a max_tokens of 0 has set n to 0, which stays
      }},
     {{"truncate", Shape::kAny,
       "if the context is full: none (an error), oldest (drops the oldest turns), middle (truncates the newest message)",
@@ -290,7 +290,7 @@ bool has_left_out_tool(const AnswerRequest& request, const std::string& name) {
   });
 }
 
-// Resets a tool_choice that only tools that were left out could satisfy, and reports it.
+// If only tools that were left out could satisfy tool_choice, resets tool_choice, and reports this.
 void drop_choice(AnswerRequest& request) {
   request.tool_choice.kind = ToolChoice::Kind::kAuto;
   ignore(request.ignored, {.field = "tool_choice", .reason = "the tool was left out"});

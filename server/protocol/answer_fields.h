@@ -26,7 +26,8 @@ std::span<const Field<AnswerRequest>> chat_answer_fields();
 // Reads the rows of all tables into the request, then checks them together. Throws the first fault.
 void read_answer_fields(const Json& body, AnswerRequest& request, bool has_messages);
 
-// Return the rules of a body with a prompt (prompt_rules) or with messages: `own` and those of the shared fields.
+// Return the rules of the fields of a body with a prompt (prompt_rules()) or with messages: `own`, those of the
+// protocol, and those of the shared fields.
 std::vector<FieldRule> prompt_rules(std::vector<FieldRule> own);
 std::vector<FieldRule> message_rules(std::vector<FieldRule> own);
 
@@ -54,7 +55,7 @@ void check_sampler(const AnswerRequest& request);
 // Reads [{"type": "function", "function": {"name", "description", "parameters"}}, ...]. Leaves out other types of
 // tools.
 void read_tools(const Json& list, AnswerRequest& request);
-// Reports tool `i` of the request, of that type, as left out.
+// Reports tool number `i` of the request, whose type is `type`, as left out.
 void leave_out_tool(const Json& tool, size_t i, std::string_view type, AnswerRequest& request);
 // Fault if the tool's `strict` is neither a boolean nor null; the param is ".strict".
 void check_strict(const Json& tool);

@@ -281,7 +281,8 @@ MessagesCall read_messages_call(const Site& site, const http::Request& source, b
   read_fields<MessagesCall>(body, kMessagesFields, call);
   if (!counts_only && member(body, "max_tokens") == nullptr) throw missing_field("max_tokens");
   call.marks_cache = has_key(body, "cache_control");
-  // These two fields were read above; the shared rows do not accept the form that they have in this protocol.
+  // `tools` and `tool_choice` were read above; the rows that protocols share do not accept the form that these fields
+  // have in Anthropic's protocol.
   body.erase("tools");
   body.erase("tool_choice");
   read_answer_fields(body, request, true);
@@ -348,7 +349,7 @@ class MessageStream final : public StreamReply {
  private:
   void opened() override {
     Json message = message_json(id_, heard_.model);
-    message["usage"] = usage_json({.n_prompt = heard_.n_prompt}, marks_cache_);  // message_delta has the cached tokens
+    message["usage"] = usage_json({.n_prompt = heard_.n_prompt}, marks_cache_);  // without the cached ones
     emit_named({{"type", "message_start"}, {"message", std::move(message)}});
     send_bytes(kPing);
   }

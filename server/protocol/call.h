@@ -24,8 +24,8 @@ namespace ibid::serve {
 Json begin_request(const Site& site, const http::Request& source, std::span<const FieldRule> rules,
                    AnswerRequest& request);
 
-// If the server has one model, another name means that model, and is reported, unless names are checked
-// (Site::checks_model_names): many clients send a fixed name.
+// Many clients send a fixed name. So if the server has one model, an unknown name means this model: clears `model` and
+// reports the name in `ignored`. Does nothing if the server checks names (Site::checks_model_names).
 void find_model(const Site& site, std::string& model, IgnoredParts& ignored);
 
 // Removes lines at the beginning of the conversation's system message that clients add for their own service and change
@@ -35,7 +35,8 @@ void drop_client_lines(const Site& site, AnswerRequest& request);
 
 // Returns the namespace of a request. Faults: the user is not a short text; the request names several different users.
 std::string read_namespace(const Site& site, const http::Request& source, const Json& body);
-// As read_namespace() above, for a request whose body may be empty. Further faults: those of parse_body().
+// Returns the namespace of a request whose body is not parsed yet and may be empty. Faults: those of parse_body(), and
+// of the other read_namespace().
 std::string read_namespace(const Site& site, const http::Request& source);
 
 // Reads keep_alive: a number of seconds, or a duration in Go's notation ("5m", "1h30m"); negative: forever.

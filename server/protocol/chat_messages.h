@@ -35,7 +35,8 @@ void read_chat_message(const Json& message, const ReadPlace& place, Json& messag
 // "output_text"), or documents of text, joined by line breaks. Images, audio, videos and files are refused with a
 // message that names them; parts of other types are left out. A fault's param is relative to the content.
 std::string read_content(const Json& content, const ReadPlace& place);
-// Returns the text, or list of parts, of Anthropic's plain text document or search result; nullptr: another part.
+// Returns the text, or list of parts, of Anthropic's plain text document or search result; nullptr if the part is
+// neither.
 const Json* text_of_document(const Json& part);
 // Throws a Fault if `type` is that of an image, audio, a video or a file.
 void check_is_no_medium(std::string_view type);
@@ -51,8 +52,9 @@ Json tool_message(std::string_view call_id, std::string content);
 // Fault if there are no messages, or if the last one is the assistant's, to which a model does not answer.
 void check_awaits_answer(const Json& messages);
 
-// Sets request.continues if the last message is the assistant's. Removes that message if it is empty. Otherwise calls
-// check_awaits_answer(). Fault if the message has tool calls: the results of the tools are missing.
+// If the last message is the assistant's and not empty, sets request.continues. Otherwise removes the last message if
+// it is an empty one of the assistant, and calls check_awaits_answer(). Fault if an assistant's last message has tool
+// calls: the results of the tools are missing.
 void read_ending(AnswerRequest& request);
 
 // JSON schema of a message, #/components/schemas/chat_message in the OpenAPI description.

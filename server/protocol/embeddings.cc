@@ -236,7 +236,7 @@ void append_base64(std::string& out, std::span<const float> vector) {
   out += '"';
   uint32_t bits = 0;
   size_t n_bytes = 0;
-  const auto flush = [&](size_t n_digits) {  // appends the bytes in `bits` as n_digits digits and padding
+  const auto flush = [&](size_t n_digits) {  // appends `bits` as n_digits base64 digits and padding
     for (size_t i = 0; i < 4; ++i) out += i < n_digits ? kDigits[bits >> (18 - 6 * i) & 63u] : '=';
     bits = 0;
   };

@@ -211,7 +211,7 @@ struct LlamaOutput {
   std::vector<std::string> fields;
 };
 
-// Returns the settings of an answer. If ignore_eos bans the tokens that end an answer, they are among the biases.
+// Returns the settings of an answer. If ignore_eos bans the tokens that end an answer, the biases include these tokens.
 Json settings_of(const LlamaOutput& output, const Answer& answer, const Tokenizer* tokenizer) {
   Json settings = output.settings;
   settings["seed"] = answer.seed;
@@ -296,7 +296,7 @@ class LlamaStream final : public StreamReply {
 
   const LlamaOutput output_;
   StreamProgress progress_;                       // progress of the only answer
-  std::vector<std::vector<TokenLogprobs>> last_;  // by answer: its last tokens, which no part of the text had
+  std::vector<std::vector<TokenLogprobs>> last_;  // for each answer: its last tokens, sent with no text before
 };
 
 void start_llama(const Site& site, const http::ExchangePtr& exchange, LlamaCall call) {
@@ -331,7 +331,7 @@ LlamaCall read_llama(const Site& site, const http::Request& source, std::span<co
   Json body = begin_request(site, source, llama_rules(own), call.request);
   read_fields(body, own, call);
   read_fields<LlamaCall>(body, kLlamaFields, call);
-  body.erase("logit_bias");  // read above; the shared row does not accept texts as keys
+  body.erase("logit_bias");  // logit_bias was read above; the shared row does not accept texts as keys
   read_answer_fields(body, call.request, false);
   return call;
 }

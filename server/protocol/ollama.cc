@@ -335,7 +335,7 @@ Json model_info(const ModelCard& card, const ModelHeader& header) {
   const std::string family = header.family.empty() ? "ibid" : header.family;
   Json info = {{"general.architecture", family}};
   if (header.n_params > 0) info["general.parameter_count"] = header.n_params;
-  // Clients truncate their prompts to this size, so it is the server's context if that is known.
+  // Clients truncate their prompts to the reported context size, so report the loaded model's context if it is loaded.
   const size_t context = card.is_loaded ? card.max_seq_len : header.trained_context;
   if (context > 0) info[family + ".context_length"] = context;
   if (card.is_loaded) info[family + ".vocab_size"] = card.vocab_size;

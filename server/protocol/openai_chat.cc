@@ -130,8 +130,8 @@ Json verbose_json(const Heard& heard) { return {{"prompt", prompt_text(heard, 0)
 
 // Writes an answer as chunks. The first chunk of each choice has the role, the last the finish_reason; with
 // include_usage another chunk has the usage and no choices; "[DONE]" ends the stream. An error after the start is an
-// event with the error, without "[DONE]". Log-probabilities come with the chunk of their text, those of markers with
-// the next one.
+// event with the error, without "[DONE]". Log-probabilities are in the chunk of their text; those of markers (special
+// tokens, which have no text) are in the next chunk.
 class ChatStream final : public StreamReply {
  public:
   ChatStream(http::ExchangePtr exchange, const Site& site, ChatNames names, const ChatCall& call)

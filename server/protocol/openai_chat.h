@@ -14,10 +14,10 @@ namespace ibid::serve {
 
 // The parts of answers for which a request asks.
 struct ChatOutput {
-  bool include_usage = false;     // a last chunk with the usage
-  bool continuous_usage = false;  // the usage so far in each chunk
+  bool include_usage = false;     // send a last chunk with the usage
+  bool continuous_usage = false;  // send the usage so far in each chunk
   bool return_progress = false;   // chunks during prefill
-  bool timings = false;           // the timings so far in each chunk
+  bool timings = false;           // send the timings so far in each chunk
   bool verbose = false;           // the rendered prompt
   bool logprobs = false;
   bool names_by_id = false;  // log-probabilities name tokens by their ids

@@ -184,7 +184,7 @@ struct Completion {
     return text_of_prompt(prompt, tokenizer);
   }
 
-  // Returns "logprobs" of an answer's first tokens, after those of its echoed prompt.
+  // Returns the "logprobs" object of an answer's first tokens. If the prompt is echoed, its tokens come first.
   Json first_logprobs(size_t answer, const Heard& heard, std::span<const TokenLogprobs> tokens, size_t& offset) const {
     const size_t n_echoed = n_characters(echo(answer, heard.tokenizer.get()));
     offset = n_echoed;
@@ -198,7 +198,7 @@ struct Completion {
     return std::move(flat).json();
   }
 
-  // As add_costs(), but summed over all prompts.
+  // Adds usage, timings and details of the response (add_costs()), with the usage summed over all prompts.
   void add_all_costs(Json& json, const Heard& heard) const {
     add_costs(json, heard);
     TokenCounts all;

@@ -112,7 +112,8 @@ constexpr std::string_view kSlots =
     R"({"type":"array","items":{"type":"object","required":["id","n_ctx","is_processing"],"properties":{"id":)"
     R"({"type":"integer"},"n_ctx":{"type":"integer"},"is_processing":{"type":"boolean"}}}})";
 constexpr std::string_view kEmptyList = R"({"type":"array","maxItems":0})";
-// /completion: with response_fields it has only these fields; with several prompts it is a list of such objects.
+// The response of /completion. If the request has response_fields, it has only the fields that these name; if the
+// request has several prompts, it is a list of such objects.
 constexpr std::string_view kLlamaCompletion =
     R"({"type":["object","array"],"properties":{"content":{"type":"string"},"stop":)"
     R"({"const":true},"model":{"type":"string"},"tokens_predicted":{"type":"integer"},"tokens_evaluated":{"type":)"
@@ -289,8 +290,8 @@ Json body_schema(const std::vector<FieldRule>& rules, Components& components) {
 enum class Answers {
   kAll,
   kNone,                 // no endpoint: the status is for an unknown method of a path
-  kNamed,                // those whose request names an object: a model in the body, an id in the path
-  kChangesConversation,  // those that change a conversation, which only one response at a time may change
+  kNamed,                // endpoints whose request names an object: a model in the body, an id in the path
+  kChangesConversation,  // endpoints that change a conversation, which only one response at a time may change
   kComputing,
   kComputingNotAnthropic,
   kComputingAnthropic,
@@ -536,7 +537,8 @@ Json openapi_document() {
        {{"title", "ibid serve"},
         {"version", "1"},
         {"description",
-         "The HTTP endpoints of ibid. Fields that are not named have no effect; ibid.ignored of the answer names them. "
+         "The HTTP endpoints of ibid. Request fields that are not in this document have no effect; the answer lists "
+         "them in ibid.ignored. "
          "OpenAI's paths also work without /v1."}}},
       {"paths", std::move(paths)},
       {"security", Json::array({Json::object(), {{"bearer", Json::array()}}, {{"key", Json::array()}}})},

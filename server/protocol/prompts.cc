@@ -85,7 +85,7 @@ void read_pieces(const Json& list, Prompt& prompt) {
     Tokens tokens;
     try {
       read_token_ids(ids, tokens);
-    } catch (Fault& fault) {  // the fault's index is one in `ids`: name entry `first` of the list instead
+    } catch (Fault& fault) {  // fault.param has an index in `ids`, which the client does not know
       fault.param = place_in_list(first);
       throw;
     }

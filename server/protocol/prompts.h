@@ -21,7 +21,7 @@ inline constexpr size_t kMaxPrompts = 128;  // maximum number of prompts in a re
 
 // Maximum size of a body whose text is only tokenized or rendered. It is larger than a prompt that fills any context.
 inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
-// Fault 413 if the body is larger. Call before parsing the body.
+// Fault 413 if the body is larger than kMaxTextBodyBytes. Call before parsing the body.
 void check_text_body(const http::Request& request);
 
 // Returns a callback that responds with the number of tokens of a prompt: {"object", "input_tokens"}.

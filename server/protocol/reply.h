@@ -77,7 +77,7 @@ class ExchangeReply : public AnswerListener, public std::enable_shared_from_this
  private:
   void finish(const Status& status);
 
-  Later later_;  // if set, end() runs through it
+  Later later_;  // if set, runs end() on another thread
 };
 
 class WholeReply final : public ExchangeReply {
@@ -180,7 +180,7 @@ class StreamProgress {
  public:
   explicit StreamProgress(Clock& clock) : clock_(clock) {}
 
-  // Call at these events of the listener; decode(): at new tokens of the answer.
+  // Call on the events of the same names of AnswerListener; decode(): when the answer has new tokens.
   void begin() { begin_ns_ = clock_.steady_ns(); }
   void prefill(size_t n_done, size_t n_total);
   void decode(size_t n_tokens);

@@ -249,7 +249,7 @@ class ResponseStream final : public StreamReply {
     logprobs_.insert(logprobs_.end(), all.begin(), all.end());
     return all;
   }
-  // Counts the new tokens and returns them.
+  // Returns the tokens that were not returned before, with log-probabilities, and counts them.
   std::vector<TokenLogprobs> take_tokens() {
     std::vector<TokenLogprobs> tokens = take_logprobs(0);
     progress_.decode(tokens.size());

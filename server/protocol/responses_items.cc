@@ -42,7 +42,7 @@ class ItemReader {
 
  private:
   void read_message(const Json& item, const ReadPlace& place) {
-    // Messages have the roles and contents of chat completions; their parts have other types.
+    // The roles and contents of messages are those of chat completions, except for the types of the contents' parts.
     const bool was_answer = goes_on_;
     read_chat_message(item, place, messages_);
     goes_on_ = is_from(messages_.back(), Role::kAssistant);
@@ -88,7 +88,7 @@ class ItemReader {
       throw wrong_type("must be a string", ".output");
     }
     std::string text;
-    if (output == nullptr) {  // tools of the client may return other fields, such as the tools that a search found
+    if (output == nullptr) {  // another field may have the result: a search returns `tools`
       const Json* tools = member(item, "tools");
       messages_.push_back(tool_message(id, tools == nullptr ? std::string() : json_to_string(*tools)));
       goes_on_ = false;

@@ -20,8 +20,8 @@ namespace ibid::serve {
 // "[3].type".
 void read_input(const Json& input, Json& messages, IgnoredParts& ignored, size_t n_before = 0);
 
-// Converts the same input to items that can be stored: each with its type, status and id, contents as lists of parts.
-// new_id: Site::new_id. REQUIRES: read_input() accepted the input.
+// Converts an input that read_input() has accepted to items that can be stored: each has its type, status and id, and
+// contents are lists of parts. new_id: Site::new_id.
 Json stored_items(const Json& input, const std::function<std::string(std::string_view prefix)>& new_id);
 
 // Make items of a response. status: "in_progress", "completed", "incomplete".

@@ -60,7 +60,8 @@ void set_seed(const Json& value, AnswerRequest& request) {
   }
 }
 
-// min_tokens bans the tokens that end an answer, so ignore_eos sets it to its maximum.
+// Until an answer has min_tokens tokens, tokens that would end it are banned. So ignore_eos sets min_tokens to its
+// maximum.
 void set_ignore_eos(const Json& value, AnswerRequest& request) {
   if (!value.get<bool>()) return;
   request.options.min_tokens = std::numeric_limits<size_t>::max();
@@ -187,7 +188,8 @@ constexpr NamedSampler kSamplers[] = {
     {"xtc", "xtc", 'x', [](S& s) { s.xtc_probability = 0; }},
     {"temperature", "temp", 't', [](S& s) { s.temperature = 1; }},
 };
-// Adds the index in kSamplers of a sampler's name or letter. Other samplers have fields that refuse to turn them on.
+// Adds the index in kSamplers of a sampler's name or letter. Ignores samplers that do not exist here: the fields that
+// would turn them on are refused.
 void add_sampler(std::string_view name, std::vector<size_t>& named) {
   for (size_t i = 0; i < std::size(kSamplers); ++i) {
     const NamedSampler& one = kSamplers[i];

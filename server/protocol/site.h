@@ -25,7 +25,7 @@ struct Site {
   Clock& clock = system_clock();
   ConversationStore* store = nullptr;  // must outlive the site
   std::string version = {};            // the server's version, for protocols that report it
-  bool namespace_by_user = false;      // if a request names a user, it uses a namespace of that user within the key's
+  bool namespace_by_user = false;      // a request that names a user gets that user's namespace within the key's
   bool checks_model_names = false;     // an unknown name is an error, also if the server has only one model
   bool keeps_client_lines = false;     // drop_client_lines() does nothing
   size_t n_parallel = 1;               // number of answers computed at a time; llama.cpp's "slots"

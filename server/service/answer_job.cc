@@ -124,14 +124,14 @@ class AnswerJob final : public Job {
   Json variables_;
 
   std::optional<Conversation> conversation_;  // conversation of the request until the turns begin
-  // The computation for the prompt before its answers: none, the scores of its tokens, or a prefill.
+  // reading_: the computation for the prompt before its answers, if any: the scores of its tokens, or a prefill.
   struct Scoring {
     Tokens ids;
     std::unique_ptr<ScorePass> pass;
   };
   std::variant<std::monostate, Scoring, PrefillStream> prefill_;
-  int64_t prefill_begin_ns_ = 0;  // time of the engine's clock at which the planning of this computation began
-  // Cost of this computation, with its planning; set when it has ended.
+  int64_t prefill_begin_ns_ = 0;  // time (engine's clock) at which planning of reading_ began
+  // Cost of reading_ (the prefill or scoring of the prompt), planning included; set when reading_ has ended.
   struct PrefillCost {
     double ms = 0;
     Usage usage = {};
@@ -451,8 +451,8 @@ void AnswerJob::finish(size_t i, Conversations& conversations) {
   listener_->answer(i, {*std::move(turn), request_.options.max_tokens, is_guarded_});
 }
 
-// Adds the prefill or scoring of the prompt, done once for all answers, to the usage of the first answer. If a part was
-// evicted before the answer began, the answer's own prefill counts this part.
+// Adds the prefill or scoring of the prompt, done once for all answers, to the usage of the first answer. If KV of the
+// prompt was evicted before the answer began, the answer has prefilled it again, and already counts it.
 void AnswerJob::add_prefill_usage(Turn& turn) const {
   ibid::add_prefill_usage(turn.usage, prefill_cost_->usage);
   turn.timings.prefill_ms += prefill_cost_->ms;
@@ -469,8 +469,8 @@ void AnswerJob::fail(Status status) {
   if (is_final && parts_.size() > 1) stop(ErrorCode::kCancelled);
 }
 
-// Puts the conversation back, unless it must not be stored or is a prompt without a template. In that case, the
-// conversation that it continued stays known.
+// Puts the conversation back, so that it replaces the known one that it continued. Does nothing if the request forbids
+// storing or has a prompt without a template; then the known conversation stays.
 void AnswerJob::put_back(Conversation conversation, Conversations& conversations) const {
   if (request_.store && !request_.prompt) conversations.put(std::move(conversation));
 }

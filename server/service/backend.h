@@ -73,8 +73,9 @@ class Backend {
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;
   // Passes the model's tokenizer to `then`, which must not take long; loads the model first if necessary.
   virtual void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) = 0;
-  // Runs `work` on the writing thread, where it may wait for the disk: changes of stored data, ends of stored answers.
-  // No other client's answer waits for it. `work` must not call the service; exceptions of `work` are ignored.
+  // Runs `work` on the writing thread, where it may wait for the disk. For changes of stored data, and for the ends of
+  // answers that are stored. No other client's answer waits for it. `work` must not call the service; exceptions of
+  // `work` are ignored.
   virtual void write_behind(std::function<void()> work) = 0;
   // Unloads the model as soon as no request uses it. Returns at once. Error: kNotFound.
   virtual Status unload(std::string_view model) = 0;

@@ -172,7 +172,7 @@ bool take_word(std::string& text, std::string_view word) {
 Call rest_of_call(Call call, const std::string& word) {
   std::string& words = call.front().words;
   if (take_word(words, word)) return call;
-  if (const size_t at = words.find(word); at != words.npos) {  // the word is inside a header: "to=functions."
+  if (const size_t at = words.find(word); at != words.npos) {  // `word`, such as "to=functions.", comes later
     words.erase(0, at + word.size());
   } else if (std::vector<Call>& ways = call.front().one_of; words.empty() && !ways.empty()) {
     for (Call& way : ways) way = rest_of_call(std::move(way), word);
@@ -243,7 +243,8 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
 }
 
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
-  // Calls without a marker begin as JSON does. Then an answer has only one call: a second one would have no marker.
+  // If calls have no marker, they begin as JSON does, and an answer has only one call: nothing would mark the beginning
+  // of a second one.
   const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {
@@ -265,7 +266,8 @@ std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const 
     if (opens_section) rest.push_back({.words = syntax.section_end});
     begins.back().rest = std::move(rest);
   }
-  // The parser also accepts other spellings of the opener. They are forbidden: `rest` fits the template's spelling.
+  // The parser also accepts other spellings of the text that opens a call. They are forbidden here, because the grammar
+  // `rest` continues only the template's spelling.
   for (const std::string& opener : make_call_steps(syntax).other_openers) begins.push_back({.word = opener});
   if (ends && syntax.envelope) add_other_beginnings(syntax, begins);
   return begins;

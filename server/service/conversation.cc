@@ -57,7 +57,7 @@ void append_content(std::string& out, const Json& content) {
   append_part(out, json_to_string(content));
 }
 
-// Writes whole numbers that a double represents exactly in one form, because JavaScript clients write 1.0 as 1.
+// Writes a whole number, if a double represents it exactly, without a fraction: JavaScript clients write 1.0 as 1.
 void write_whole_numbers(Json& value) {
   constexpr double kMostExact = 9007199254740992.0;  // 2^53
   if (value.is_number_float()) {
@@ -149,7 +149,8 @@ uint64_t chain_hash(uint64_t before, const Json& message) {
 
 namespace {
 
-// name_space: hexadecimal digest of the namespace. model: the model's fingerprint; without one, the engine's address.
+// Returns the hash of an empty history, with which a chain of hashes starts. name_space: hexadecimal digest of the
+// namespace. model: the model's fingerprint; without one, the engine's address.
 uint64_t start_of_digits(const std::string& name_space, const std::string& model, uint64_t hash_seed) {
   return chain_start(model + "/" + name_space, hash_seed);
 }

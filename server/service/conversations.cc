@@ -220,7 +220,7 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
     if (why.code() == ErrorCode::kNotFound) return;  // the history was removed meanwhile
     remark("a conversation on disk is not used: " + why.message());
     const bool is_out_of_reach = why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kIo;
-    // If this fails, it is tried again when this history is found again.
+    // If the removal fails, it is tried again when the history is found again.
     if (!is_out_of_reach) (void)store->refuse_history(holder, history.name);
     return;
   }

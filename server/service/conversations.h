@@ -61,8 +61,9 @@ class Conversations {
   // the known conversations are then unchanged.
   Result<Conversation> take(const std::shared_ptr<Engine>& engine, const std::string& cache_namespace,
                             const Json& messages, const Json& variables, WhenFull when_full);
-  // As take(), for a prompt without a template (runtime/prompt/plain_prompt.h). A text is always encoded as a whole,
-  // independently of earlier answers; its cached prefix is found in the KV store. Do not pass the result to put().
+  // Returns a new conversation for a prompt without a template (runtime/prompt/plain_prompt.h). A text is always
+  // encoded as a whole, independently of earlier answers; its cached prefix is found in the KV store. Do not pass the
+  // result to put().
   static Result<Conversation> take_plain(std::shared_ptr<Engine> engine, const std::string& cache_namespace,
                                          Json prompt);
   // Adds a conversation after its turn was committed or dropped. Replaces the conversation that it continued, if that

@@ -51,13 +51,13 @@ class KnownConversations {
   std::optional<Place> find_number(uint64_t number) const;
   bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
-  // Returns a copy of the conversation that continues from `place`, and marks the original as used; nullopt if there is
-  // no memory for the copy.
+  // Returns a copy of the first place.n messages of the conversation at `place`, and marks the original as used;
+  // nullopt if there is no memory for the copy.
   std::optional<Conversation> copy_of(const Place& place);
 
   // Adds a conversation and returns its number.
   uint64_t add(Known known);
-  // Removes and returns a conversation; removes its space too if this was the last conversation of the space.
+  // Removes and returns a conversation. If it was the last one of its owner, also removes the owner from spaces_.
   Known take_out(const Place& place);
   // Evicts conversations until the budget is respected, and returns them.
   std::vector<Known> make_room();

@@ -27,7 +27,7 @@ struct ModelHost::Model : std::enable_shared_from_this<Model> {
   std::string path;
   std::vector<std::string> aliases;
   TurnOptions recommended;
-  FileState file;  // the file when it was last loaded; before the first load, when the host was created
+  FileState file;  // state of the file at the last load; before the first load, at the host's creation
   std::shared_ptr<Engine> engine;
   bool is_loading = false;  // a thread is loading or unloading the model
   size_t n_leases = 0;
@@ -238,7 +238,8 @@ uint64_t ModelHost::n_returned() const {
   return shared_state_->n_returned;
 }
 
-// As get(), but returns null if it would have to wait for users of a model.
+// Returns a lease on the model, which is loaded if necessary. Returns null if it would have to wait until users of a
+// model return their leases.
 Result<ModelLeasePtr> ModelHost::get_if_free(Model& model, Lock& lock) {
   shared_state_->changed.wait(lock, [&] { return !model.is_loading; });
   model.used_ns = clock_.steady_ns();

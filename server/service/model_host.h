@@ -81,8 +81,9 @@ class ModelHost {
   Result<ModelLeasePtr> get(std::string_view name);
   // Returns a lease if neither loading nor waiting is necessary; else null.
   Result<ModelLeasePtr> get_loaded(std::string_view name);
-  // As get(), for requests of clients: returns null if it would have to wait for users of a model; retry when
-  // n_returned() has changed. Errors of the loader are logged; the returned error is kIo and names only the model.
+  // Returns a lease on the model for a client's request; loads the model if necessary. Returns null if it would have to
+  // wait until users of a model return their leases: call again when n_returned() has changed. Errors of the loader are
+  // logged; the returned error is kIo and names only the model.
   Result<ModelLeasePtr> try_get(std::string_view name);
   // Number of leases returned so far.
   uint64_t n_returned() const;

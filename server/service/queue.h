@@ -92,9 +92,9 @@ class Queue {
   // Changes the size of the request's reservation. The sum of all reservations may then exceed the budget.
   void correct(Scheduled& request, const KvRoom& room);
   // Call if a request ran out of memory in spite of its reservation. kLater: the request is now kWaitingForMemory and
-  // waits for `room`; the second time, for the whole budget. kNow: it is the only one that holds memory, and others
-  // have returned theirs since its attempt began; it is kPlanning again. kNever: no other request held memory
-  // meanwhile.
+  // waits for `room`; the second time, for the whole budget. kNow: the request is kPlanning again, because no other
+  // request holds memory now, but others have returned memory since its attempt began. kNever: no other request held
+  // memory during the attempt, so there will never be more.
   enum class Retry { kLater, kNow, kNever };
   Retry wait_for_memory(const ScheduledPtr& request, const KvRoom& room);
   // Moves the request to kOutside. Moves requests whose reservations fit now to kPlanning, and returns them. is_empty()
@@ -102,7 +102,8 @@ class Queue {
   std::vector<ScheduledPtr> leave(Scheduled& request);
   void forget(const ScheduledPtr& request) { requests_.remove(request); }
 
-  // Moves the kWaitingForModel requests whose n_returned differs from the argument to kPlanning, and returns them.
+  // Call with the present ModelHost::n_returned(). Moves the kWaitingForModel requests to kPlanning that were given
+  // another value in wait_for_model(), and returns them: a model may now be free for them.
   std::vector<ScheduledPtr> take_for_models(uint64_t n_returned);
   // Moves the waiting requests whose jobs are stopped to kOutside, and returns them. The caller must call leave() for
   // each.

@@ -49,7 +49,7 @@ struct ResponseFormat {
 
 // A part of a request that was left out, was placed elsewhere, or has no effect.
 struct IgnoredPart {
-  std::string field;            // its path in the body: "tools[1]"
+  std::string field;            // path of the part in the request's body: "tools[1]"
   std::string reason;           // "is not a known field"
   std::string name = {};        // name of the tool that was left out
   bool is_clients_own = false;  // the path contains a name chosen by the client, which must not be logged
@@ -63,7 +63,7 @@ inline void ignore(IgnoredParts& parts, IgnoredPart part) {
   parts.push_back(std::move(part));
 }
 
-// Pieces of a prompt, each of which is tokenized by itself. If the first piece is a text, the model's first token
+// Pieces of a prompt, each of which is tokenized by itself. If the first piece is a text, the model's BOS token
 // precedes it.
 using PromptPieces = std::vector<std::variant<std::string, Tokens>>;
 // A text to be filled in between two others (fill in the middle), for models whose vocabulary has tokens for this.
@@ -105,8 +105,10 @@ struct AnswerRequest {
   // If not empty, only these tokens are sampled.
   Tokens allowed_tokens = {};
   bool returns_prompt_ids = false;
-  // Switches guard_answer() on or off; its maximum length applies only if the request chose none. Unset: the server's
-  // option applies. Unless it is false, answers in JSON end at a repetition even if a length was chosen.
+  // If true, answers have the maximum length of guard_answer() and end when they repeat themselves; what the request
+  // itself sets (chooses_length, chooses_repetition) takes precedence. Unset: as true, unless
+  // AdmissionOptions::guards_answers is false; but if the request sets a length, only answers in JSON end at a
+  // repetition.
   std::optional<bool> guard = {};
   bool chooses_length = false;      // the request sets a maximum length or says that there is no limit
   bool chooses_repetition = false;  // the request sets stop_repetition
@@ -153,7 +155,7 @@ class AnswerListener {
   // before the other events of these answers.
   virtual void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) { (void)i, (void)scores; }
   // The next tokens of answer `i` with log-probabilities; only if requested. Called before the text of these tokens;
-  // for the last tokens perhaps only with answer().
+  // those of the last tokens may come only with answer().
   virtual void logprobs(size_t i, std::span<const TokenLogprobs> tokens) { (void)i, (void)tokens; }
   // The next text of answer `i`, in whole characters. Texts, and parts of arguments, are not empty.
   virtual void content(size_t i, std::string_view text) = 0;
@@ -175,8 +177,8 @@ class AnswerListener {
 struct EmbeddingRequest {
   std::string model = {};            // a name that ModelHost resolves; empty: the first model
   std::string cache_namespace = {};  // namespace of the API key; its owner takes turns with others
-  // Each input is a text, in which special tokens are not recognised and to which the model's first and last tokens are
-  // added; tokens, to which nothing is added; or pieces, as in an answer's prompt. Not Infill.
+  // Each input is a text, tokens, or pieces as in an answer's prompt; not an Infill. In a text, special tokens are not
+  // recognised, and the model's first and last tokens are added. Nothing is added to tokens.
   std::vector<Prompt> inputs = {};
   size_t n_dims = 0;                      // return only this many dimensions, the first ones; 0: all
   bool cuts = false;                      // truncate an input that is too long; false: refuse it

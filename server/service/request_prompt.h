@@ -1,5 +1,5 @@
-// The prompt of a request without a session: its text, its tokens and its size; and parts of requests that need the
-// model's tokenizer: prompts of texts and tokens, texts to be filled in the middle, biases of texts. Pure functions.
+// Functions that need only a request and its model, not a session: they compute the text, the tokens and the size of
+// the prompt, and convert to tokens what the request gives as text (pieces of the prompt, infill, keys of logit_bias).
 //
 // Errors: kUnsupported if the model has no template, or no tokens for filling in the middle; those of
 // ChatTemplate::render(); kInvalidArgument.

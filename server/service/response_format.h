@@ -48,8 +48,8 @@ Result<RequiredCalls::Call> call_of(const CallSyntax& syntax, const std::vector<
                                     Arguments arguments, CompileBudget& budget);
 
 // Returns the texts that begin a call within an answer, each with the grammar of the text that follows: one call, or a
-// section of calls if `several`. one: a call; null: none of these texts may occur. If calls have no marker and begin as
-// JSON does, an answer that begins with these characters is a call.
+// section of calls if `several`. one: the grammar of a call; null: none of these texts may occur. If calls have no
+// marker and begin as JSON does, an answer that begins as JSON is a call.
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const RequiredCalls::Call* one, bool several);
 
 }  // namespace ibid::serve

@@ -12,8 +12,8 @@
 namespace ibid::serve {
 namespace {
 
-// Intervals, in real time and not that of the Clock, of the checks of deadlines while there are requests, and of idle
-// models otherwise.
+// Intervals between checks, in real time, not that of the Clock. While there are requests, deadlines are checked;
+// otherwise, idle models.
 constexpr std::chrono::milliseconds kDeadlineTick{20};
 constexpr std::chrono::milliseconds kIdleTick{1000};
 constexpr size_t kPlanningThreads = 2;
@@ -303,8 +303,8 @@ void Service::advance(const ScheduledPtr& request) {
   planners_.post([this, request] { finish(request, request->job->status()); });
 }
 
-// The request's answers have outgrown their expected length, so its reservation was too small. It waits until other
-// requests have ended. If no other request held memory, there will never be more, and the request ends.
+// The request's answers have outgrown their expected length, so its reservation was too small. The request waits until
+// other requests have ended. If no other request held memory, there will never be more, and the request ends.
 void Service::retry_later(const ScheduledPtr& request) {
   using Retry = Queue::Retry;
   const KvRoom room = request->job->room(*request->lease->engine(), options_.expected_answer_tokens);

@@ -39,8 +39,8 @@ bool has_later_system(const Json& messages) {
   return std::any_of(first, messages.end(), [](const Json& message) { return is_from(message, Role::kSystem); });
 }
 
-// Joins each later system message to the message before it if that is of the user or the system; else to the next
-// message if that is of the user; else makes it a user message.
+// Joins each later system message to a neighbour: to the previous message if that is a user or system message,
+// otherwise to the next message if that is a user message. Without such a neighbour, makes it a user message.
 Json joined_beside(const Json& messages) {
   Json out = Json::array();
   std::string waiting;

@@ -1,6 +1,6 @@
-// System messages: where they stand, and what they say of tools. Clients send them anywhere: several at the beginning,
-// after the newest message of the user, between a call and its result. Many templates refuse them at these places, or
-// do not show them; some templates show no tools. Pure functions.
+// System messages: their positions, and descriptions of tools in them. Clients send them anywhere: several at the
+// beginning, after the newest message of the user, between a call and its result. Many templates refuse them at these
+// places, or do not show them; some templates show no tools. Pure functions.
 #pragma once
 
 #include "base/result.h"

@@ -1,6 +1,7 @@
 // Names of the namespaces (SessionOptions::cache_namespace) of an API key. A prefix that was prefilled in one namespace
 // is not found in another. Owners of namespaces take turns in the queue and share the budget of known conversations.
-// All salts of an owner belong to that owner, so a client gains nothing by inventing salts. Pure functions.
+// A namespace with a salt (cache_salt of a request) has the same owner as without, so a client gains nothing by
+// inventing salts. Pure functions.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +10,7 @@
 
 namespace ibid::serve {
 
-inline constexpr std::string_view kSaltMark = "\x1fsalt:";  // no name of a key contains this byte
+inline constexpr std::string_view kSaltMark = "\x1fsalt:";  // the names of API keys never contain the byte \x1f
 inline constexpr std::string_view kUserMark = "\x1fuser:";
 
 // Returns the namespace of an owner's requests with this salt.

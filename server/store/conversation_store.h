@@ -97,7 +97,7 @@ class ConversationStore {
   // Opens the store. A budget that is smaller than before applies at once. Errors: those of KeptRows::open()
   // (server/store/kept_rows.h).
   static Result<std::unique_ptr<ConversationStore>> open(Options options);
-  // As open(). If that fails, logs the error and opens a store in memory.
+  // Opens the store. If open() fails, logs the error and opens a store in memory.
   static std::unique_ptr<ConversationStore> open_or_in_memory(Options options);
   ~ConversationStore();
 
@@ -106,7 +106,7 @@ class ConversationStore {
 
   // --- responses
 
-  // Error: kLimitExceeded: the response does not fit. The other responses stay then.
+  // Stores a response. Error: kLimitExceeded if it does not fit; the stored responses then stay.
   Status put_response(const std::string& cache_namespace, const StoredResponse& response);
   // Returns a response. Its in_front contains the items of all earlier responses that it continues. Error: kNotFound.
   Result<StoredResponse> find_response(const std::string& cache_namespace, const std::string& id);
@@ -131,7 +131,7 @@ class ConversationStore {
   // The seed of the hash chains of histories. It is secret, so that clients cannot construct collisions, and equal in
   // all processes that use the store.
   uint64_t hash_seed() const { return hash_seed_; }
-  // Replaces the holder's history of the same name, if there is one. Error: kLimitExceeded.
+  // Stores a history, in place of the holder's history of the same name. Error: kLimitExceeded.
   Status put_history(const Holder& holder, const StoredHistory& history);
   // Returns the history that shares the longest prefix with `hashes`, if that prefix has more than n_known messages.
   Result<std::optional<FoundHistory>> find_history(const Holder& holder, std::span<const uint64_t> hashes,

@@ -74,7 +74,7 @@ Status Database::check(int code) const {
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-    // A statement that does not fit the tables: the file has those of another program.
+    // The statement does not fit the tables, so the file has the tables of another program.
     case SQLITE_ERROR: return {ErrorCode::kCorrupt, message};
     case SQLITE_NOMEM: return {ErrorCode::kOutOfMemory, message};
     case SQLITE_TOOBIG: return {ErrorCode::kLimitExceeded, message};

@@ -14,7 +14,7 @@
 namespace ibid::serve {
 namespace {
 
-// Estimated bytes of a row of the table kept besides its texts, and of a row of the table place.
+// Estimated bytes of a row of the table `kept` without its texts, and of a row of the table `place`.
 constexpr size_t kRowBytes = 512, kPlaceBytes = 48;
 
 int64_t bytes_of(const KeptRows::Row& row) {
@@ -268,7 +268,8 @@ Status KeptRows::touch(int64_t id) {
 
 Status KeptRows::remove(int64_t id) {
   TRY(db_->run("update kept set is_gone = 1 where id = ?", id));
-  // Deletes the row unless another response continues it; then likewise the removed responses before it.
+  // Deletes the row, unless another response continues it. The deleted response may have been the only one to continue
+  // the response before it; if that one is marked as removed, the loop deletes it as well, and so on.
   while (id != 0) {
     TRY_ASSIGN(id, db_->number(0,
                                "delete from kept where id = ? and is_gone = 1 and not exists(select 1 from kept later "

@@ -209,7 +209,7 @@ class App {
     return true;
   }
 
-  // Marks answers that were running when the page was closed as ended.
+  // Marks as ended the answers that were running when the page was closed.
   #closeUnended() {
     if (this.answering.running(this.tree.id)) return;
     for (const node of this.tree.path()) if (node.role === "assistant" && node.end === "") node.end = "closed";

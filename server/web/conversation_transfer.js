@@ -21,7 +21,7 @@ export function downloadAll(records) {
   });
 }
 
-// Throws the errors of readConversations().
+// Returns the conversations in an uploaded file. Throws the errors of readConversations().
 export async function readFileOfConversations(file) {
   if (file.size > LIMITS.fileBytes) throw new Error(TOO_LARGE);
   return readConversations(await file.text());

@@ -206,8 +206,8 @@ function asText(item) {
   return item.type === "mark" ? {type: "text", text: item.text.repeat(item.count ?? 1)} : item;
 }
 
-// Turns matching marks into nodes and other marks into text. A closing mark matches the last opening one of its sign.
-// Counts open marks by sign, so that it only searches if there is one.
+// Turns matching marks into nodes and other marks into text. A closing mark matches the last opening mark with the same
+// sign. Counts open marks by sign, and searches for one only if there is one.
 function joinEmphasis(items) {
   const out = [], openers = [], nOpen = {"*": 0, "_": 0, "~": 0};
   const close = (mark) => {
@@ -222,8 +222,8 @@ function joinEmphasis(items) {
       const children = out.splice(at + 1).map(asText);
       const depth = depthOf(children) + 1;
       if (depth > MAX_DEPTH || children.length === 0) {
-        // The node would be nested too deeply, and so would nodes of marks that opened earlier, so all of these marks
-        // become text.
+        // The node would have no children, or more than MAX_DEPTH levels. Marks that opened earlier enclose the same
+        // children, so their nodes would have too many levels as well: all open marks become text.
         out.push(...children);
         openers.length = 0;
         for (const sign in nOpen) nOpen[sign] = 0;

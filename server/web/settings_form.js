@@ -25,7 +25,7 @@ function samplingField(field, settings) {
     element("p", {class: "soft", id: `${id}-hint`}, field.hint));
 }
 
-// form: the <form> in the dialog. onTheme() and onKey() are called after a change.
+// form: the <form> in the dialog. onTheme() and onKey() are called after a change of the theme and of the API key.
 export function connectSettings(form, settings, {onTheme, onKey}) {
   form.querySelector(".sampling").append(...SAMPLING.map((field) => samplingField(field, settings)));
   const {theme, effort, truncate, guard, keys, system, key, keep} = form.elements;

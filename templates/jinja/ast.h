@@ -49,7 +49,7 @@ enum class ExprKind : uint8_t {
   kMod,
   kPow,
   kConcat,          // children: a ~ b ~ c
-  kCompare,         // children[0], then the right operand of each entry of compare_ops
+  kCompare,         // children[0] is the first operand, children[i] the right operand of entry i - 1 of compare_ops
   kConditional,     // children: test, then, else; else may be nullptr
   kAttribute,       // children[0].text
   kSubscript,       // children[0][children[1]]
@@ -57,7 +57,7 @@ enum class ExprKind : uint8_t {
   kCall,            // children[0](args)
   kFilter,          // children[0] | text(args); children[0] is nullptr in a filter block
   kTest,            // children[0] is text(args)
-  kNamespaceField,  // target of {% set name.text = ... %}
+  kNamespaceField,  // name.text, a field of a namespace, as the target of {% set name.text = ... %}
 };
 
 enum class CompareOp : uint8_t { kEq, kNe, kLt, kLe, kGt, kGe, kIn, kNotIn };
@@ -74,7 +74,7 @@ struct Expr {
   std::unique_ptr<CallArguments> args;
   Filter filter = nullptr;  // nullptr: no filter has this name; evaluating the expression fails
   Test test = nullptr;
-  bool in_constant_output = false;  // part of a printed constant expression: see note_constant_output() in parser.h
+  bool in_constant_output = false;  // kSlice in a printed constant expression: see note_constant_output() in parser.h
 };
 
 struct Stmt;
@@ -95,8 +95,8 @@ enum class StmtKind : uint8_t {
   kText,      // text
   kOutput,    // exprs, printed one after the other
   kSet,       // target = exprs[0]
-  kSetBlock,  // {% set %} with a body: targets[0] = bodies[0], through filters
-  kIf,        // tests in exprs (nullptr: else); bodies[i] belongs to exprs[i]
+  kSetBlock,  // {% set %} with a body: bodies[0] through filters is assigned to targets[0]
+  kIf,        // the tests are in exprs (nullptr: else); bodies[i] belongs to exprs[i]
   kFor,       // {% for targets[0] in exprs[0] if exprs[1] %} bodies[0] {% else %} bodies[1]
   kMacro,
   kCallBlock,    // exprs[0] is the call; macro is its body
@@ -116,7 +116,7 @@ struct Stmt {
   std::vector<ExprPtr> targets;
   std::vector<ExprPtr> exprs;
   std::vector<Body> bodies;
-  std::vector<ExprPtr> filters;  // filters in the order of their application; their children[0] is nullptr
+  std::vector<ExprPtr> filters;  // filters in the order of their application; children[0] of each filter is nullptr
   std::unique_ptr<MacroNode> macro;
 };
 

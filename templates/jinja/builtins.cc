@@ -140,7 +140,7 @@ bool is_kind(const RenderState& state, const Value& value, std::string_view kind
   return !attributes.empty() && attributes[0].first == kind;
 }
 
-// Returns attribute number i of a cycler or joiner.
+// Returns attribute number i of the namespace in which a cycler or joiner is stored.
 const Value& field(const RenderState& state, const Value& value, size_t i) {
   return (*state.namespaces[value.index()])[i].second;
 }
@@ -236,7 +236,7 @@ std::string format_time(RenderState& state, std::string_view now, const std::str
       out += format[i];
       continue;
     }
-    const bool plain = format[++i] == '-' && i + 1 < format.size();  // after "%-" the number is not padded
+    const bool plain = format[++i] == '-' && i + 1 < format.size();  // true after "%-": the number is not padded
     if (plain) ++i;
     if (format[i] == 'f') {
       out += "000000";
@@ -244,7 +244,7 @@ std::string format_time(RenderState& state, std::string_view now, const std::str
       out += {'%', format[i]};
     } else {
       char text[64];
-      const char* flags = plain ? "%-" : format[i] == 'C' ? "%02" : "%";  // glibc does not pad the century
+      const char* flags = plain ? "%-" : format[i] == 'C' ? "%02" : "%";  // glibc does not pad %C (the century)
       const std::string directive = std::string(flags) + format[i];
       out.append(text, strftime_l(text, sizeof(text), directive.c_str(), &time, c_locale));
     }
@@ -308,7 +308,7 @@ Value make_namespace(const Call& c) {
     const Value dict = make_dict(c.state, {c.arguments.positional, {}, TextOrigin::kTemplate});
     for (const auto& [key, value] : dict.dict_object().entries) put(str(c.state, key).bytes(), value);
   }
-  // A list of messages is stored as a view, not copied.
+  // Do not copy a list of messages: it is stored as a view.
   for (const auto& [name, value] : c.arguments.named) put(name, value);
   return c.in.make_namespace(std::move(attributes));
 }
@@ -387,7 +387,7 @@ constexpr Builtin<bool> kTests[] = {
      },
      "callable"},
     {"test()",
-     // True if Python would find len() and [] for the value. An undefined value counts: it has both, although their
+     // True if Python would look up len() and [] for the value. An undefined value counts: it has both, and only their
      // calls fail.
      [](const Call& c) {
        const Value& v = c.subject;

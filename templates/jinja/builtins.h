@@ -27,7 +27,7 @@ class Call {
 
   Evaluator& in;
   RenderState& state;
-  const Value& subject;        // undefined if a function is called
+  const Value& subject;  // value to which the filter, test or method is applied; undefined if a function is called
   const Arguments& arguments;  // as written in the call, not bound to parameters
 
   std::string_view name() const { return name_; }
@@ -40,11 +40,11 @@ class Call {
   Value value_or(size_t i, const Value& fallback) const { return has(i) ? at(i) : fallback; }
 
   bool flag(size_t i, bool fallback) const;
-  // Fails if the argument is not an integer (None included).
+  // Returns argument i as an integer, or `fallback` if it is not passed. Fails if it is not an integer (None included).
   int64_t integer(size_t i, int64_t fallback) const;
   // As integer(), but returns `fallback` for None too, as if the argument were not passed.
   int64_t integer_or_none(size_t i, int64_t fallback) const;
-  // Fails if the argument is not a string.
+  // Returns argument i. Fails if it is not a string.
   const MarkedText& string(size_t i) const;
 
  private:
@@ -72,7 +72,7 @@ Result apply(const Builtin<Result>& builtin, Evaluator& in, const Value& subject
 // True if `name` is one of `names`, which are separated by blanks.
 bool is_name_in(std::string_view names, std::string_view name);
 
-// Returns nullptr if no row has this name.
+// Finds the builtin that has this name in a table; nullptr: no row of the table has it.
 template <typename Result>
 const Builtin<Result>* find_builtin(std::span<const Builtin<Result>> rows, std::string_view name) {
   for (const Builtin<Result>& row : rows) {
@@ -82,7 +82,7 @@ const Builtin<Result>* find_builtin(std::span<const Builtin<Result>> rows, std::
   return nullptr;
 }
 
-// Each function returns nullptr if there is no such builtin.
+// Each of these functions returns nullptr if no builtin of the kind has this name.
 Filter find_filter(std::string_view name);
 Test find_test(std::string_view name);
 // Also finds "dict.fromkeys", which in a template is written as an attribute of `dict`.
@@ -128,7 +128,8 @@ class AttributeGetter {
   std::optional<Value> fallback_;
 };
 
-// Returns one getter for each part of "a,b". If `attribute` is nullptr or None, returns a getter of the item itself.
+// Returns one getter for each part of `attribute` ("a,b"). If `attribute` is nullptr or None, returns one getter, of
+// the item itself.
 std::vector<AttributeGetter> attribute_getters(Evaluator& evaluator, const Value* attribute, bool ignore_case);
 
 }  // namespace ibid::jinja

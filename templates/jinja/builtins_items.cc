@@ -49,7 +49,7 @@ Value reverse(const Call& c) {
 
 using Keyed = std::vector<std::pair<Value, Value>>;  // sort key and item
 
-// A stable sort: equal keys keep their order, also if reversed.
+// A stable sort: elements with equal keys keep their order, even if the sort is reversed.
 void sort_by_key(RenderState& state, Keyed& keyed, bool reverse) {
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
     state.meter.step();

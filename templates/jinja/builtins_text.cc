@@ -66,7 +66,7 @@ Value indent(const Call& c) {
   }
   const bool first = c.flag(1, false), blank = c.flag(2, false);
   MarkedText text = c.subject.as_string();
-  text.append("\n", TextOrigin::kTemplate);  // keeps the empty last line after a trailing newline
+  text.append("\n", TextOrigin::kTemplate);  // the text ends in a newline, after which an empty last line is kept
   const auto lines = split_lines(c.state, text, false);
   MarkedText out;
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -252,10 +252,10 @@ Value split_at(const Call& c, bool from_right) {
   return to_list(split(c.state, c.subject.as_string(), separator.view(), max, from_right), c.subject.is_markup());
 }
 
-// The part of a text (in bytes) that the arguments start and end (in characters) of a str method select.
+// A part of a text, in bytes. The arguments `start` and `end` of a str method select it, in characters.
 struct Window {
   size_t begin, end;
-  bool empty_range;  // start is after end: nothing is found in this part, not even ""
+  bool empty_range;  // `start` is after `end`: nothing is found in this part, not even ""
 };
 Window window(const Call& c) {
   const std::string_view text = c.subject.bytes();
@@ -403,7 +403,7 @@ Value format_map(const Call& c) {
   return format_braces(c.in, c.subject, named);
 }
 
-// True if every character is in the class. An empty text gives may_be_empty.
+// True if every character of the text is in the class. For an empty text the result is may_be_empty.
 Value all_of(const Call& c, bool (*is_of_class)(uint32_t), bool may_be_empty = false) {
   const std::string_view text = c.subject.bytes();
   for (size_t i = 0; i < text.size();) {

@@ -130,8 +130,8 @@ CheckpointRecorder::CheckpointRecorder(RenderState& state, const Path& path, boo
                                        std::vector<Checkpoint>& out)
     : state_(state), out_(out), n_namespaces_(state.namespaces.size()) {
   proto_.generation_prompt = generation_prompt;
-  // Take no checkpoints if the end of the messages was read before the loop: any variable may then depend on later
-  // messages.
+  // Take no checkpoints if the template read the end of the messages before the loop: then any variable may depend on
+  // messages that are appended later.
   possible_ = !state.reads.end && n_namespaces_ <= kMaxNamespaces;
   if (!possible_) return;
   Variables variables;
@@ -158,12 +158,12 @@ size_t CheckpointRecorder::new_bytes(const Attributes* before, const Attributes&
   return total;
 }
 
-// Updates kept_. Returns false if this iteration added too much text, or stored an object that cannot outlive the
-// render.
+// Copies the namespaces to kept_. Returns false if no checkpoint can be taken here: this iteration added too much text
+// to them, or stored an object that cannot outlive the render.
 bool CheckpointRecorder::snapshot_namespaces() {
   if (state_.namespace_escaped) possible_ = false;
   if (!possible_) return false;
-  state_.namespaces.resize(n_namespaces_);  // drops namespaces that this iteration made: they are unreachable now
+  state_.namespaces.resize(n_namespaces_);  // drops namespaces that this iteration made: nothing refers to them
   bool worth_it = true, changed = proto_.namespaces == nullptr;
   const bool first = live_.empty();
   live_.resize(n_namespaces_);
@@ -192,7 +192,7 @@ bool CheckpointRecorder::snapshot_namespaces() {
 void CheckpointRecorder::record(const LoopObject& loop, size_t output_bytes) {
   if (!possible_) return;
   if (state_.reads.end || loop.has_changed) {
-    possible_ = false;  // variables may depend on the end of the messages from here on
+    possible_ = false;  // from here on variables may depend on messages that are appended later
     return;
   }
   if (!snapshot_namespaces()) return;

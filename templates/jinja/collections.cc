@@ -321,7 +321,8 @@ Value slice_text(RenderState& state, const Value& object, const Bounds& bounds) 
   return Value::string(std::move(out), object.is_markup());
 }
 
-// Returns messages[a:b:c]. With a >= 0 and no b, the result is a view; with b, only the messages before b are read.
+// Returns messages[a:b:c]. If a >= 0 and b is missing, the result is a view, which reads no message; if b >= 0 is
+// given, only the messages before b are read.
 Value slice_messages(RenderState& state, const Value& object, const Value& start, const Value& stop,
                      const Value& step) {
   const bool forward = step.is_none() || (step.is_integral() && step.as_int() == 1);

@@ -179,7 +179,7 @@ Value Evaluator::item(const Value& object, const Value& key) {
   if (!key.is_string()) {
     return Value::undefined("'" + object_name(object) + "' has no such element");
   }
-  // A text subscript that finds no key or element gives the attribute of that name.
+  // If a subscript is a text and there is no such key or element, it denotes the attribute of that name.
   return attribute(object, key.bytes());
 }
 
@@ -367,7 +367,7 @@ Value ContextVariables::find(Symbol symbol) {
     source.origin = TextOrigin::kTemplate;
     cached = Value::json(input_.defaults->find(name).value(), source);
   } else if (input_.messages != nullptr && (name == "tools" || name == "documents")) {
-    cached = Value::none();  // None and not undefined, because transformers passes None
+    cached = Value::none();  // None and not undefined, because transformers passes None for these two variables
   } else if (const Function function = find_global(name); function != nullptr) {
     cached = Value::function(name, function);
   } else {

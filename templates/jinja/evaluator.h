@@ -27,7 +27,7 @@ class ContextVariables {
   // All arguments must outlive the object.
   ContextVariables(const Program& program, const RunInput& input, RenderState& state);
 
-  // Returns undefined for an unknown name.
+  // Returns the value of a variable; undefined for an unknown name.
   Value find(Symbol symbol);
 
  private:
@@ -91,14 +91,14 @@ struct LoopObject : Object, std::enable_shared_from_this<LoopObject> {
   const Stmt* stmt = nullptr;
   std::weak_ptr<Frame> frame;  // the frame that contains the loop
   Value sequence;              // iterated lazily: messages, JSON lists, lists, ranges
-  size_t position = 0;         // index of the next element in `sequence` or, for messages, in their array
+  size_t position = 0;         // index of the next element to fetch from `sequence` or, for messages, from their array
   size_t size = 0;             // length of `sequence`, unless it is the messages
-  std::deque<Value> ahead;     // elements fetched from the sequence and not yet iterated
+  std::deque<Value> ahead;     // elements that were fetched from the sequence, but not iterated yet
   bool started = false;
-  bool completed = false;  // an iteration ended without {% break %} or {% continue %}
+  bool completed = false;  // true if an iteration ended without {% break %} or {% continue %}
   size_t index0 = 0;
   Value previous, current;  // undefined before the first and after the last element
-  size_t depth0 = 0;        // nesting depth of recursive loops
+  size_t depth0 = 0;        // nesting depth of a recursive loop, counted from 0
   Items changed;            // arguments of the last loop.changed()
   bool has_changed = false;
 

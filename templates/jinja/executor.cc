@@ -184,7 +184,7 @@ void Executor::run_loop(const Stmt& stmt, const FramePtr& frame, const std::shar
   while (advance(evaluator_, *loop)) {
     state_.meter.step();
     if (loop->over_messages()) ++state_.message_iterations;
-    if (scope.use_count() > 1) scope = inner_scope(frame);  // a macro still uses it
+    if (scope.use_count() > 1) scope = inner_scope(frame);  // a macro still refers to the scope
     scope->variables.clear();
     evaluator_.assign(*stmt.targets[0], loop->current, scope);
     scope->set(Program::kLoopSymbol, Value::loop(loop));

@@ -46,8 +46,8 @@ class Executor {
   MarkedText capture(Body&& body);
   std::shared_ptr<Frame> closure_of(const FramePtr& frame);
 
-  // Executes statements that are in no block, or in {% if %} only. A later render can resume at their loops over
-  // messages.
+  // Executes statements that are in no block but {% if %}. A later render can resume at loops over the messages among
+  // these statements.
   void execute_outermost(const Body& body, size_t level, const Checkpoint* resume);
   void execute_for(const Stmt& stmt, const FramePtr& frame, const Checkpoint* resume, bool outermost);
   void run_loop(const Stmt& stmt, const FramePtr& frame, const std::shared_ptr<LoopObject>& loop,
@@ -69,7 +69,7 @@ template <typename Body>
 MarkedText Executor::capture(Body&& body) {
   MarkedText captured;
   MarkedText* const outer = std::exchange(sink_, &captured);
-  body();  // an exception leaves sink_ as it is: a Failure ends the whole render
+  body();  // no cleanup for exceptions: a Failure ends the whole render, so sink_ is not used again
   sink_ = outer;
   return captured;
 }

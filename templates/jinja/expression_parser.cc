@@ -28,7 +28,8 @@ ExprPtr ExpressionParser::parse_condition() {
       node->children.push_back(nullptr);
     }
     then = std::move(node);
-    state_.unknown.forget_from(n_unknown);  // unknown names in a condition fail only when evaluated
+    // Drop the filters and tests that are unknown: in a condition they fail only when they are evaluated.
+    state_.unknown.forget_from(n_unknown);
   }
   return then;
 }

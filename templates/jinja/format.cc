@@ -117,8 +117,8 @@ MarkedText format_text(RenderState& state, const MarkedText& text, const FormatS
   const size_t end = spec.precision ? char_offset(text.view(), static_cast<size_t>(*spec.precision)) : text.size();
   const MarkedText cut = text.substr(0, end);
   const char align = spec.align == 0 || spec.align == '=' ? '<' : spec.align;
-  // If the number of fill characters is odd, str.format puts the greater part on the right. pad() does as str.center
-  // does, so pad each side by itself.
+  // If the number of fill characters is odd, str.format puts the extra one on the right. pad() puts it where str.center
+  // does, so pad the two sides separately.
   if (align == '^') {
     const auto missing = spec.width - static_cast<int64_t>(count_chars(cut.view()));
     const MarkedText left = pad(state, cut, spec.width - (missing + 1) / 2, '>', spec.fill);
@@ -446,7 +446,7 @@ class BraceFormatter {
   const MarkedText& format_;
   const Arguments& arguments_;
   int64_t next_ = 0;
-  bool automatic_ = false, manual_ = false;  // true if {} or {0}, respectively, was seen
+  bool automatic_ = false, manual_ = false;  // the format has {} (automatic numbering), or {0} (manual numbering)
   MarkedText out_;
 };
 

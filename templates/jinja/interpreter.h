@@ -33,7 +33,7 @@ class Program {
 
   static constexpr size_t kMaxSourceBytes = 512u << 10;  // templates of models have at most 20 KB
   static constexpr Symbol kLoopSymbol = 0;               // names_[0] is "loop"
-  static constexpr Symbol kCallerSymbol = 1;             // then names_ has "caller", "varargs", "kwargs"
+  static constexpr Symbol kCallerSymbol = 1;             // names_[1] to names_[3] are "caller", "varargs" and "kwargs"
   static constexpr Symbol kVarargsSymbol = 2;
   static constexpr Symbol kKwargsSymbol = 3;
 
@@ -47,7 +47,8 @@ class Program {
 // messages, and shares unchanged parts with the previous checkpoint. It is usable() only if everything that the
 // template read before it is unchanged.
 
-// One step of a path to a statement: the index of a statement and, if that is an {% if %}, of its branch.
+// One step of a path to a statement: the index of a statement in its body and, if the statement is an {% if %}, of the
+// branch to follow.
 struct PathStep {
   size_t index = 0;
   size_t branch = 0;
@@ -63,9 +64,9 @@ struct Checkpoint {
   bool generation_prompt = false;  // value of add_generation_prompt at the checkpoint
   size_t position = 0;             // index of the next message
   size_t iterations = 0;           // iterations of the loop so far
-  bool completed = false;          // value of LoopObject::completed
-  int64_t last_message = -1;       // index of the last iterated message, for loop.previtem
-  size_t output_bytes = 0;         // bytes printed so far
+  bool completed = false;  // value of LoopObject::completed: an iteration ended without {% break %} or {% continue %}
+  int64_t last_message = -1;  // index of the last iterated message, for loop.previtem
+  size_t output_bytes = 0;    // bytes printed so far
 
   bool usable(size_t n_unchanged, size_t n_messages, bool with_generation_prompt) const {
     return reads.messages <= n_unchanged && reads.known_length <= n_messages &&
@@ -73,7 +74,7 @@ struct Checkpoint {
   }
 };
 
-// Returns `value` with indices in place of pointers into the messages; nullopt if `value` cannot outlive its render.
+// Returns `value` with pointers into the messages replaced by indices; nullopt if `value` cannot outlive its render.
 std::optional<Value> persist(RenderState& state, const Value& value);
 // The inverse of persist(): replaces indices by the elements of `messages`.
 Value revive(const Json& messages, const Value& value);
@@ -97,7 +98,7 @@ class CheckpointRecorder {
 
   RenderState& state_;
   std::vector<Checkpoint>& out_;
-  Checkpoint proto_;  // parts that are equal in all checkpoints of the loop
+  Checkpoint proto_;  // members of a Checkpoint that are equal in all checkpoints of the loop
   bool possible_ = true;
   size_t n_namespaces_;  // number of namespaces before the loop
   // namespaces at the last record(): live_ has the template's objects, kept_ has copies that outlive the render

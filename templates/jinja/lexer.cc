@@ -256,7 +256,7 @@ class Lexer {
     return true;
   }
 
-  // Length of (\d+_)*\d+ at `position`; 0 if no digit is there.
+  // Length of the digits (\d+_)*\d+ at `position`; 0 if no digit is there.
   size_t digits(size_t position) const {
     size_t end = position;
     while (end < source_.size() &&
@@ -391,7 +391,7 @@ std::string describe(const Token& token) {
 }
 
 TokenStream::Nesting::Nesting(TokenStream& tokens) : tokens_(tokens) {
-  // Allow four levels per parenthesis, because several rules that parse a parenthesis count a level.
+  // Allow four levels for each parenthesis, because several of the rules that parse a parenthesis count a level.
   if (++tokens.depth_ > 4 * tokens.max_depth_) {
     fail_budget("template line " + std::to_string(tokens.current().line) + ": nested deeper than " +
                 std::to_string(tokens.max_depth_) + " (budget: depth)");

@@ -29,7 +29,7 @@ enum class TokenType : uint8_t {
 struct Token {
   TokenType type = TokenType::kEnd;
   int line = 1;
-  std::string text;  // depends on the type: data, name, value of a string, or operator
+  std::string text;  // the token's text, depending on its type: data, a name, the value of a string, or an operator
   int64_t integer = 0;
   double number = 0;
 };

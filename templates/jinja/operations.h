@@ -16,7 +16,7 @@
 
 namespace ibid::jinja {
 
-// Returns `value`. If it is the messages, returns them as a list, which counts as a read of their end (state.h).
+// Returns `value`; if it is the messages, as a list, which counts as a read of the end of the messages (state.h).
 Value resolve_messages(RenderState& state, const Value& value);
 
 // Returns Python's name of the type, as in its error messages: "str", "dict", "NoneType".
@@ -62,19 +62,19 @@ class DictBuilder {
  private:
   RenderState& state_;
   std::vector<Entry> entries_;
-  std::unordered_map<std::string, size_t> strings_;  // index of each key that is a string
+  std::unordered_map<std::string, size_t> strings_;  // by key, for keys that are strings: index of the entry
 };
 
 // --- Elements and slices of texts, sequences and the messages, as in Python. Errors for missing elements are Jinja's.
 
-// Returns the description of an object in Jinja's "... has no attribute".
+// Returns the name of an object for Jinja's error "... has no attribute".
 std::string object_name(const Value& value);
 Value no_attribute(const Value& object, const std::string& name);
 
 // Returns object[key]; undefined if Python would raise LookupError or TypeError. REQUIRES: key is integral; object is a
 // string, is_indexable() or the messages.
 Value indexed(RenderState& state, const Value& object, const Value& key);
-// Returns object[start:stop:step]. A bound that is None is omitted.
+// Returns object[start:stop:step]. None stands for a bound that is not given.
 Value slice(RenderState& state, const Value& object, const Value& start, const Value& stop, const Value& step);
 
 bool truthy(RenderState& state, const Value& value);
@@ -115,12 +115,13 @@ class Evaluator;
 Value format_percent(RenderState& state, const Value& format, const Value& arguments);
 Value format_braces(Evaluator& evaluator, const Value& format, const Arguments& arguments);
 
-// Pads `text` with `fill` to `width` characters. align: '<', '>' or '^' (which puts an odd fill character where
-// str.center does).
+// Pads `text` with `fill` to `width` characters. align: '<', '>' or '^'. If '^' needs an odd number of fill characters,
+// the extra one is on the side where str.center has it.
 MarkedText pad(RenderState& state, const MarkedText& text, int64_t width, char align, std::string_view fill = " ",
                TextOrigin fill_origin = TextOrigin::kTemplate);
 
-// Returns `text`, a result of `format`. If the format contains input, all of the text counts as input.
+// Returns `text`, which was made from the format string `format`. If the format contains input, all of the text counts
+// as input.
 MarkedText under_format(const Value& format, MarkedText text);
 
 }  // namespace ibid::jinja

@@ -120,7 +120,7 @@ StmtPtr Parser::parse_if() {
   return stmt;
 }
 
-// Fails if a statement inside a {% for %} assigns to the variable `loop`.
+// Fails if a statement inside a {% for %} assigns to the variable `loop`, which Jinja reserves there.
 void Parser::check_loop_name(const Expr& target) const {
   if (fors_ == 0) return;
   if (target.kind == ExprKind::kName && target.symbol == Program::kLoopSymbol) {

@@ -26,7 +26,8 @@ namespace ibid::jinja {
 class SymbolTable {
  public:
   SymbolTable() {
-    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);  // in the order of kLoopSymbol ...
+    // In the order of kLoopSymbol, kCallerSymbol ...
+    for (const char* name : {"loop", "caller", "varargs", "kwargs"}) intern(name);
   }
   Symbol intern(const std::string& name) {
     const auto [it, is_new] = symbols_.emplace(name, static_cast<Symbol>(names_.size()));
@@ -40,8 +41,8 @@ class SymbolTable {
   std::unordered_map<std::string, Symbol> symbols_;
 };
 
-// Collects unknown filters and tests. As in Jinja, an unknown name is a parse error, unless a condition decides whether
-// it is evaluated: then a render that evaluates it fails.
+// Collects unknown filters and tests. As in Jinja, an unknown name is a parse error. But if the name is inside a
+// condition, only a render that evaluates it fails.
 class UnknownNames {
  public:
   void add(int line, std::string message) {
@@ -50,8 +51,8 @@ class UnknownNames {
   // Call at the beginning and the end of an {% if %}: names found between the two calls are not recorded.
   void enter_branches() { ++n_branches_; }
   void leave_branches() { --n_branches_; }
-  // In `a if b else c` the parser recognises the condition only after it has parsed `a`. It then drops the names
-  // recorded since the beginning of `a`, at which it called size().
+  // In `a if b else c` the parser recognises the condition only after it has parsed `a`. It then drops the unknown
+  // names that were recorded since the beginning of `a`, where it called size().
   size_t size() const { return found_.size(); }
   void forget_from(size_t size) { found_.resize(size); }
 
@@ -82,7 +83,7 @@ ExprPtr make_node(ExprKind kind, int line);
 ExprPtr make_node(ExprKind kind, int line, ExprPtr child);
 ExprPtr make_binary(ExprKind kind, int line, ExprPtr left, ExprPtr right);
 ExprPtr make_constant(Value value, int line);
-// Appends `child`, which may be nullptr.
+// Appends `child`, which may be nullptr, to the children of `parent`.
 void adopt(Expr& parent, ExprPtr child);
 void check_height(const Expr& expr);
 // Marks the slices of a printed expression if the whole expression is constant. Jinja evaluates such an expression at
@@ -134,12 +135,12 @@ class ExpressionParser {
   ExpressionParser& operator=(const ExpressionParser&) = delete;
 
   ExprPtr parse_expression(bool with_condition = true);
-  // Rules for expressions separated by commas; one expression without a comma is not a tuple.
+  // Parsing rules for expressions that may be separated by commas; one expression without a comma is not a tuple.
   struct TupleRules {
     bool simplified = false, with_condition = true, parentheses = false, with_namespace = false;
   };
   ExprPtr parse_tuple(const TupleRules& rules);
-  // Parses a target of an assignment: names and tuples of names. with_namespace: also allows fields of namespaces.
+  // Parses the target of an assignment: names and tuples of names. with_namespace: also allows fields of namespaces.
   ExprPtr parse_target(bool with_namespace);
   ExprPtr parse_single_target();
   // Parses name(args) | name(args) ...

@@ -83,7 +83,8 @@ bool may_be_in_identifier(uint32_t c, bool at_start) {
   const auto in = [c](std::initializer_list<std::pair<uint32_t, uint32_t>> ranges) {
     return std::any_of(ranges.begin(), ranges.end(), [c](const auto& r) { return c >= r.first && c <= r.second; });
   };
-  // Not allowed, because NFKC maps these to characters that identifiers cannot contain (UAX 31, 5.1).
+  // The characters of these blocks that are not allowed: NFKC maps them to characters that identifiers cannot contain
+  // (UAX 31, 5.1).
   const bool presentation_form = c >= 0xFE70 && c <= 0xFE7E && c % 2 == 0;
   if (presentation_form || in({{0x37A, 0x37A}, {0x2E2F, 0x2E2F}, {0xFC5E, 0xFC63}, {0xFDFA, 0xFDFB}})) return false;
   if (in({{0x1885, 0x1886}, {0x2118, 0x2118}, {0x212E, 0x212E}})) return true;
@@ -253,7 +254,7 @@ MarkedText replace(RenderState& state, const MarkedText& text, std::string_view 
     out.append(with);
   };
   if (old.empty()) {
-    // An empty `old` is found between all characters and at both ends.
+    // An empty `old` is replaced between all characters and at both ends.
     for (;;) {
       if (!left()) break;
       put();
@@ -279,7 +280,7 @@ std::vector<MarkedText> split_space(RenderState& state, const MarkedText& text, 
   const std::string_view bytes = text.view();
   size_t begin = leading_space(bytes);
   size_t end = bytes.size() - trailing_space(bytes.substr(begin));
-  // After `max` splits, the rest of the text keeps its white space.
+  // After `max` splits, the rest of the text is the last part, and keeps its white space.
   const auto cut = [&](size_t from, size_t to) {
     state.meter.create(sizeof(MarkedText));
     parts.push_back(text.substr(from, to));

@@ -54,8 +54,8 @@ class Meter {
   uint64_t max_range() const { return budget_.max_range; }
   uint64_t steps() const { return steps_; }
 
-  // One level of the interpreter's recursion, held for its scope. Limits macros and recursive loops to max_depth
-  // levels, and nested statements and expressions to kNodesPerDepth times as many.
+  // One level of recursion of the interpreter. The object holds the level while it exists. Limits macros and recursive
+  // loops to max_depth levels, and nested statements and expressions to kNodesPerDepth times as many.
   class Level {
    public:
     Level(Meter& meter, uint32_t& depth, uint32_t limit) : depth_(depth) {
@@ -105,7 +105,7 @@ class Meter {
 using Attributes = std::vector<std::pair<std::string, Value>>;
 using Variables = std::vector<std::pair<Symbol, Value>>;
 
-// One scope. Loops get a new one for each iteration, macros for each call; {% if %} gets none.
+// The variables of one scope. Each iteration of a loop and each call of a macro has a new scope; {% if %} has none.
 struct Frame {
   Variables variables;
   std::shared_ptr<Frame> parent;
@@ -119,10 +119,10 @@ using FramePtr = std::shared_ptr<Frame>;
 FramePtr inner_scope(const FramePtr& frame);
 
 struct MessageReads {
-  size_t messages = 0;             // only messages[0, messages) were read
-  size_t known_length = 0;         // minimum number of messages for which the reads have the same result
-  bool end = false;                // a further message could change the result of a read
-  bool generation_prompt = false;  // the render read add_generation_prompt
+  size_t messages = 0;             // number of messages at the beginning that include all messages that were read
+  size_t known_length = 0;         // the reads have the same result whenever there are at least this many messages
+  bool end = false;                // true if a further message could change the result of a read
+  bool generation_prompt = false;  // true if the render read add_generation_prompt
 };
 
 struct RenderState {
@@ -138,8 +138,9 @@ struct RenderState {
   FramePtr root = std::make_shared<Frame>();
   // Copied when written, so that a checkpoint shares the namespaces that have not changed since.
   std::vector<std::shared_ptr<const Attributes>> namespaces;
-  bool namespace_escaped = false;  // a namespace got an object that belongs to one iteration of a loop
-  std::vector<FramePtr> captured;  // frames held by macros: cleared at the end, because they form cycles
+  bool namespace_escaped = false;  // true if a namespace was given an object that belongs to one iteration of a loop
+  // Frames that macros refer to: cleared at the end of the render, because frames and macros refer to each other.
+  std::vector<FramePtr> captured;
   void set_attribute(size_t name_space, const std::string& name, Value value);
   size_t message_iterations = 0;
   int line = 0;  // line of the current statement
@@ -147,7 +148,7 @@ struct RenderState {
   // --- Reads of the messages. message() returns nullopt for an index past the end.
   std::optional<Value> message(size_t index);
   bool has_message(size_t index);
-  size_t message_count();  // counts as a read of the end, because a further message changes the result
+  size_t message_count();  // counts as a read of the end, because a further message changes the number
   std::vector<Value> all_messages_from(size_t first);
 };
 

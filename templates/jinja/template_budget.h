@@ -6,7 +6,7 @@ namespace ibid {
 
 // Limits of one render; the error kTemplateBudget names the exceeded limit.
 struct TemplateBudget {
-  uint64_t max_steps = 1'000'000;  // the render may take 1000 more for each message
+  uint64_t max_steps = 1'000'000;  // limit for a render without messages; each message adds 1000 steps
   uint32_t max_depth = 128;
   uint64_t max_output_bytes = 8u << 20;  // the size of messages and variables is added to this limit
   uint64_t max_range = 100'000;

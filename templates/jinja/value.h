@@ -85,8 +85,9 @@ struct FunctionObject : Object {
 // Where a JSON container is located, and the origin of its text.
 struct JsonSource {
   TextOrigin origin = TextOrigin::kInput;  // origin of the container's strings
-  bool in_messages = false;                // false: in the variables, which exist as long as a renderer's checkpoints
-  int64_t message = -1;                    // >= 0: the container is this whole message
+  // true: the container is in the messages; false: in the variables, which exist as long as a renderer's checkpoints.
+  bool in_messages = false;
+  int64_t message = -1;  // >= 0: the container is the whole message with this index
 };
 
 class Value {
@@ -128,7 +129,7 @@ class Value {
   bool is_integral() const { return kind_ == Kind::kInt || kind_ == Kind::kBool; }
   bool is_number() const { return is_integral() || kind_ == Kind::kFloat; }
 
-  // Each function REQUIRES the kind in its name.
+  // REQUIRES, for each as_...() function: the value has the kind in the function's name.
   bool as_bool() const { return integer_ != 0; }
   int64_t as_int() const { return integer_; }  // kInt, kBool
   double as_double() const { return kind_ == Kind::kFloat ? float_ : static_cast<double>(integer_); }
@@ -188,7 +189,7 @@ inline bool Value::is_style(SequenceStyle style) const {
 struct Arguments {
   Items positional;
   std::vector<std::pair<std::string, Value>> named;
-  // Origin of the argument names: input if some come from an unpacked dict.
+  // Origin of the argument names: kInput if some names come from an unpacked dict.
   TextOrigin name_origin = TextOrigin::kTemplate;
 };
 

@@ -6,7 +6,8 @@
 namespace ibid {
 namespace {
 
-// True for a trigger of one ordinary character, which begins a call only at the beginning of an answer.
+// True for a trigger (the first word of a call) that is one ordinary character: it begins a call only at the beginning
+// of an answer.
 bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
 
 bool is_name_character(char c) {
@@ -33,7 +34,7 @@ WordMatch CallMarkers::call(std::string_view text, bool is_first, size_t& length
     if (match == WordMatch::kYes) return length = opener.size(), match;
     if (match == WordMatch::kMore) best = match;
   }
-  // An answer may begin with a Python list of calls, without the words that the template writes before it.
+  // An answer may begin with a Python list of calls, even without the words that the template writes before the list.
   const bool is_list = steps_.syntax.arguments == ArgumentsForm::kKeywords && steps_.n_opening > 0 &&
                        steps_.steps[steps_.n_opening - 1].word == "[";
   if (is_first && is_list && text.front() == '[') return length = 1, WordMatch::kYes;
@@ -62,7 +63,8 @@ WordMatch CallMarkers::next_call(std::string_view text, size_t& length) const {
   for (size_t i = steps_.n_opening; i < steps_.steps.size(); ++i) {
     const CallStep& begin = steps_.steps[i];
     const std::string_view word = begin.kind == CallStep::Kind::kEnvelope ? std::string_view("{") : begin.word;
-    if (word.empty() && !is_name_character(text.front())) break;  // the call would begin with its name
+    // No word comes first, so the call would begin with the tool's name.
+    if (word.empty() && !is_name_character(text.front())) break;
     const WordMatch match = match_marker(text, word);
     if (match == WordMatch::kYes) return length = std::max<size_t>(word.size(), 1), match;
     if (match == WordMatch::kMore) best = match;

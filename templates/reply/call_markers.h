@@ -20,15 +20,16 @@ class CallMarkers {
 
   // Each function returns whether the text begins with the described words, and sets `length` to their length.
 
-  // The first word of a call. is_first: nothing else is before it in the answer.
+  // Matches the first word of a call. is_first: nothing else is before the word in the answer.
   WordMatch call(std::string_view text, bool is_first, size_t& length) const;
-  // The text between two calls: as the template writes it, or a comma or semicolon. It may be empty.
+  // Matches the text between two calls: as the template writes it, or a comma or semicolon. The text may be empty.
   WordMatch separator(std::string_view text, size_t& length) const;
-  // The first word of a call that follows another call.
+  // Matches the first word of a call that follows another call.
   WordMatch next_call(std::string_view text, size_t& length) const;
-  // The closing tag of a call, written once more: models repeat it by mistake. kNo if a call does not end with a tag.
+  // Matches the closing tag of a call, written once more: models repeat it by mistake. kNo if a call does not end with
+  // a tag.
   WordMatch end_of_call(std::string_view text, size_t& length) const;
-  // The end of the section of calls. Some of its words may be missing.
+  // Matches the end of the section of calls. Some of its words may be missing.
   WordMatch section_end(std::string_view text, size_t& length) const;
 
  private:

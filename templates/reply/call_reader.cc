@@ -102,7 +102,8 @@ CallReader::Step CallReader::read_word(std::string_view text, bool at_end) {
   return Step::kDone;
 }
 
-// A word after the arguments may be missing if a later word of the call, the section's end or another call follows.
+// A closing word after the arguments may be missing if one of the later closing words, the end of the section or
+// another call follows.
 CallReader::Step CallReader::read_closing(std::string_view text, bool at_end) {
   bool unsure = false;
   for (size_t i = step_; i < steps_.steps.size(); ++i) {
@@ -142,7 +143,7 @@ CallReader::Step CallReader::read_until(std::string_view text, std::string_view 
 }
 
 bool CallReader::set_name(std::string_view name) {
-  // Models also write a group before the tool's name: "functions.NAME".
+  // Models also write a group and a dot before the tool's name: "functions.NAME".
   const size_t dot = name.rfind('.');
   if (!tools_.has(name) && dot != name.npos) name.remove_prefix(dot + 1);
   if (!tools_.has(name)) return false;
@@ -150,7 +151,7 @@ bool CallReader::set_name(std::string_view name) {
   return true;
 }
 
-// Models also write an object with name and arguments where the template writes the two separately.
+// Models also write an object that has name and arguments, where the template writes these separately.
 CallReader::Step CallReader::read_object(std::string_view text) {
   const Step result = read_envelope(text);
   if (result != Step::kDone) return result;
@@ -171,7 +172,7 @@ CallReader::Step CallReader::read_name(std::string_view text) {
   return set_name(name) ? Step::kDone : Step::kBad;
 }
 
-// An id may contain the name: "functions.NAME:0".
+// An id may contain the tool's name: "functions.NAME:0".
 CallReader::Step CallReader::read_id(std::string_view text) {
   const Step result = read_until(text, " \n\t\r<[{\"'", id_);
   if (result != Step::kDone || !steps_.names_in_ids) return result;
@@ -220,7 +221,7 @@ CallReader::Step CallReader::read_json(std::string_view text) {
   if (!json_) {
     skip_spaces(text);
     if (at_ == text.size()) return Step::kMore;
-    if (text[at_] != '{') {  // no arguments follow: a call without arguments
+    if (text[at_] != '{') {  // if no arguments follow, the call has none
       if (step_ + 1 == steps_.steps.size()) return Step::kBad;
       arguments_ = "{}";
       has_arguments_ = true;
@@ -292,7 +293,8 @@ CallReader::Step CallReader::read_envelope(std::string_view text) {
   return finish_envelope(text) ? Step::kDone : Step::kBad;
 }
 
-// Checks the members since the last call. Returns false if the tool's name is given twice, or no offered tool has it.
+// Checks the members of the JSON object that were read since the last call. Returns false if the tool's name is given
+// twice, or if no offered tool has this name.
 bool CallReader::check_members(std::string_view text) {
   const CallEnvelope& envelope = envelope_of(steps_.syntax);
   for (; n_members_checked_ < json_->members().size(); ++n_members_checked_) {

@@ -22,7 +22,8 @@ class CallReader {
  public:
   enum class State { kOpen, kDone, kBad };
 
-  // first_step: 0, or steps.n_opening for a call within a section. The other arguments must outlive the object.
+  // first_step: index of the first of steps.steps to read: 0, or steps.n_opening for a call in a section that is open
+  // already. The other arguments must outlive the object.
   CallReader(const CallSteps& steps, const OfferedTools& tools, size_t first_step);
 
   // Continues with `text`, which begins at the call's first byte and has only grown since the last call. at_end: no
@@ -58,7 +59,7 @@ class CallReader {
   bool check_members(std::string_view text);
   bool finish_envelope(std::string_view text);
   bool set_name(std::string_view name);
-  // Reads up to a byte that cannot be part of a name or id; kMore if the text ends before one.
+  // Reads up to the next byte that cannot be part of a name or id; kMore if the text ends before such a byte.
   Step read_until(std::string_view text, std::string_view stops, std::string& out);
   void skip_spaces(std::string_view text);
   bool only_closing_is_missing(std::string_view text) const;
@@ -72,8 +73,8 @@ class CallReader {
   size_t n_members_checked_ = 0;
   std::optional<JsonScanner> json_;
   size_t json_begin_ = 0;
-  bool in_envelope_ = false;  // the JSON object has the tool's name as well as the arguments
-  bool doubled_ = false;      // the envelope has a second pair of braces around it
+  bool in_envelope_ = false;  // the JSON object that is being read has the tool's name as well as the arguments
+  bool doubled_ = false;      // a second pair of braces is around this JSON object
   std::optional<LooseScanner> loose_;
   std::optional<ParameterReader> parameters_;
   // The arguments converted to JSON. If empty, the text from arguments_begin_ to arguments_end_ is JSON already.

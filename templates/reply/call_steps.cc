@@ -26,7 +26,7 @@ void add_parts(CallSteps& out) {
       case CallPart::Kind::kArguments: out.steps.push_back({CallStep::Kind::kArguments}); break;
       case CallPart::Kind::kId:
         out.steps.push_back({CallStep::Kind::kId});
-        // Models may omit an id that the template writes.
+        // The id and the words before it are optional, because models may omit an id that the template writes.
         if (optional_from < out.steps.size() - 1) {
           out.steps[optional_from].n_optional = out.steps.size() - optional_from;
         }
@@ -37,8 +37,8 @@ void add_parts(CallSteps& out) {
 
 bool is_tag(const std::string& word) { return word.front() == '<' || word.front() == '['; }
 
-// Returns "<tool_call>" for a tag such as "<|tool_call|>": models write it if the tag is not one token for them.
-// Returns an empty text for other words.
+// Returns "<tool_call>" for a tag such as "<|tool_call|>": a model writes the tag like this if it does not have the tag
+// as one token. Returns an empty text for other words.
 std::string without_bars(const std::string& word) {
   constexpr std::string_view kBegin = "<|", kEnd = "|>";
   if (word.size() <= kBegin.size() + kEnd.size() || !word.starts_with(kBegin) || !word.ends_with(kEnd)) return {};
@@ -55,7 +55,8 @@ void note_ids(CallSteps& out) {
   for (size_t i = 1; i + 2 < parts.size(); ++i) {
     if (parts[i].kind != CallPart::Kind::kName || parts[i + 2].kind != CallPart::Kind::kIndex) continue;
     const std::vector<std::string> before = solid_marker_words(parts[i - 1].text);
-    const bool is_sign = !before.empty() && before.back().size() == 1;  // the quote of an attribute, not part of an id
+    // A single character before the name is the quote of an attribute, and not part of an id.
+    const bool is_sign = !before.empty() && before.back().size() == 1;
     if (before.empty() || is_tag(before.back()) || is_sign) continue;
     out.id_begin = before.back();
     out.id_middle = parts[i + 1].text;
@@ -71,7 +72,8 @@ void note_words_before_name(CallSteps& out) {
   while (first != out.steps.begin() && (first - 1)->kind == CallStep::Kind::kWord && !is_tag((first - 1)->word))
     --first;
   if (first == out.steps.begin() || (first - 1)->kind != CallStep::Kind::kWord) return;
-  const char end = (first - 1)->word.back();  // if it is not '>' or ']', the words are inside a tag
+  // If the tag has another end than '>' or ']', the words before the name are inside the tag.
+  const char end = (first - 1)->word.back();
   if (end != '>' && end != ']') return;
   for (; first != name; ++first) first->n_optional = 1;
 }
@@ -94,7 +96,7 @@ CallSteps make_call_steps(const CallSyntax& syntax) {
   CallSteps out;
   out.syntax = syntax;
   add_words(out.steps, syntax.section_begin);
-  // Models also write a single call without the brackets of the list.
+  // Models also write a single call without the brackets of the list of calls.
   for (size_t i = 1; i < out.steps.size(); ++i) {
     if (out.steps[i].word == "[") out.steps[i].n_optional = 1;
   }
@@ -140,7 +142,7 @@ std::vector<std::string> call_triggers(const CallSyntax& syntax) {
     return step.kind == CallStep::Kind::kEnvelope ? std::string("{") : step.word;
   };
   std::string first = word_of(steps.steps.front());
-  // A single character before a tag is no trigger of its own; the character and the tag together are one.
+  // If a call begins with a single character that a tag follows, the character and the tag together are the trigger.
   const bool is_sign = first.size() == 1 && first.find_first_of("{[(") == first.npos;
   if (is_sign && steps.steps.size() > 1 && steps.steps[1].kind == CallStep::Kind::kWord) {
     const std::string joined = first + steps.steps[1].word;
@@ -149,13 +151,13 @@ std::vector<std::string> call_triggers(const CallSyntax& syntax) {
   }
   add(first);
   if (!syntax.optional_begin.empty() && steps.n_opening == 0 && steps.steps.size() > 1) add(word_of(steps.steps[1]));
-  // Models may also omit the first words of a call. Then its next tag begins the call.
+  // Models may also omit the words before the first tag of a call. Then this tag begins the call.
   for (const std::string& word : steps.openers) add(word);
   return triggers;
 }
 
 size_t first_step_at(const CallSteps& steps, std::string_view text, size_t first) {
-  // Also search from step 0: after a call, another section may begin.
+  // Also search from step 0, because another section may begin after a call.
   for (const size_t from : {first, size_t{0}}) {
     for (size_t i = from; i < steps.steps.size(); ++i) {
       const CallStep& step = steps.steps[i];

@@ -96,7 +96,8 @@ void ChannelParser::begin_body(ReplyOutput& out) {
   const std::string_view channel = word_after(syntax_.channel);
   const bool only_recipients = syntax_.channel == syntax_.recipient;
   if (!only_recipients && tool_.empty()) {
-    // The kind of recipient ("functions.") may be missing or another one: then the whole word after "to=" is the name.
+    // The recipient may lack the prefix of tools ("functions.") or have another prefix. Then the whole word after "to="
+    // is the tool's name.
     tool_ = word_after(syntax_.recipient.substr(0, syntax_.recipient.find('=') + 1));
   }
   const std::vector<std::string>& reasoning = syntax_.reasoning_channels;
@@ -108,7 +109,8 @@ void ChannelParser::begin_body(ReplyOutput& out) {
     body_ = Body::kReasoning;
     if (std::exchange(reasoning_emitted_, true)) out.reasoning("\n");
   } else if (syntax_.recipient.empty() && channel != syntax_.content_channel) {
-    emit_content(opening_, out);  // an ordinary line, not a header
+    emit_content(opening_,
+                 out);  // without a known recipient or channel, the beginning is an ordinary line and not a header
   } else if (syntax_.body_calls && !tools_.empty()) {
     body_ = Body::kUndecided;
     call_.clear();
@@ -124,7 +126,7 @@ void ChannelParser::begin_content(std::string_view text, ReplyOutput& out) {
   emit_content(text, out);
 }
 
-// Decides whether a body is a call: it is one if it begins like a call, whatever the recipient is.
+// Decides whether a body is a call: whatever the recipient is, a body that begins like a call is one.
 void ChannelParser::decide_body(ReplyOutput& out) {
   const size_t n_spaces = std::min(call_.find_first_not_of(" \n\t\r"), call_.size());
   const std::string_view text = std::string_view(call_).substr(n_spaces);
@@ -142,7 +144,7 @@ void ChannelParser::decide_body(ReplyOutput& out) {
 
 ChannelParser::Ending ChannelParser::find_ending() const {
   Ending first{held().size(), 0, false};
-  size_t unsure = held().size();  // position of a marker that `held()` does not have completely
+  size_t unsure = held().size();  // position in held() of the beginning of a marker whose rest has not arrived
   const auto look = [&](const std::string& marker, bool begins_message) {
     if (marker.empty()) return;
     const size_t at = held().find(marker);

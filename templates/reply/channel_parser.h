@@ -25,7 +25,8 @@ class ChannelParser {
 
  private:
   enum class Where { kHeader, kBody, kBetween };
-  enum class Body { kContent, kReasoning, kCall, kUndecided };  // kUndecided: content, or calls that name their tools
+  // kUndecided: not known yet whether the body is content or calls that name their tools.
+  enum class Body { kContent, kReasoning, kCall, kUndecided };
 
   // Each function returns true if it made progress.
   bool in_header(ReplyOutput& out);
@@ -61,10 +62,11 @@ class ChannelParser {
   std::string held_;
   size_t begin_ = 0;
   bool at_end_ = false;
-  std::string spaces_;   // spaces between two messages; they become content if other text follows
-  std::string opening_;  // the message's beginning as the model wrote it; becomes content if the message is not a call
+  std::string spaces_;  // spaces between two messages; they become content if other text follows
+  // The beginning of the current message as the model wrote it; becomes content if the message is not a call.
+  std::string opening_;
   std::string header_;
-  std::string call_;  // text so far of a body that may be a call
+  std::string call_;  // the text so far of a body that may be a call
   std::string tool_;
   std::optional<JsonScanner> json_;
   bool content_emitted_ = false, reasoning_emitted_ = false;

@@ -41,7 +41,8 @@ Json calling(bool as_text, bool twice) {
   return answer;
 }
 
-// Determines the text between two messages: the end of one, and the beginning of the next, with which prompts end.
+// Splits `between`, the text between two messages, into the end of the first message and the beginning of the second.
+// Prompts end with the beginning of a message.
 bool read_separator(std::string_view prompt, std::string_view between, ChannelSyntax& syntax) {
   const auto words = marker_words(between);
   size_t n = 0;

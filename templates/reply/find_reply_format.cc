@@ -44,7 +44,7 @@ std::optional<ReasoningSyntax> read_off_reasoning(std::string_view render) {
   const std::string_view after = render.substr(thought + std::string_view(kThought).size());
   if (auto known = known_reasoning_around(before, after)) return known;
   const ReasoningSyntax syntax{last_tag(before), first_tag(after)};
-  // Maximum length of a marker: a tag farther from the thoughts does not belong to the reasoning.
+  // Maximum length of a marker of reasoning: a tag farther away from the thoughts does not belong to the reasoning.
   constexpr size_t kMaxMarkerBytes = 64;
   if (syntax.begin.empty() || syntax.end.empty() || syntax.begin == syntax.end) return std::nullopt;
   if (syntax.begin.size() > kMaxMarkerBytes || syntax.end.size() > kMaxMarkerBytes) return std::nullopt;
@@ -74,11 +74,13 @@ std::optional<ReasoningSyntax> find_reasoning(const TemplateProbe& probe) {
     for (const Json& answer : {thinking_answer(kReply), calling(thinking_answer(""))}) {
       std::optional<ReasoningSyntax> found = read_off_reasoning(probe.render(answer, !on, values));
       if (!found) continue;
-      // If no marker precedes thoughts, `found` has the header of the message instead, which also precedes content.
+      // If the template writes no marker before thoughts, found->begin is the header of the message instead: the text
+      // that also precedes the content of an answer without thoughts.
       const std::string plain = probe.render(answer_with(kReply), !on, values);
       const std::string_view before = std::string_view(plain).substr(0, plain.rfind(kReply));
       if (!trim_marker_spaces(before).ends_with(found->begin)) return found;
-      // Then the prompt may end with the marker that opens the reasoning, after the header.
+      // The template writes the header but no marker before thoughts. It may end the prompt with both: the header, then
+      // the marker that opens the reasoning.
       const std::string prompt = probe.render(nullptr, !on, values);
       const size_t header = prompt.rfind(found->begin);
       if (header == prompt.npos) continue;
@@ -110,7 +112,7 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
     if (reasoning && text.find(reasoning->end) != text.npos) {
       text.erase(0, text.find(reasoning->end) + reasoning->end.size());
     }
-    // The content is empty in this render. Remove its markers, which do not belong to the calls.
+    // The answer in this render has an empty content. Remove the markers around it, which do not belong to the calls.
     const ContentWords words = known_content_words(probe.source() + text);
     const size_t reply_end = words.end.empty() ? text.npos : text.find(words.end);
     if (reply_end < text.find(probe::kTool)) text.erase(0, reply_end + words.end.size());
@@ -132,7 +134,7 @@ std::optional<FoundCalls> calls_in(const TemplateProbe& probe, const std::option
 std::optional<FoundCalls> find_calls(const TemplateProbe& probe, const std::optional<ReasoningSyntax>& reasoning) {
   for (const bool as_text : {false, true}) {
     for (const bool with_tools : {true, false}) {
-      // Some templates read the content, and fail for one of its forms.
+      // Some templates read the content even if the answer has calls, and fail if it is empty, null or a list.
       const Json parts = Json::array({Json{{"type", "text"}, {"text", ""}}});
       for (const Json& content : {Json(""), Json(nullptr), parts}) {
         std::optional<FoundCalls> found = calls_in(probe, reasoning, with_tools, as_text, content);
@@ -143,7 +145,7 @@ std::optional<FoundCalls> find_calls(const TemplateProbe& probe, const std::opti
   return std::nullopt;
 }
 
-// True if calls begin with an ordinary character, as JSON does.
+// True if calls begin with one ordinary character, as calls in JSON begin with "{".
 bool has_no_marker(const CallSyntax& syntax) {
   return std::all_of(syntax.triggers.begin(), syntax.triggers.end(),
                      [](const std::string& trigger) { return trigger.size() == 1; });
@@ -152,7 +154,8 @@ bool has_no_marker(const CallSyntax& syntax) {
 void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
   const std::string prompt = probe.render(nullptr, true);
   std::optional<FoundCalls> found = find_calls(probe, format.reasoning);
-  // A template may tell the model to write calls with a marker, but render the calls of earlier answers without it.
+  // The instructions of a template may show calls with a marker, although it renders the calls of earlier answers
+  // without the marker.
   const auto described = known_calls(prompt);
   if (found && described && has_no_marker(found->syntax) && !has_no_marker(described->syntax) &&
       described->syntax.optional_begin.empty()) {
@@ -181,13 +184,13 @@ void set_calls(const TemplateProbe& probe, ReplyFormat& format) {
   }
 }
 
-// Returns `text`, a render after the answer's content, without the marker at its beginning that ends the content.
+// Returns `text`, the render after the content of an answer, without the marker at its beginning that ends the content.
 std::string_view after_content(std::string_view text, std::string_view content_end) {
   const std::string_view trimmed = trim_marker_spaces(text);
   return !content_end.empty() && trimmed.starts_with(content_end) ? trimmed.substr(content_end.size()) : text;
 }
 
-// Returns the special token with which the template ends answers; empty if it is part of another marker.
+// Returns the special token with which the template ends answers; empty if it is part of another marker of the format.
 std::string find_end_of_turn(const TemplateProbe& probe, const ReplyFormat& format) {
   const std::optional<Frame> frame = frame_of(probe, true);
   if (!frame) return {};
@@ -217,7 +220,8 @@ ReplyFormat format_by(const TemplateProbe& probe) {
   format.reasoning = find_reasoning(probe);
   const ContentWords words = known_content_words(probe.source() + probe.render(answer_with(kReply), true));
   format.dropped = known_foreign_markers(probe.source() + probe.render(answer_with(kReply), true));
-  // Drop the end of reasoning also without its beginning: if it looks like a special token, it is no word of an answer.
+  // Also drop the marker that ends reasoning where no reasoning was begun: if it looks like a special token, it is not
+  // a word of the answer.
   if (format.reasoning && is_special_token(format.reasoning->end)) format.dropped.push_back(format.reasoning->end);
   format.content_begin = words.begin;
   format.content_end = words.end;
@@ -230,13 +234,14 @@ ReplyFormat format_by(const TemplateProbe& probe) {
 
 ReplyFormat find_reply_format(const ChatTemplate& chat_template) {
   const TemplateProbe probe(chat_template, false);
-  // If a template fails for content that is a string, or omits it, it may require a list of parts.
+  // If the template fails for content that is a string, or omits it, it may require content that is a list of parts.
   const bool takes_texts = probe.render(answer_with(kReply), false).find(kReply) != std::string::npos;
   const TemplateProbe of_parts(chat_template, true);
   const bool takes_parts = of_parts.render(answer_with(kReply), false).find(kReply) != std::string::npos;
   ReplyFormat format = format_by(!takes_texts && takes_parts ? of_parts : probe);
   if (!has_probe_words(format)) return format;
-  // Not an error of the program: the template itself may contain a word of the probes.
+  // The format contains a word of the probes. This is no error of the program: the template itself may contain the
+  // word.
   format = ReplyFormat();
   format.calls = usual_calls().syntax;
   format.origin = "assumed: the template's calls could not be read";

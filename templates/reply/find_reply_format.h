@@ -16,22 +16,23 @@ namespace ibid {
 
 ReplyFormat find_reply_format(const ChatTemplate& chat_template);
 
-// --- Known forms of answers, as rows of data: for templates that only describe calls to the model, or do not render
-// reasoning. A row is found by a marker in the template's source. Pure functions.
+// --- Known forms of answers, as rows of a table, for templates that only describe calls to the model, or do not render
+// reasoning. A row is used if its marker occurs in the template's source. Pure functions.
 
 struct NamedCalls {
-  std::string_view name;  // name of the table's row, for users
+  std::string_view name;  // name of the table's row, shown to users
   CallSyntax syntax;
 };
-// Returns the form of the first row whose marker occurs in `text`: a template, or its render with tools.
+// Returns the form of calls in the first row of the table whose marker occurs in `text` (a template's source, or its
+// render with tools).
 std::optional<NamedCalls> known_calls(std::string_view text);
-// Returns the most common form, for models whose template shows no calls.
+// Returns the most common form of calls, for models whose template shows no calls.
 NamedCalls usual_calls();
 
 // Returns the known reasoning markers that occur in `text`.
 std::optional<ReasoningSyntax> known_reasoning(std::string_view text);
 
-// Returns the known reasoning markers directly before and after a thought.
+// Returns the known reasoning markers with which `before` ends and `behind` begins.
 std::optional<ReasoningSyntax> known_reasoning_around(std::string_view before, std::string_view after);
 
 // Returns the channel syntax whose markers occur in an answer rendered by the template.
@@ -62,15 +63,17 @@ inline constexpr std::string_view kArguments =
     R"({"kcount": 4711, "kflag": true, "klist": ["Kestrelitem"], "kplace": "Kestrelplace", "kzone": "Kestrelzone"})";
 }  // namespace probe
 
-// Answers rendered by a template.
+// Renders of answers with calls by one template.
 struct WrittenCalls {
-  std::string one;                      // an answer with one call of kTool, up to the end of the render
-  std::optional<std::string> two = {};  // the render of an answer with the same call and one of kOtherTool after it
-  // The text after the content of an answer without calls. In `one` and `two`, the calls end before its first word.
+  std::string one;  // an answer with one call of kTool, up to the end of the render
+  // The render of an answer with two calls: the same call, followed by a call of kOtherTool.
+  std::optional<std::string> two = {};
+  // The text after the content of an answer without calls. In `one` and `two`, the calls end before the first word of
+  // this text.
   std::string end_of_answer = {};
 };
 
-// Returns nullopt if the text does not show name and arguments in a known form.
+// Derives how calls are written. Returns nullopt if the text does not show name and arguments in a known form.
 std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written);
 
 }  // namespace ibid

@@ -100,7 +100,8 @@ JsonScanner::State JsonScanner::end_string() {
   return state_;
 }
 
-// A number ends before the byte that cannot continue it; that byte is then processed by itself.
+// A number has no end mark: it ends before the first byte that cannot continue it, and this byte is then processed by
+// itself.
 JsonScanner::State JsonScanner::in_number(char c) {
   const bool digit = is_decimal_digit(c);
   switch (digits_) {
@@ -263,13 +264,13 @@ class LooseReader {
     if (word.empty()) return false;
     if (is_json(word)) return out_ += word, true;
     if (!has_quote) return false;
-    out_ += json_string(word);  // the quotes are missing
+    out_ += json_string(word);  // the model omitted the quotes
     return true;
   }
 
   bool at_own_quote() const { return !notation_.quote.empty() && text_.substr(at_).starts_with(notation_.quote); }
 
-  // True at the beginning of a string. If the notation has its own quotes, models also write those of JSON.
+  // True if a string begins here. Models also write the quotes of JSON if the notation has other quotes.
   bool at_quote() const {
     if (at_ == text_.size()) return false;
     return at_own_quote() || text_[at_] == '"' || (notation_.quote.empty() && text_[at_] == '\'');
@@ -402,7 +403,7 @@ bool LooseScanner::skip_string(std::string_view text) {
 // --- values between markers
 
 std::string marked_value_json(std::string_view text, const AllowedTypes& types, std::optional<bool> is_string) {
-  // The schema has precedence over the notation.
+  // The tool's schema decides about the type; only without a schema the notation does.
   if (is_string.has_value() && *is_string) {
     if (types.string || !types.any()) return json_string(text);
     is_string.reset();

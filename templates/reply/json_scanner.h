@@ -23,7 +23,7 @@ class JsonScanner {
   struct Member {
     size_t key_begin = 0, key_end = 0;
     size_t value_begin = 0;
-    size_t value_end = 0;  // 0: not known yet
+    size_t value_end = 0;  // 0: the end is not known yet
   };
 
   // Takes the next byte; the first must be '{'. REQUIRES: state() == kOpen.
@@ -42,8 +42,8 @@ class JsonScanner {
     kColon,
     kNext,  // expects a comma or a closing bracket
     kInString,
-    kEscaped,  // expects the character after a backslash
-    kHex,      // expects the digits of \uXXXX
+    kEscaped,  // expects the character after a backslash in a string
+    kHex,      // expects the four hexadecimal digits of \uXXXX
     kWord,     // expects the rest of true, false, null
     kNumber,
   };
@@ -80,11 +80,12 @@ class JsonScanner {
 // tool's schema says so. Pure functions; depth is bounded.
 
 struct LooseNotation {
-  // The text that begins and ends a string, in which nothing is escaped. Empty: ' or ", with escapes as in Python.
+  // The text before and after each string; strings then have no escapes. Empty: strings are in ' or ", with escapes as
+  // in Python.
   std::string quote = {};
   char open = '{';  // opens the outermost object
   char close = '}';
-  char separator = ':';  // follows a bare key of the outermost object; '=' in Python's calls
+  char separator = ':';  // follows each bare key of the outermost object; '=' in Python's calls
 };
 
 // Returns the JSON of one whole object in this notation, including its braces; nullopt if `text` is not such an object.
@@ -103,7 +104,7 @@ class LooseScanner {
   size_t n_taken() const { return n_taken_; }
 
  private:
-  // Both functions return false if the value continues beyond the end of `text`.
+  // Each of both functions returns false if the value continues beyond the end of `text`.
   bool skip_string(std::string_view text);
   bool begin_string(std::string_view text);
 

@@ -16,12 +16,12 @@ using Kind = CallPart::Kind;
 // A form in which a call is a JSON object with these keys.
 struct EnvelopeRow {
   std::string_view name;
-  std::string_view marker;  // text in the template's source
+  std::string_view marker;  // the row is used if the template's source has this text
   std::string_view section_begin, begin, end, separator, section_end;
   std::string_view name_key, arguments_key;
 };
 
-// The first row whose marker occurs is used, so a marker that contains another one precedes it.
+// The first row whose marker occurs in the template is used. So if one marker contains another, its row comes first.
 constexpr EnvelopeRow kEnvelopeRows[] = {
     {"hermes", "<tool_call>", "", "<tool_call>\n", "\n</tool_call>", "\n", "", "name", "arguments"},
     {"granite 3", "<|tool_call|>", "<|tool_call|>[", "", "", ", ", "]", "name", "arguments"},
@@ -77,7 +77,7 @@ constexpr ContentWords kReasoningRows[] = {
 
 struct ContentRow {
   ContentWords words;
-  std::string_view marker = {};  // text in the template's source; empty: words.begin
+  std::string_view marker = {};  // the row is used if the template's source has this text; empty: words.begin
 };
 
 constexpr ContentRow kContentRows[] = {
@@ -86,11 +86,12 @@ constexpr ContentRow kContentRows[] = {
     {{"<|START_TEXT|>", "<|END_TEXT|>"}},
     {{"<|open|>response<|sep|>", "<|close|>response<|sep|>"}},
     {{"<answer>", "</answer>"}},
-    {{"<answer>", "</answer>"}, "<|extra_0|>"},  // the template of Hunyuan A13B does not contain its markers
+    // Has a marker of its own, because the template of Hunyuan A13B does not contain the words.
+    {{"<answer>", "</answer>"}, "<|extra_0|>"},
 };
 
 struct ChannelRow {
-  std::string_view marker;  // text in an answer
+  std::string_view marker;  // a marker that occurs in an answer
   std::string_view begin, channel, body_begin, end, call_end, return_end, reasoning, recipient;
 };
 

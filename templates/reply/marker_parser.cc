@@ -8,11 +8,11 @@
 namespace ibid {
 namespace {
 
-// Maximum number of bytes scanned again because a text that begins like a call is not one. After that, calls are not
-// recognized any more, so that the time stays linear.
+// Maximum number of bytes that are scanned again because a text that begins like a call is not a call. After these,
+// calls are not recognized any more, so that the time stays linear in the answer.
 constexpr size_t kMaxWasted = 1 << 20;
 
-// Returns those spaces after a marker that are content: the ones after the last line break; none without line break.
+// Returns the spaces after a marker that are content: those after the last line break; none without line break.
 std::string_view spaces_after_marker(std::string_view spaces) {
   const size_t line = spaces.find_last_of('\n');
   return line == spaces.npos ? std::string_view() : spaces.substr(line + 1);
@@ -24,7 +24,7 @@ size_t n_trailing_spaces(std::string_view text) {
   return n;
 }
 
-// Returns whether `text` is `end`, the end of the turn, which counts only if nothing but a few spaces follows it.
+// Returns whether `text` begins with `end`, the end of the turn. It counts only if nothing but a few spaces follows it.
 WordMatch match_end_of_turn(std::string_view text, std::string_view end, bool at_end) {
   constexpr size_t kMaxSpaces = 64;
   if (end.empty() || end.front() != text.front()) return WordMatch::kNo;
@@ -84,7 +84,7 @@ void MarkerParser::drop(size_t n) {
   scanned_non_space_ = false;
 }
 
-// Emits content and the spaces before it. Spaces at its end are held back, because a marker may follow.
+// Emits content, after the spaces before it. Spaces at its end are held back, because a marker may follow.
 void MarkerParser::emit_content(std::string_view text, ReplyOutput& out) {
   const size_t n_spaces = n_trailing_spaces(text);
   const std::string_view solid = text.substr(0, text.size() - n_spaces);
@@ -119,7 +119,8 @@ MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   // Reasoning between special tokens may come anywhere, other reasoning only at the beginning.
   if (format_.reasoning && (is_first || is_special_token(format_.reasoning->end))) {
     look(format_.reasoning->begin, Marker::kReasoning);
-    if (found.marker == Marker::kUnsure) return found;  // words of the marker may follow its tag
+    // Do not take the tag alone for the marker, because the other words of the marker may still arrive.
+    if (found.marker == Marker::kUnsure) return found;
     look(reasoning_tag_, Marker::kReasoning);
   }
   if (format_.reasoning && is_first && has_tag(format_.reasoning->end)) {
@@ -133,7 +134,7 @@ MarkerParser::Found MarkerParser::marker_at(size_t at, bool is_first) const {
   if (call == WordMatch::kYes) found = {Marker::kCall, at, length};
   if (call == WordMatch::kMore && !at_end_) found.marker = Marker::kUnsure;
   if (call == WordMatch::kMore && at_end_ && discards_incomplete_call_) found = {Marker::kCall, at, text.size()};
-  if (found.marker == Marker::kUnsure) return found;  // a longer marker may be there
+  if (found.marker == Marker::kUnsure) return found;  // a longer marker may still be completed, so use no shorter one
   for (const std::string& word : format_.dropped) look(word, Marker::kDropped);
   const WordMatch turn = found.length > 0 ? WordMatch::kNo : match_end_of_turn(text, format_.end_of_turn, at_end_);
   if (turn == WordMatch::kMore) found.marker = Marker::kUnsure;
@@ -171,7 +172,7 @@ bool MarkerParser::in_content(ReplyOutput& out) {
       return true;
     case Marker::kDropped: drop(found.length); return true;
     case Marker::kReasoning: where_ = Where::kReasoning; break;
-    case Marker::kEndOfReasoning: break;  // the model did not write the reasoning's beginning
+    case Marker::kEndOfReasoning: break;  // the model closes reasoning that it did not open: skip the marker
     case Marker::kWrapper: in_wrapper_ = !in_wrapper_; break;
   }
   drop(found.length);
@@ -195,7 +196,8 @@ bool MarkerParser::in_unmarked_calls(ReplyOutput& out) {
   return true;
 }
 
-// If the prompt opened the reasoning, skips the same marker, which models repeat. Returns false if more text is needed.
+// If the prompt already has the marker that opens the reasoning, skips the same marker in the answer, because models
+// repeat it. Returns false if more text is needed.
 bool MarkerParser::skip_repeated_begin() {
   while (!reasoning_emitted_) {
     size_t at = 0;
@@ -342,13 +344,14 @@ void MarkerParser::end_call(ReplyOutput& out) {
   where_ = Where::kAfterCall;
 }
 
-// Ends an attempt to parse a call: its first word becomes content or reasoning, and the rest is scanned again.
+// Ends an attempt to parse a call. The word that began the call becomes content or reasoning, and the rest of the text
+// is scanned again.
 void MarkerParser::fail_call(ReplyOutput& out) {
   if (out.in_call()) out.break_call();
   n_wasted_ += reader_->n_taken();
   if (n_wasted_ > kMaxWasted) takes_calls_ = false;
   reader_.reset();
-  // The call has no marker and begins the answer, so the whole answer may still consist of calls.
+  // The call has no marker before its JSON and begins the answer, so the whole answer may still consist of such calls.
   if (n_marker_ == 1 && !in_reasoning_ && !call_emitted_ && may_be_unmarked_calls_ && takes_calls_) {
     unmarked_calls_.emplace(*format_.calls, tools_);
     where_ = Where::kUnmarkedCalls;
@@ -365,12 +368,12 @@ void MarkerParser::fail_call(ReplyOutput& out) {
   drop(n);
 }
 
-// Expects another call, the end of the section, or content.
+// Handles the text after a call: another call, the end of the section, or content.
 bool MarkerParser::after_call() {
   size_t length = 0;
   const WordMatch end = markers_->section_end(held(), length);
   if (end == WordMatch::kYes || (end == WordMatch::kMore && at_end_)) {
-    drop(end == WordMatch::kYes ? length : held().size());  // an answer may end inside the marker
+    drop(end == WordMatch::kYes ? length : held().size());  // an answer may end inside the marker that ends the section
     where_ = Where::kContent;
     return true;
   }

@@ -21,8 +21,7 @@ class MarkerParser {
  public:
   // begins_inside: the answer begins inside reasoning, because the prompt opened it.
   MarkerParser(const ReplyFormat& format, OfferedTools tools, bool begins_inside, const ReplyContext& context);
-  // Not copied or moved: members refer to each other.
-  MarkerParser(const MarkerParser&) = delete;
+  MarkerParser(const MarkerParser&) = delete;  // not copied or moved: members refer to each other
   MarkerParser& operator=(const MarkerParser&) = delete;
 
   void feed(std::string_view text, ReplyOutput& out);
@@ -64,18 +63,18 @@ class MarkerParser {
   std::string_view held() const { return std::string_view(held_).substr(begin_); }
 
   const ReplyFormat format_;
-  std::string reasoning_tag_;  // the special token with which reasoning begins; the words after it may be missing
+  std::string reasoning_tag_;  // special token that begins the reasoning marker; models may omit the words after it
   const OfferedTools tools_;
-  std::optional<CallMarkers> markers_;  // set if calls are looked for
+  std::optional<CallMarkers> markers_;  // where calls begin and end; set if calls are searched for
   const bool streams_;
   Where where_ = Where::kContent;
-  std::string held_;  // text; from begin_ on it is held back, because it may be part of a marker
+  std::string held_;  // text of the answer; the text from begin_ on is held back, because it may be part of a marker
   size_t begin_ = 0;
   size_t n_scanned_ = 0;            // number of first bytes of held() that cannot begin a marker
-  bool scanned_non_space_ = false;  // the first n_scanned_ bytes are not only spaces
-  std::string spaces_;              // spaces before held(); they become content if content follows
+  bool scanned_non_space_ = false;  // held()'s first n_scanned_ bytes have a character that is no space
+  std::string spaces_;              // spaces before held(); they become content if other content follows
   bool content_emitted_ = false;    // content other than spaces was emitted
-  bool after_marker_ = false;       // nothing was emitted since the last marker
+  bool after_marker_ = false;       // nothing but spaces was read since the last marker
   bool in_wrapper_ = false;
   bool at_end_ = false;
   bool takes_calls_ = false;

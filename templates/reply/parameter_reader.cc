@@ -47,7 +47,7 @@ ParameterReader::State ParameterReader::read(std::string_view text, bool at_end)
     if (state != State::kOpen) return state;
     if (at_ != at || expected_ != expected) continue;
     if (!at_end) return state;
-    // The text ended where another key or the end may follow: only the closing words of the call can be missing.
+    // The text ended where a key or the end of the call may follow, so only closing words of the call can be missing.
     return expected_ == Expected::kKeyMarker && !json_.empty() ? State::kDone : State::kBad;
   }
 }
@@ -88,7 +88,7 @@ ParameterReader::State ParameterReader::read_key_marker(std::string_view text, b
     expected_ = Expected::kKey;
     return State::kOpen;
   }
-  // If the answer ends before the first argument, the call is cut off.
+  // An answer that ends before the first argument has a call that is cut off.
   const bool may_end = at_end && !json_.empty();
   if (key == WordMatch::kMore && !may_end) return State::kOpen;
   const WordMatch end = goes_on(text, at_, may_end);
@@ -113,7 +113,7 @@ ParameterReader::State ParameterReader::read_key(std::string_view text) {
   return State::kOpen;
 }
 
-// Matches the marker before a value that is no string.
+// Matches the marker before a value that is not a string (before_other_value).
 WordMatch ParameterReader::match_other(std::string_view text, size_t& at) const {
   const std::vector<std::string>& words = steps_.before_other_value;
   if (steps_.type_word == SIZE_MAX) return match_words(text, words, at);
@@ -156,7 +156,8 @@ size_t ParameterReader::next_candidate(std::string_view text, size_t from) const
   const std::array<std::string_view, 3> words = {steps_.after_value.front(), steps_.before_key.front(), end_.front()};
   const std::array<char, 3> begins = {words[0].front(), words[1].front(), words[2].front()};
   const std::string_view any(begins.data(), begins.size());
-  // One pass: a search for each word would read the text to its end whenever one of the words does not occur.
+  // Searches for all words in one pass: if it searched for one word after the other, it would read the text to its end
+  // whenever a word does not occur.
   for (size_t at = text.find_first_of(any, from); at != text.npos; at = text.find_first_of(any, at + 1)) {
     if (std::ranges::any_of(words, [&](std::string_view word) { return text.substr(at).starts_with(word); })) return at;
   }
@@ -164,7 +165,7 @@ size_t ParameterReader::next_candidate(std::string_view text, size_t from) const
 }
 
 WordMatch ParameterReader::other_key_at(std::string_view text, size_t at) const {
-  if (!steps_.after_closing_key.empty()) return WordMatch::kNo;  // values have keys inside
+  if (!steps_.after_closing_key.empty()) return WordMatch::kNo;  // in this form values have keys inside
   const WordMatch marker = match_words(text, steps_.before_key, at);
   if (marker != WordMatch::kYes) return marker;
   const size_t end = std::min(text.size(), at + kMaxNameBytes);
@@ -197,10 +198,10 @@ ParameterReader::Ending ParameterReader::ending_at(std::string_view text, size_t
   return {unsure ? WordMatch::kMore : WordMatch::kNo, at, at};
 }
 
-// The word that ends the call may also be part of the value: then the marker that ends the value follows, before
-// another call begins.
+// A word that ends the call may also be a part of the value. It is part of the value if the marker that ends the value
+// follows before another call begins.
 WordMatch ParameterReader::closes_call(std::string_view after, bool at_end) const {
-  constexpr size_t kMaxBytes = 4096;  // length of the text that is searched for the marker
+  constexpr size_t kMaxBytes = 4096;  // maximum length of the text that is searched for this marker
   const bool is_whole = at_end || after.size() >= kMaxBytes;
   after = after.substr(0, kMaxBytes);
   const size_t marker = after.find(steps_.after_value.front());
@@ -216,7 +217,8 @@ WordMatch ParameterReader::closes_call(std::string_view after, bool at_end) cons
   return marker == after.npos ? WordMatch::kYes : WordMatch::kNo;
 }
 
-// Returns whether a call of an offered tool begins at `text`, up to its name.
+// Returns whether `text` begins with a call of an offered tool. Compares only the text before the tool's name and the
+// name; kMore: `text` ends before the name does.
 WordMatch ParameterReader::call_at(std::string_view text) const {
   size_t at = 0;
   for (size_t i = first_step_at(steps_, text, 0); i < steps_.steps.size(); ++i) {
@@ -244,15 +246,15 @@ ParameterReader::State ParameterReader::read_value(std::string_view text, bool a
     at_ = found;
     const Ending ending = ending_at(text, at_, at_end);
     if (ending.match == WordMatch::kMore && !at_end) return State::kOpen;
-    // At the end of the answer, a marker that is only begun ends the value, too: only the call's closing is missing.
+    // If the answer ends within the marker that ends a value, the value is complete: only the call's end is missing.
     const bool is_cut = ending.match == WordMatch::kMore && text.substr(at_).starts_with(steps_.after_value.front()) &&
                         steps_.after_closing_key.empty();
     if (ending.match != WordMatch::kYes && !is_cut) {
-      ++at_;  // the value itself contains the marker's text
+      ++at_;  // the marker's text is a part of the value itself
       continue;
     }
     std::string_view value = text.substr(value_begin_, ending.at - value_begin_);
-    // If the value's closing marker is missing, spaces before the next marker belong to that marker.
+    // If the marker after the value is missing, spaces at the value's end belong to the next marker.
     if (ending.next == ending.at && !is_cut) value.remove_suffix(trailing_spaces(value).size());
     end_value(value);
     at_ = is_cut ? text.size() : ending.next;

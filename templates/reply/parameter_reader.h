@@ -29,7 +29,8 @@ class ParameterReader {
 
  private:
   enum class Expected { kKeyMarker, kKey, kValueMarker, kEdge, kValue };
-  // The end of a value. `next`: where reading continues. kMore: it is not known yet whether the value ends here.
+  // Whether and where a value ends. `next`: where reading continues. kMore: it is not known yet whether the value ends
+  // here.
   struct Ending {
     WordMatch match = WordMatch::kNo;
     size_t at = 0, next = 0;
@@ -41,17 +42,17 @@ class ParameterReader {
   State skip_edge(std::string_view text);
   State read_value(std::string_view text, bool at_end);
   // A marker that ends values may also be part of a value. It ends the value only if a next key, the end of the call,
-  // or another call follows. Returns whether that is so.
+  // or another call follows. Returns whether the marker at `at` ends the value.
   WordMatch goes_on(std::string_view text, size_t at, bool at_end) const;
-  // Returns whether the value ends at `at`: with its marker, or, if that is missing, where the next argument or the end
-  // of the call begins.
+  // Returns whether the value ends at `at`: there is the marker that ends values or, if the model omitted it, the next
+  // argument or the end of the call begins there.
   Ending ending_at(std::string_view text, size_t at, bool at_end) const;
   WordMatch call_at(std::string_view text) const;
   WordMatch closes_call(std::string_view after, bool at_end) const;
   WordMatch match_other(std::string_view text, size_t& at) const;
   // Returns whether the marker of a key is at `at`, and moves `at` past it.
   WordMatch match_key_marker(std::string_view text, size_t& at) const;
-  // Returns whether the value's end is at `at`, and moves `at` past it.
+  // Returns whether the marker that ends a value is at `at`, and moves `at` past it.
   WordMatch match_end_of_value(std::string_view text, size_t& at) const;
   // Returns whether the marker of another argument of the tool is at `at`.
   WordMatch other_key_at(std::string_view text, size_t at) const;
@@ -67,7 +68,7 @@ class ParameterReader {
   size_t at_ = 0;
   size_t key_begin_ = 0, value_begin_ = 0;
   std::string key_;
-  bool is_other_ = false;  // before_other_value precedes the value, so it is not a string
+  bool is_other_ = false;  // the value is not a string, because before_other_value precedes it
   std::string json_;
 };
 

@@ -179,7 +179,7 @@ Json message_for_template(Json message, const ReplyFormat& format) {
 
 Json messages_for_template(Json messages, const ReplyFormat& format) {
   if (!messages.is_array()) return messages;
-  const Json* calls = nullptr;  // calls of the last message with calls
+  const Json* calls = nullptr;  // the calls of the last message so far that has calls
   for (Json& message : messages) {
     message = message_for_template(std::move(message), format);
     if (const Json* here = calls_of(message)) calls = here;

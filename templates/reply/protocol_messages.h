@@ -20,7 +20,8 @@ namespace ibid {
 
 // Returns `message` as the template expects it. Anything else than a message of the protocol stays unchanged.
 Json message_for_template(Json message, const ReplyFormat& format);
-// Converts all messages, and adds the tool's name to a tool result whose id is among the last calls before it.
+// Converts all messages, and adds the tool's name to each tool result whose id is that of a call in the last message
+// with calls before it.
 Json messages_for_template(Json messages, const ReplyFormat& format);
 
 // Returns an answer as a message of the protocol: {"role": "assistant", "content": text or null, "reasoning_content"?,
@@ -56,11 +57,12 @@ class OfferedTools {
   bool has(std::string_view name) const { return find(name) != nullptr; }
   // Returns the types that the tool's schema allows for an argument.
   AllowedTypes types_of(std::string_view tool, std::string_view argument) const;
-  // True if the tool's schema lists the argument, or no arguments at all.
+  // True if the tool's schema lists the argument, or does not list any arguments.
   bool may_have(std::string_view tool, std::string_view argument) const;
   // Returns the arguments, a JSON object, with texts converted where the schema allows no strings: "3" becomes 3.
   std::string typed(std::string_view tool, std::string arguments) const;
-  // Returns an argument written as tags (protocol_messages.cc) as JSON; nullopt if it has another form.
+  // Returns an argument as JSON that a model wrote as nested tags (protocol_messages.cc); nullopt if the text has
+  // another form.
   std::optional<std::string> nested(std::string_view tool, std::string_view argument, std::string_view text,
                                     const CallSyntax& syntax) const;
   // Returns the arguments. If the only one is an object under a name that the tool does not have ("arguments"), returns

@@ -24,7 +24,7 @@ std::optional<TextRange> find_text(std::string_view text, std::string_view what,
   return TextRange{at, at + what.size()};
 }
 
-// The positions of the name, the id and the arguments of a call.
+// Where the name, the id and the arguments of a call are in a render.
 struct CallPlaces {
   std::optional<TextRange> name, id;
   TextRange arguments;
@@ -82,7 +82,7 @@ std::optional<std::vector<Argument>> find_arguments(std::string_view text, size_
     if (!key) return std::nullopt;
     std::optional<TextRange> value = find_text(text, kValues[i], key->end);
     if (!value) return std::nullopt;
-    if (kValues[i] == "rue") --value->begin;  // include the t or T of true
+    if (kValues[i] == "rue") --value->begin;  // the value may be true or True, so include its first letter
     arguments.push_back({*key, *value});
     from = value->end;
   }
@@ -113,7 +113,8 @@ bool read_bare(std::string_view text, const std::vector<Argument>& arguments, si
   return true;
 }
 
-// Finds the arguments in <key>value</key>, with the same words before each tag.
+// Finds the arguments in <key>value</key>. The words before the opening tag of a key must be the same for the first and
+// the last argument.
 bool read_closing_keys(std::string_view text, const std::vector<Argument>& arguments, size_t from, CallPlaces& places) {
   const Argument &string = arguments[3], &last = arguments[4];
   const std::string_view to_first = text.substr(from, arguments[0].key.begin - from);
@@ -181,7 +182,8 @@ void add_literal(std::vector<CallPart>& parts, std::string_view text) {
 
 bool is_first_index(char c) { return c == '0' || c == '1'; }
 
-// Returns the position of a call's index in a literal: a digit that is larger by one in the second call.
+// Returns the position in a literal (text between the parts of a call) of the call's index: a digit that is larger by
+// one in the second call.
 std::optional<size_t> find_index(std::string_view text, std::string_view of_second) {
   if (text.size() != of_second.size()) return std::nullopt;
   const auto differs = std::mismatch(text.begin(), text.end(), of_second.begin());
@@ -192,8 +194,8 @@ std::optional<size_t> find_index(std::string_view text, std::string_view of_seco
   return static_cast<size_t>(differs.first - text.begin());
 }
 
-// Returns the parts of a call. `text`: one call. of_second: the corresponding literals of the second call, in order;
-// empty if there is no second call.
+// Returns the parts of a call. `text`: the first call. of_second: the literals (texts between the parts) of the second
+// call, in the same order; empty if there is no second call.
 std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
                                const std::vector<std::string>& of_second) {
   struct Part {
@@ -223,8 +225,8 @@ std::vector<CallPart> parts_of(std::string_view text, const CallPlaces& places,
   return parts;
 }
 
-// Returns the literals before name, id and arguments of the second call; of the first literal only the last n_begin
-// bytes. before_key: precedes the first argument, if the arguments are no JSON.
+// Returns the literals (texts before the name, the id and the arguments) of the second call. The first literal is cut
+// to its last n_begin bytes. before_key: the text before the first argument, if the arguments are not JSON.
 std::vector<std::string> literals_of_second(std::string_view text, size_t n_begin, std::string_view before_key) {
   std::vector<TextRange> known;
   const auto add = [&](std::optional<TextRange> place) {
@@ -270,14 +272,15 @@ std::optional<CallEnvelope> find_envelope(std::string_view text, const CallPlace
     if (envelope.name_key.empty() || envelope.arguments_key.empty()) continue;
     envelope.before = text.substr(0, at);
     envelope.after = text.substr(at + scanner.n_taken());
-    // An id outside the object is a separate part of the call.
+    // An id outside of the JSON object is a separate part of the call.
     const bool id_is_outside = places.id && envelope.id_key.empty();
     return id_is_outside ? std::nullopt : std::optional(std::move(envelope));
   }
   return std::nullopt;
 }
 
-// Length of the longest sequence of whole words with which both texts end; the index of the call may differ in it.
+// Number of bytes of the longest sequence of whole words with which both texts end. The words may differ in the index
+// of the call.
 size_t n_common_opening(std::string_view before_first, std::string_view before_second) {
   const auto first = marker_words(before_first), second = marker_words(before_second);
   size_t n = 0;
@@ -289,8 +292,9 @@ size_t n_common_opening(std::string_view before_first, std::string_view before_s
   return n;
 }
 
-// Returns the part of `text` before the end of the answer: before as many of the first words of end_of_answer as the
-// text has in sequence, and before any special token of end_of_answer that the call does not have.
+// Returns the part of `text` before the end of the answer: it ends before the first special token of end_of_answer that
+// the call does not have, and before the first three words of end_of_answer (or, if the text has only these, the first
+// two or the first one).
 std::string_view before_end(std::string_view text, const std::string& end_of_answer, std::string_view call) {
   const std::string_view end = trim_marker_spaces(end_of_answer);
   for (const std::string_view word : marker_words(end)) {
@@ -307,7 +311,7 @@ std::string_view before_end(std::string_view text, const std::string& end_of_ans
   return text;
 }
 
-// Returns the beginning of `text` that closes the JSON left open before the arguments.
+// Returns the brackets and quotes at the beginning of `text` that close the JSON opened before the arguments.
 std::string_view closing_json(std::string_view text) {
   const size_t end = text.find_first_not_of("}]\" \n");
   return trim_marker_spaces(text.substr(0, end));
@@ -324,7 +328,7 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
   syntax.parameter = places->parameter;
   syntax.quote = places->quote;
   std::string_view before = one.substr(0, places->begin());
-  // Leading spaces belong to the layout of the answer, not to the call.
+  // Spaces before the call belong to the layout of the answer, not to the call.
   while (!before.empty() && is_marker_space(before.front())) before.remove_prefix(1);
   const std::string_view after = one.substr(places->end());
 
@@ -345,7 +349,8 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
       syntax.section_begin = before.substr(0, before.size() - n_begin);
       begin = before.substr(before.size() - n_begin);
       end = after.substr(0, n_end);
-      // An answer that opens a section also closes it. Otherwise the text after the calls is the end of the answer.
+      // If an answer opens a section of calls, it also closes the section. Otherwise the text after the calls is the
+      // end of the answer.
       if (!syntax.section_begin.empty()) {
         syntax.section_end =
             trim_marker_spaces(before_end(after.substr(n_end), written.end_of_answer, one.substr(0, places->end())));

@@ -45,7 +45,7 @@ class ReplyOutput {
   // Number of bytes emitted so far of the open call's arguments.
   size_t n_argument_bytes() const { return open_.arguments.size(); }
 
-  // Emits a whole call, or the rest of the open one.
+  // Emits a whole call, or if its beginning was emitted already, the rest of it.
   void complete_call(const ParsedCall& call) {
     if (!is_open_) begin_call(call.name, call.id);
     arguments(std::string_view(call.arguments).substr(open_.arguments.size()));

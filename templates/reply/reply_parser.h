@@ -28,9 +28,9 @@
 namespace ibid {
 
 struct ParsedCall {
-  std::string id = {};  // empty: the model wrote none
+  std::string id = {};  // the call's id; empty: the model wrote no id
   std::string name = {};
-  std::string arguments = {};  // a JSON object; spelled as in the answer if the model wrote JSON
+  std::string arguments = {};  // a JSON object; if the model wrote JSON, in the spelling of the answer
   bool operator==(const ParsedCall&) const = default;
 };
 
@@ -52,7 +52,8 @@ struct ReplyContext {
   // True: calls are emitted while they arrive, and may turn out to be broken. False: only complete calls are emitted.
   bool stream_calls = false;
   bool begins_in_reasoning = false;
-  // True: the request demanded a call. Then a call that the answer's end cuts off is dropped, not made content.
+  // True: the request demanded a call. Then a call that is cut off by the end of the answer is dropped, and does not
+  // become content.
   bool demands_call = false;
 };
 

@@ -65,7 +65,8 @@ class SchemaCheck {
            items_fit(schema, value, depth - 1) && members_fit(schema, value, depth - 1);
   }
 
-  // True if the schema was too deep or too large: then a result under `not` has no meaning.
+  // True if the schema was too deep or too large to be checked, so that accepts() returned false; inside `not` this
+  // result would be wrong.
   bool gave_up() const { return gave_up_; }
 
  private:
@@ -99,7 +100,7 @@ class SchemaCheck {
     return none == nullptr || !accepts(*none, value, depth);
   }
 
-  // True if `amount` is within the limits that the keywords `least` and `most` of the schema set.
+  // True if `amount` is within the limits that the schema's keywords named `least` and `most` set.
   static bool is_within(const Json& schema, double amount, const char* least, const char* most) {
     const Json *low = find_member(schema, least), *high = find_member(schema, most);
     if (low != nullptr && low->is_number() && amount < low->get<double>()) return false;

@@ -19,7 +19,7 @@ inline constexpr const char* kThought = "Kestrelthought";
 Json probe_call(std::string_view tool, std::string_view id, bool as_text);
 Json answer_with(std::string text);
 Json thinking_answer(std::string text);
-// True if the format contains words of the probes, which were then mistaken for markers.
+// True if the format contains words of the probe conversations, which were then mistaken for words of the template.
 bool has_probe_words(const ReplyFormat& format);
 
 class TemplateProbe {
@@ -35,7 +35,7 @@ class TemplateProbe {
   // are offered. Returns an empty text if the template fails.
   std::string render(const Json& answer, bool with_tools, Json values = Json::object()) const;
 
-  // The sources of all templates of the model.
+  // The sources of all templates of the model, one after the other.
   const std::string& source() const { return source_; }
 
  private:
@@ -48,18 +48,18 @@ class TemplateProbe {
 // parts of the render of an ordinary answer.
 struct Frame {
   std::string prompt;
-  std::string before_reply;   // the render of the ordinary answer, up to the answer's text
+  std::string before_reply;   // the render of the ordinary answer, up to the beginning of the answer's text
   std::string end_of_answer;  // the rest of that render
 
   // Returns the part of a render that is the answer.
   std::string answer_in(const std::string& render) const;
 };
 
-// Returns nullopt if the template does not render an ordinary answer.
+// Returns nullopt if the template does not render an ordinary answer, without calls or reasoning.
 std::optional<Frame> frame_of(const TemplateProbe& probe, bool with_tools);
 
-// Reads off a format in which each message has a header with its recipient (ChannelSyntax). Returns nullopt if the
-// template's messages have none.
+// Reads off a format in which each message has a header with its recipient (ChannelSyntax). Returns nullopt if messages
+// of this template have no recipient.
 std::optional<ReplyFormat> find_recipients(const TemplateProbe& probe);
 
 }  // namespace ibid

@@ -107,7 +107,7 @@ bool UnmarkedCalls::take_in_object(std::string_view text) {
   return state == JsonScanner::State::kOpen || end_object(text);
 }
 
-// Returns whether a call may have the last key of the object.
+// Returns whether a call may have the key that was read last.
 bool UnmarkedCalls::keys_fit(std::string_view text) const {
   if (json_->members().empty() || json_->members().back().key_end == 0) return true;
   const JsonScanner::Member& member = json_->members().back();

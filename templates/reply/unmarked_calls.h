@@ -44,7 +44,7 @@ class UnmarkedCalls {
     kAfterUnit
   };
 
-  // Each function reads the next bytes, and returns false at a byte that cannot follow.
+  // Each function reads the next bytes of the answer, and returns false at a byte that cannot follow.
   bool take(std::string_view text);
   bool take_brace(std::string_view text);
   bool take_in_object(std::string_view text);
@@ -58,7 +58,7 @@ class UnmarkedCalls {
   size_t at_ = 0;
   size_t n_ticks_ = 0;  // number of backticks of the current fence
   bool in_fence_ = false, in_list_ = false, is_doubled_ = false;
-  bool may_go_on_ = true;  // false after a list, which is the whole answer
+  bool may_go_on_ = true;  // another object may follow; false after a list, which is the whole answer
   size_t object_begin_ = 0;
   std::optional<JsonScanner> json_;
   std::vector<ParsedCall> calls_;

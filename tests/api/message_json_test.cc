@@ -52,7 +52,7 @@ TEST(MessageJson, HistoryErrorNamesItsMessage) {
   EXPECT_EQ(history.status().message().find("message 1: the message's fields: "), 0u);
 }
 
-TEST(MessageJson, MessagesRoundTrip) {
+TEST(MessageJson, MessagesSurviveWritingAndReading) {
   for (const char* text :
        {R"({"role":"user","content":"Hello!"})", R"({"role":"user","content":""})", R"({"role":"a"})",
         R"({"role":"tool","content":"21","name":"w"})", R"({"role":"tool","content":"","name":"w"})",

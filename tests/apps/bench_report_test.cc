@@ -40,7 +40,7 @@ TEST(PrefillStep, DropIsBeyondTheSpreadIfTheQuartilesDoNotOverlap) {
   EXPECT_TRUE(worst_prefill_step(std::vector<Figure>{shorter, longer}).beyond_spread);
 }
 
-TEST(PrefillStep, FewerThanTwoLengthsGiveNoStep) {
+TEST(PrefillStep, NoStepIsReportedForFewerThanTwoLengths) {
   EXPECT_EQ(worst_prefill_step(std::vector<Figure>{figure_of("prefill", {8}, 500)}).from, 0);
 }
 
@@ -61,7 +61,7 @@ TEST(RivalLines, BestValueIsTheHighestRateOrTheLowestTime) {
   EXPECT_EQ(rivals[0].ratio_for(figure_of("turn", {0, 44}, 50)), 3);  // less is better: 150 / 50
 }
 
-TEST(RivalLines, DifferentWorkIsNotCompared) {
+TEST(RivalLines, FiguresOfDifferentWorkAreNotCompared) {
   const std::vector<Rival> rivals = rivals_of(
       "{\"what\":\"turn\",\"history\":1024,\"n\":44,\"ttft_ms\":200}\n{\"what\":\"prefill\",\"n\":44,\"tps\":"
       "1}");

@@ -65,7 +65,7 @@ class BranchesTest : public testing::Test {
   MemoryFileOps memory_;
 };
 
-TEST_F(BranchesTest, UndoAndRedoMoveStepByStep) {
+TEST_F(BranchesTest, UndoAndRedoMoveOneChangeAtATime) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");
@@ -104,7 +104,7 @@ TEST_F(BranchesTest, AbandonedMessagesBecomeABranchUnlessPrefixOfAnother) {
   EXPECT_EQ(branches.go({99, 0}, "/goto").code(), ErrorCode::kNotFound);
 }
 
-TEST_F(BranchesTest, TakeBackUndoesAFailedChange) {
+TEST_F(BranchesTest, TakeBackRestoresTheConversationBeforeAFailedChange) {
   Process process(memory_);
   Branches branches(talk_of(process));
   say(branches, "x");

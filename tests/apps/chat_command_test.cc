@@ -57,7 +57,7 @@ TEST(ChatCommand, DocumentationListsTheSameCommands) {
   }
 }
 
-TEST(ChatCommand, CompletionListsAllCommandsAndThoseThatTakeAFile) {
+TEST(ChatCommand, CompletionWordsListEveryCommandAndMarkThoseThatTakeAFile) {
   const CompletionWords words = completion_words();
   EXPECT_EQ(words.commands.size(), chat_commands().size());
   EXPECT_THAT(words.commands_with_file, testing::ElementsAre("/read"));

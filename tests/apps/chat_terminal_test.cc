@@ -29,7 +29,7 @@ class ChatTerminal : public testing::Test {
   const std::string model_ = dir_.file("scripted.gguf");
 };
 
-TEST_F(ChatTerminal, AnswersAndExitsAtControlD) {
+TEST_F(ChatTerminal, ChatAnswersAndExitsAtControlD) {
   PseudoTerminal terminal(chat());
   ASSERT_TRUE(terminal.prompts());
   terminal.type("Hi\r");

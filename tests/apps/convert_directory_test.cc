@@ -92,7 +92,7 @@ size_t expect_same_bits(const std::set<std::filesystem::path>& paths) {
   return n_converted;
 }
 
-TEST(ConvertDirectory, ConvertedTinyCheckpointsGiveTheSameBits) {
+TEST(ConvertDirectory, GgufOfEachTinyCheckpointGivesTheLogitBitsOfItsDirectory) {
   IBID_NEED_SHARED(shared);
   EXPECT_GE(expect_same_bits(directories_in(shared + "/reference/tiny")), 57u);
 }
@@ -125,7 +125,7 @@ TEST(ConvertDirectory, ScaleFactorsAreMultipliedIntoTheWeights) {
   }
 }
 
-TEST(ConvertDirectory, ConvertedGoldenFamiliesGiveTheSameBits) {
+TEST(ConvertDirectory, GgufOfEachGoldenFamilyGivesTheLogitBitsOfItsDirectory) {
   EXPECT_EQ(expect_same_bits(directories_in(golden_dir() + "/families")), 20u);
 }
 

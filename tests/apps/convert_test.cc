@@ -30,7 +30,7 @@ TensorView matrix(DType dtype, uint64_t rows, uint64_t cols) {
   return view;
 }
 
-TEST(ConversionTypes, FileTypeGivesEachTensorTheTypeOfLlamaCpp) {
+TEST(ConversionTypes, EachTensorGetsTheTypeThatLlamaCppChoosesForTheFileType) {
   const TensorView wide = matrix(DType::kF32, 8, 512), narrow = matrix(DType::kF32, 8, 96);
   const TensorView odd = matrix(DType::kF32, 8, 50), kept = matrix(DType::kBF16, 8, 512);
   TensorView vector = matrix(DType::kF32, 1, 1);

@@ -41,7 +41,7 @@ TEST(Graphemes, GraphemesMatchUserPerceivedCharacters) {
   EXPECT_THAT(clusters("a\xffz"), ElementsAre("a", "\xff", "z"));
 }
 
-TEST(Graphemes, GraphemesHaveTerminalWidths) {
+TEST(Graphemes, WidthOfGraphemesIsCountedInTerminalColumns) {
   EXPECT_EQ(text_columns("abc"), 3u);
   EXPECT_EQ(text_columns("e\u0301"), 1u);
   EXPECT_EQ(text_columns("\u4e2d\uff01"), 4u);
@@ -53,7 +53,7 @@ TEST(Graphemes, GraphemesHaveTerminalWidths) {
   EXPECT_EQ(text_columns("\u1112\u1161\u11AB"), 2u);
 }
 
-TEST(EditBuffer, MovesAndErasesByCluster) {
+TEST(EditBuffer, CursorMovesAndErasesByGraphemeCluster) {
   EditBuffer buffer;
   buffer.insert("a" + kFamily + "b");
   buffer.left();
@@ -89,7 +89,7 @@ TEST(EditBuffer, ErasesWordsAndLinesAndYanksKilledText) {
   EXPECT_FALSE(buffer.down());
 }
 
-TEST(EditBuffer, UndoesATypedWordAtOnce) {
+TEST(EditBuffer, UndoRemovesATypedWordAtOnce) {
   EditBuffer buffer;
   for (const char* c : {"o", "n", "e", " ", "t", "w", "o"}) buffer.insert(c);
   buffer.undo();

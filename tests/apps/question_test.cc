@@ -28,7 +28,7 @@ TEST(JoinQuestion, JoinsFilesThenStandardInputThenWords) {
   EXPECT_EQ(*join({{}, {a}}, std::nullopt), "first");
 }
 
-TEST(JoinQuestion, DashPlacesStandardInput) {
+TEST(JoinQuestion, DashMarksThePlaceOfStandardInput) {
   const TempDir dir;
   const std::string a = dir.write("a", "file");
   EXPECT_EQ(*join({{"-"}, {}}, "What is 2+2?\n"), "What is 2+2?");

@@ -89,7 +89,7 @@ Tokens text_ids(const std::string& shared) {
 // so the bounds are higher than the average cost of int8 activations.
 class RealModelPerplexity : public testing::TestWithParam<Bound> {};
 
-TEST_P(RealModelPerplexity, ExactModeIsNearFloat) {
+TEST_P(RealModelPerplexity, PerplexityOfExactModeIsCloseToThatOfFloats) {
   IBID_NEED_REAL_MODEL(path);
   IBID_NEED_SHARED(shared);
   const Tokens tokens = text_ids(shared);
@@ -128,7 +128,7 @@ std::vector<std::vector<double>> distributions(const std::string& path, const To
 
 // The effect of INT8 keys and values alone, measured with float activations over the whole vocabulary. (With int8
 // activations, different keys and values would also change the rounding of all later activations.)
-TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
+TEST(RealModelLogits, Int8KeysAndValuesChangeLogitsOnlySlightly) {
   IBID_NEED_REAL_MODEL(path);
   IBID_NEED_SHARED(shared);
   Tokens tokens = text_ids(shared);
@@ -148,7 +148,7 @@ TEST(RealModelLogits, Int8KeysAndValuesAreNearFloats) {
 }
 
 // Determinism at real sizes: matrices of dozens of panels, several head groups, a long prompt.
-TEST(RealModelLogits, SameBitsForAnyChunksAndThreads) {
+TEST(RealModelLogits, LogitsHaveTheSameBitsForAnyChunksAndThreads) {
   IBID_NEED_REAL_MODEL(path);
   const Tokens tokens = [] {
     Tokens ids;

@@ -6,7 +6,7 @@
 namespace ibid {
 namespace {
 
-TEST(ScreenModel, WrapsAtTheNextCharacter) {
+TEST(ScreenModel, FullRowWrapsAtTheNextCharacter) {
   ScreenModel screen(3, 4);
   screen.feed("abcd");
   EXPECT_EQ(screen.cursor_row(), 0u);
@@ -53,7 +53,7 @@ TEST(ScreenModel, ParsesSplitEscapeSequencesAndReportsUnknownSequences) {
   EXPECT_THAT(screen.unknown(), testing::ElementsAre("[5q"));
 }
 
-TEST(ScreenModel, ErasesBelowAndHalvesOfWideCharacters) {
+TEST(ScreenModel, ErasesRowsBelowTheCursorAndOverwrittenWideCharacters) {
   ScreenModel screen(3, 10);
   screen.feed("one\r\ntwo\r\nthree\x1b[2A\r\x1b[1C\x1b[J");
   EXPECT_EQ(screen.text(), "o");

@@ -68,7 +68,7 @@ TEST_F(SessionsCommand, ResumeReportsADifferentModelButNotARenamedFile) {
   EXPECT_THAT(run("chat " + other + " --resume talk").err, Not(HasSubstr("saved with"))) << "now saved with this model";
 }
 
-TEST_F(SessionsCommand, ListsShowsExportsRenamesAndDeletes) {
+TEST_F(SessionsCommand, CommandListsShowsExportsRenamesAndDeletesConversations) {
   EXPECT_THAT(run("sessions").out, HasSubstr("no conversations are kept yet"));
   EXPECT_EQ(run("sessions --json").out, "");
   ASSERT_EQ(chat("--resume 'my talk'", "first\nsecond\n").status, 0);

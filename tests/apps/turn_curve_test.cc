@@ -76,7 +76,7 @@ TEST_F(TurnCurveMeasured, TurnsPrefillTheExpectedTokens) {
   EXPECT_TRUE(std::filesystem::is_empty(scratch_.path()));
 }
 
-TEST_F(TurnCurveMeasured, WarmColdAndResumedTurnsAreEqualWithoutHistory) {
+TEST_F(TurnCurveMeasured, WithoutHistoryWarmColdAndResumedTurnsPrefillTheWholePrompt) {
   const Result<TurnCurvePoint> point = measure(0, 2);
   ASSERT_TRUE(point.ok()) << point.status().to_string();
   EXPECT_EQ(point->history, 0);

@@ -113,7 +113,7 @@ TEST(WordWrap, TabsCountAsBlanks) {
   expect_shown("a\tbcd", 10, "a\nbcd");
 }
 
-TEST(WordWrap, WrapsToANarrowerTerminalBetweenPieces) {
+TEST(WordWrap, TextAfterAResizeIsWrappedToTheNewWidth) {
   WordWrap wrap(true);
   ScreenModel screen(10, 40);
   screen.feed(with_returns(wrap.push("these words stand in a wide row and", 40)));

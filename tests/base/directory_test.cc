@@ -76,7 +76,7 @@ TEST_F(DirectoryTest, DirectoriesOfOtherUsersAreRefused) {
   EXPECT_THAT(status.message(), testing::HasSubstr("12345"));
 }
 
-TEST_F(DirectoryTest, SymlinksAreRefusedInEverySpelling) {
+TEST_F(DirectoryTest, SymlinksAreRefusedInEverySpellingOfTheirPath) {
   ASSERT_TRUE(open(dir_.file("real")) != nullptr);
   fs::create_directory_symlink(dir_.file("real"), dir_.file("link"));
   for (const char* end : {"", "/", "//", "/.", "/./"}) {

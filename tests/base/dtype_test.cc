@@ -50,7 +50,7 @@ TEST(Fp16, RoundsToNearestAndTiesToEven) {
   }
 }
 
-TEST(Fp16, OverflowsToInfinity) {
+TEST(Fp16, TooLargeFloatsBecomeInfinity) {
   EXPECT_EQ(float_to_fp16(65504.0f), 0x7BFF);
   EXPECT_EQ(float_to_fp16(std::nextafter(65520.0f, 0.0f)), 0x7BFF);
   EXPECT_EQ(float_to_fp16(65520.0f), 0x7C00);

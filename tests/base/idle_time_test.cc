@@ -7,7 +7,7 @@
 namespace ibid {
 namespace {
 
-TEST(IdleTime, WaitForIdleTimeReturns) {
+TEST(IdleTime, WaitReturnsWhenAProcessorIsIdle) {
   const std::unique_ptr<IdleTime> idle = make_idle_time();
   for (int i = 0; i < 3; ++i) idle->wait();
 }

@@ -22,7 +22,7 @@ std::string repeated(std::string_view piece, size_t n) {
   return text;
 }
 
-TEST(Json, KeepsValuesTypesAndKeyOrder) {
+TEST(Json, ParsingKeepsValuesTypesAndKeyOrder) {
   const std::string text =
       R"({"z":1,"a":[true,false,null,-7,18446744073709551615,2.5,"\u00e9\n"],"m":{"y":{},"b":[]}})";
   const Result<Json> json = parse_json(text, "test.json");

@@ -65,7 +65,7 @@ TEST(MappedFile, ReleasedBytesAreFreedAndReadAgain) {
   EXPECT_EQ(text_of(*file), content);
 }
 
-TEST(MappedFile, ReleaseIgnoresOtherMemory) {
+TEST(MappedFile, ReleaseDoesNotChangeMemoryOutsideTheMapping) {
   const TempDir dir;
   Result<MappedFile> file = MappedFile::open(dir.write("f", std::string(100, 'x')));
   ASSERT_TRUE(file.ok()) << file.status().to_string();
@@ -89,7 +89,7 @@ TEST(MappedFileDeathTest, ReadsBeyondTheFileAreReported) {
 
 #endif
 
-TEST(MappedFile, MovesAndAssigns) {
+TEST(MappedFile, MoveTransfersTheMapping) {
   const TempDir dir;
   Result<MappedFile> a = MappedFile::open(dir.write("a", "aaaa"));
   Result<MappedFile> b = MappedFile::open(dir.write("b", "bb"));

@@ -74,7 +74,7 @@ TEST(MappingGuardTest, LossIsReportedPerMapping) {
   EXPECT_FALSE(moved.lost());  // NOLINT(bugprone-use-after-move): a moved-from guard guards nothing
 }
 
-TEST(MappingGuardTest, ReusedSlotReportsNoEarlierLoss) {
+TEST(MappingGuardTest, GuardInAReusedSlotReportsNoEarlierLoss) {
   {
     Mapping mapping(2);
     const MappingGuard guard = mapping.guard();
@@ -104,7 +104,7 @@ TEST(MappingGuardTest, ThreadsMayFaultConcurrently) {
   EXPECT_EQ(n_zeros, kThreads * kPages);
 }
 
-TEST(MappingGuardTest, LastGuardRestoresThePreviousHandler) {
+TEST(MappingGuardTest, DestroyingTheLastGuardRestoresThePreviousHandler) {
   auto* const before = bus_handler();
   {
     Mapping a(1), b(1);
@@ -120,7 +120,7 @@ TEST(MappingGuardTest, LastGuardRestoresThePreviousHandler) {
 // A fault outside the guarded mappings is forwarded to the previous handler; the default one ends the process. Each
 // case runs in a child process, because a handler cannot return from a fault that it does not repair. The parent owns
 // the files: a child killed by a signal removes nothing.
-TEST(MappingGuardDeathTest, OtherFaultsAreForwarded) {
+TEST(MappingGuardDeathTest, FaultsOutsideTheMappingAreForwarded) {
   Mapping guarded(1), other(1);
   const auto with_handler = [&] {
     struct sigaction action {};

@@ -65,7 +65,7 @@ TEST(MarkedText, EmptiedTextGetsTheOriginOfTheNextAppend) {
   EXPECT_EQ(spelled(text), "x");
 }
 
-TEST(MarkedText, SafeOriginIsInputIfAnyByteIsInput) {
+TEST(MarkedText, SafeOriginOfTextWithAnyInputByteIsInput) {
   MarkedText text("ab", TextOrigin::kTemplate);
   text.append("cd", TextOrigin::kInput);
   EXPECT_EQ(text.substr(0, 2).safe_origin(), TextOrigin::kTemplate);

@@ -51,7 +51,7 @@ TEST(Nfc, TextAfterAnInvalidByteIsNormalised) {
             "1");
 }
 
-TEST(Nfc, TextIsDecomposedInFormsDAndKd) {
+TEST(Nfc, FormsDAndKdDecomposeText) {
   EXPECT_EQ(NfcText("\u00E9\uAC01\uFB01", NormalForm::kD).text(), "e\u0301\u1100\u1161\u11A8\uFB01");
   EXPECT_EQ(NfcText("q\u0307\u0323\u2460", NormalForm::kKd).text(),
             "q\u0323\u0307"
@@ -63,7 +63,7 @@ TEST(Nfc, NormalisedTextIsNotCopied) {
   EXPECT_EQ(NfcText(text).text().data(), text.data());
 }
 
-TEST(Nfc, PositionsInUnchangedTextMapBack) {
+TEST(Nfc, PositionsInUnchangedTextMapToTheOriginalText) {
   const std::string raw =
       "ab"
       "e\u0301"
@@ -87,7 +87,7 @@ TEST(Nfc, PositionsInUnchangedTextMapBack) {
   EXPECT_EQ(normal.position_of(11), 9u);
 }
 
-TEST(Nfc, NormalisationIsIdempotentAndStablePrefixIsStable) {
+TEST(Nfc, NormalisingTwiceChangesNothingAndAppendedTextKeepsTheStablePrefix) {
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 20'000; ++i) {
     const std::string text = random_text(random, i % 2 == 0), more = random_text(random, i % 2 == 0);
@@ -108,7 +108,7 @@ TEST(Nfkc, CompatibilityCharactersAreReplaced) {
   EXPECT_EQ(NfcText("a\uFB01b").text(), "a\uFB01b");
 }
 
-TEST(Nfkc, NormalisationIsIdempotentAndStablePrefixIsStable) {
+TEST(Nfkc, NormalisingTwiceChangesNothingAndAppendedTextKeepsTheStablePrefix) {
   const auto nfkc = [](const std::string& text) { return std::string(NfcText(text, NormalForm::kKc).text()); };
   std::mt19937_64 random(test_seed());
   for (int i = 0; i < 20'000; ++i) {

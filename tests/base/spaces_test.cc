@@ -23,7 +23,7 @@ TEST(Spaces, SpacesAreFoundInBothDirections) {
   EXPECT_EQ(spaces_begin("", 0), 0u);
 }
 
-TEST(Spaces, BackwardSearchStopsAtTheGivenFloor) { EXPECT_EQ(spaces_begin("    ", 4, 2), 2u); }
+TEST(Spaces, BackwardSearchStopsAtTheGivenLowerLimit) { EXPECT_EQ(spaces_begin("    ", 4, 2), 2u); }
 
 // Truncated characters and invalid bytes end a run of white space in both directions.
 TEST(Spaces, InvalidBytesAreNotSpaces) {

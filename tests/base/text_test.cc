@@ -8,14 +8,14 @@
 namespace ibid {
 namespace {
 
-TEST(Text, TrimsBothEndsOnly) {
+TEST(Text, TrimRemovesSpacesAtBothEndsOnly) {
   EXPECT_EQ(trimmed(" \t a b\r\n"), "a b");
   EXPECT_EQ(trimmed(" \r\n"), "");
   EXPECT_EQ(trimmed(""), "");
   EXPECT_EQ(trimmed("\na ", " "), "\na");
 }
 
-TEST(Text, CaseChangesAsciiLettersOnly) {
+TEST(Text, CaseConversionChangesAsciiLettersOnly) {
   EXPECT_EQ(lower_ascii("AZ@[\xC3\x84z"), "az@[\xC3\x84z");
   EXPECT_EQ(upper_ascii('z'), 'Z');
   EXPECT_EQ(upper_ascii('{'), '{');
@@ -49,7 +49,7 @@ TEST(Text, NumbersAreFormattedAsText) {
   EXPECT_FALSE(has_only_digits("-1"));
 }
 
-TEST(Text, TimesAreDatesOfUtc) {
+TEST(Text, TimesAreFormattedAsUtcDates) {
   EXPECT_EQ(iso_time(0), "1970-01-01T00:00:00");
   EXPECT_EQ(iso_time(1'767'225'599'999'999'999), "2025-12-31T23:59:59") << "not rounded";
   EXPECT_EQ(iso_time(1'835'395'200'000'000'000), "2028-02-29T00:00:00");
@@ -57,7 +57,7 @@ TEST(Text, TimesAreDatesOfUtc) {
   EXPECT_EQ(iso_time(std::numeric_limits<int64_t>::min()), "1677-09-21T00:12:44");
 }
 
-TEST(Text, RandomDigitsDiffer) {
+TEST(Text, TwoStringsOfRandomDigitsDiffer) {
   const std::string digits = random_digits();
   EXPECT_EQ(digits.size(), 32u);
   EXPECT_EQ(digits.find_first_not_of("0123456789abcdef"), digits.npos) << digits;

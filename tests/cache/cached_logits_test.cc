@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-class PrefixEndingsTest : public testing::Test {
+class CachedLogitsTest : public testing::Test {
  protected:
   const KvLayout layout_ = tiny_layout(KvDType::kInt8);
   KvPagePool pool_{layout_, 200 * layout_.page_bytes()};
@@ -44,7 +44,7 @@ class PrefixEndingsTest : public testing::Test {
   }
 };
 
-TEST_F(PrefixEndingsTest, FindsLogitsForExactRepeatsOnly) {
+TEST_F(CachedLogitsTest, FindsLogitsForExactRepeatsOnly) {
   const Tokens tokens = random_tokens(1, 150);
   store(tokens);
   for (const size_t n : {1u, 63u, 64u, 65u, 128u, 149u, 150u}) {
@@ -61,7 +61,7 @@ TEST_F(PrefixEndingsTest, FindsLogitsForExactRepeatsOnly) {
   EXPECT_EQ(store_.stats(kAlice).repeats, 7u);
 }
 
-TEST_F(PrefixEndingsTest, StoresLogitsOnlyAfterStoredTokens) {
+TEST_F(CachedLogitsTest, StoresLogitsOnlyAfterStoredTokens) {
   const Tokens tokens = random_tokens(2, 100);
   store(TokenSpan(tokens).first(80));
   EXPECT_EQ(remember(tokens, 1), ErrorCode::kNotFound);
@@ -72,7 +72,7 @@ TEST_F(PrefixEndingsTest, StoresLogitsOnlyAfterStoredTokens) {
 }
 
 // A prompt that ends inside a page has many completions. Its logits must be found whichever sibling a search visits.
-TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheLogitsOfTheirPrompt) {
+TEST_F(CachedLogitsTest, RegeneratedAnswersShareTheLogitsOfTheirPrompt) {
   const Tokens prompt = random_tokens(3, 84);
   for (uint64_t i = 0; i < 20; ++i) {
     store(concat(prompt, random_tokens(100 + i, 30)));
@@ -91,7 +91,7 @@ TEST_F(PrefixEndingsTest, RegeneratedAnswersShareTheLogitsOfTheirPrompt) {
   EXPECT_EQ(store_.charge_bytes(), store_.stats().pages * store_.page_charge_bytes());
 }
 
-TEST_F(PrefixEndingsTest, PromptLogitsOutliveTheirAnswer) {
+TEST_F(CachedLogitsTest, PromptLogitsOutliveTheirAnswer) {
   const Tokens prompt = random_tokens(3, 84);
   // The sibling that is first in token order is evicted first, so the logits must move to the next one.
   for (TokenId i = 0; i < 6; ++i) store(concat(prompt, Tokens{i, 7}));
@@ -100,7 +100,7 @@ TEST_F(PrefixEndingsTest, PromptLogitsOutliveTheirAnswer) {
   EXPECT_EQ(find(prompt), 5);
 }
 
-TEST_F(PrefixEndingsTest, PageThatGrowsKeepsItsCachedLogits) {
+TEST_F(CachedLogitsTest, PageThatGrowsKeepsItsCachedLogits) {
   const Tokens tokens = random_tokens(4, 200);
   store(TokenSpan(tokens).first(20));
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1), ErrorCode::kOk);
@@ -108,7 +108,7 @@ TEST_F(PrefixEndingsTest, PageThatGrowsKeepsItsCachedLogits) {
   EXPECT_EQ(find(TokenSpan(tokens).first(20)), 1);
 }
 
-TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLeastRecentlyUsedLogits) {
+TEST_F(CachedLogitsTest, PageKeepsFourLogitsAndReplacesTheLeastRecentlyUsedLogits) {
   const Tokens tokens = random_tokens(5, 64);
   store(tokens);
   for (size_t n = 1; n <= 4; ++n) {
@@ -121,7 +121,7 @@ TEST_F(PrefixEndingsTest, PageKeepsFourLogitsAndReplacesTheLeastRecentlyUsedLogi
   EXPECT_EQ(find(TokenSpan(tokens).first(5)), 5);
 }
 
-TEST_F(PrefixEndingsTest, LogitsOfPrivateTokensArePrivateAndThoseOfSharedTokensShared) {
+TEST_F(CachedLogitsTest, CachedLogitsArePrivateOrSharedLikeTheirTokens) {
   const Tokens tokens = random_tokens(6, 100), system = random_tokens(7, 80);
   store(tokens, kAlice);
   store(tokens, kBob);
@@ -141,7 +141,7 @@ TEST_F(PrefixEndingsTest, LogitsOfPrivateTokensArePrivateAndThoseOfSharedTokensS
   EXPECT_EQ(find(system, kAlice), 2);
 }
 
-TEST_F(PrefixEndingsTest, SharingALeafPageSharesItsCachedLogits) {
+TEST_F(CachedLogitsTest, SharingALeafPageSharesItsCachedLogits) {
   const Tokens tokens = random_tokens(9, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   ASSERT_EQ(remember(TokenSpan(tokens).first(20), 1, kBob), ErrorCode::kOk);
@@ -154,7 +154,7 @@ TEST_F(PrefixEndingsTest, SharingALeafPageSharesItsCachedLogits) {
   EXPECT_EQ(store_.shared_stats().bytes, store_.charge_bytes());
 }
 
-TEST_F(PrefixEndingsTest, LogitsUseASixteenthOfTheBudgetAndReplaceLruLogits) {
+TEST_F(CachedLogitsTest, LogitsUseASixteenthOfTheBudgetAndReplaceLruLogits) {
   const size_t page = store_.page_charge_bytes();
   LruKvCacheStore small(pool_, 48 * page);  // budget for the logits of 3 pages
   const std::vector<float> logits(page / sizeof(float) - 64, 1.0f), too_many(4 * page / sizeof(float));
@@ -176,7 +176,7 @@ TEST_F(PrefixEndingsTest, LogitsUseASixteenthOfTheBudgetAndReplaceLruLogits) {
   EXPECT_EQ(small.stats(kAlice).bytes, charge);
 }
 
-TEST_F(PrefixEndingsTest, PagesReplaceLogitsIfNothingElseIsEvictable) {
+TEST_F(CachedLogitsTest, CachedLogitsAreEvictedForPagesIfNothingElseIsEvictable) {
   const size_t page = store_.page_charge_bytes();
   LruKvCacheStore small(pool_, 16 * page);
   const std::vector<float> logits(page / sizeof(float) - 64, 1.0f);

@@ -29,12 +29,12 @@ class FileTierFaults : public TierTest {
 };
 
 // Models with and without recurrent layers and windows.
-class FileTierFaultsOfEvery : public FileTierFaults, public testing::WithParamInterface<TinyKind> {
+class FileTierFaultsOfEveryKind : public FileTierFaults, public testing::WithParamInterface<TinyKind> {
  protected:
-  FileTierFaultsOfEvery() : FileTierFaults(tiny_layout(GetParam())) {}
+  FileTierFaultsOfEveryKind() : FileTierFaults(tiny_layout(GetParam())) {}
   bool has_windows() const { return layout_.window() > 0; }
 };
-INSTANTIATE_TEST_SUITE_P(EveryKind, FileTierFaultsOfEvery, testing::ValuesIn(kEveryTinyKind));
+INSTANTIATE_TEST_SUITE_P(EveryKind, FileTierFaultsOfEveryKind, testing::ValuesIn(kEveryTinyKind));
 
 TEST_F(FileTierFaults, PageWithAFlippedBitIsAMissAndQuarantined) {
   const Tokens ids = random_tokens(1, 40);
@@ -209,7 +209,7 @@ TEST_F(FileTierFaults, WriteToAFullDiskIsDroppedAndRetriedAfter30Seconds) {
 }
 
 // Writes, evicts, reads, clears and reopens. Any call may fail; all that is found later must be right.
-class FileTierScenario : public FileTierFaultsOfEvery {
+class FileTierScenario : public FileTierFaultsOfEveryKind {
  protected:
   // With windows, c_ is so long that pages leave the window.
   const Tokens a_ = random_tokens(20, 150), b_ = random_tokens(21, 200),
@@ -294,7 +294,7 @@ TEST_P(FileTierScenario, AnyFileCallMayFailOnceOrPermanently) {
   }
 }
 
-TEST_P(FileTierFaultsOfEvery, ExtendThatRunsOutOfHeapMemoryIsAMiss) {
+TEST_P(FileTierFaultsOfEveryKind, ExtendThatRunsOutOfHeapMemoryIsAMiss) {
   const Tokens ids = random_tokens(30, 200);
   MemoryFileOps memory;
   files_ = &memory;
@@ -322,7 +322,7 @@ TEST_P(FileTierFaultsOfEvery, ExtendThatRunsOutOfHeapMemoryIsAMiss) {
   EXPECT_EQ(found(*tier, "", ids), 200u);
 }
 
-TEST_P(FileTierFaultsOfEvery, WriteThatRunsOutOfHeapMemoryDropsPages) {
+TEST_P(FileTierFaultsOfEveryKind, WriteThatRunsOutOfHeapMemoryDropsPages) {
   const Tokens ids = random_tokens(31, 200);
   for (const bool sticky : {false, true}) {
     for (size_t n = 0;; ++n) {

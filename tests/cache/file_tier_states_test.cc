@@ -65,7 +65,7 @@ TEST_F(FileTierStates, StatesAreFoundByTheNextProcess) {
   EXPECT_GT(tier->stats().states_read, 0u);
 }
 
-TEST_F(FileTierStates, PromptReadInOneShortPassNeedsNoEarlierState) {
+TEST_F(FileTierStates, PromptPrefilledInOneShortPassNeedsNoEarlierState) {
   const TokenSpan ids = TokenSpan(ids_).first(70);
   write(*open(), "", turn(ids, 60, 10));  // the whole prompt is one pass, short enough to keep its rows
   const auto tier = open();
@@ -293,7 +293,7 @@ TEST_F(FileTierStates, ClearRemovesStates) {
 }
 
 // Random conversations share prefixes and are restarted. Everything found must equal a cold pass.
-TEST_F(FileTierStates, RandomTurnsAndRestartsEqualAColdPass) {
+TEST_F(FileTierStates, FoundStatesEqualRecomputedStatesAfterRandomTurnsAndRestarts) {
   std::mt19937_64 rng(7);
   size_t n_found = 0;
   for (size_t round = 0; round < 10; ++round) {

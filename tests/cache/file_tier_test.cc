@@ -122,7 +122,7 @@ TEST_F(FileTierTest, BranchesShareTheirPrefixAndTheLongestMatchIsUsed) {
   EXPECT_EQ(found(*tier, "", near_b), near_b.size());
 }
 
-TEST_F(FileTierTest, NamespacesAndFingerprintsAreSeparate) {
+TEST_F(FileTierTest, PagesOfOtherNamespacesAndFingerprintsAreMisses) {
   const Tokens ids = random_tokens(10, 130);
   {
     const auto tier = open();

@@ -46,7 +46,7 @@ class FileTierWindows : public TierTest {
   const Tokens ids_ = random_tokens(1, 450);
 };
 
-TEST_F(FileTierWindows, SequenceWithoutEarlierWindowPartsResumesOnlyAtItsEnd) {
+TEST_F(FileTierWindows, StoredSequenceResumesOnlyWhereItsPagesHaveWindowParts) {
   write_without(*open(), ids_);
   const auto tier = open();
   EXPECT_EQ(found(*tier, "", ids_), 450u);
@@ -90,7 +90,7 @@ TEST_F(FileTierWindows, RewritingAPageDoesNotEvictLaterPagesOfTheSequence) {
   EXPECT_EQ(found(*tier, "", TokenSpan(ids).first(200)), 200u);
 }
 
-TEST_F(FileTierWindows, PageWithoutWindowPartAndWithAFlippedBitIsQuarantined) {
+TEST_F(FileTierWindows, DamagedPageWithoutWindowPartIsQuarantined) {
   write_without(*open(), ids_);
   const std::string name = file_of_first_part();
   const std::string sound = read_whole_file(directory_ + "/" + name);
@@ -109,7 +109,7 @@ TEST_F(FileTierWindows, PageWithoutWindowPartAndWithAFlippedBitIsQuarantined) {
   }
 }
 
-TEST_F(FileTierWindows, PagesWithoutWindowPartOfWrongLengthAreMisses) {
+TEST_F(FileTierWindows, FilesOfWrongLengthWithoutWindowPartAreMisses) {
   write_without(*open(), ids_);
   const std::string name = file_of_first_part();
   const std::string sound = read_whole_file(directory_ + "/" + name);

@@ -90,7 +90,7 @@ TEST_P(KvCacheEntryLaws, AppendAfterSliceEqualsAppendWithoutTheSlicedRows) {
   }
 }
 
-TEST_P(KvCacheEntryLaws, ForksDivergeIndependently) {
+TEST_P(KvCacheEntryLaws, ForksAreIndependentOfEachOther) {
   for (const size_t n : {1u, 40u, 63u, 64u, 65u, 100u, 128u}) {
     const Tokens shared = random_tokens(7, n), left = random_tokens(8, 90), right = random_tokens(9, 90);
     KvCacheEntry a(pool_);
@@ -163,7 +163,7 @@ TEST_P(KvCacheEntryLaws, SecondAppendBeforeCommitReplacesStagedRows) {
   expect_fresh(entry, right);
 }
 
-TEST_P(KvCacheEntryLaws, RandomScriptsMatchTheReference) {
+TEST_P(KvCacheEntryLaws, RandomCallsMatchTheReferenceEntry) {
   for (uint64_t seed = 1; seed <= 8; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937_64 rng(seed);
@@ -245,7 +245,7 @@ TEST_P(KvCacheEntryLaws, RequestBeyondTheBudgetEvictsNothing) {
   EXPECT_EQ(asked, 0u);
 }
 
-TEST_P(KvCacheEntryLaws, DecodingReallocatesGeometrically) {
+TEST_P(KvCacheEntryLaws, TokenArrayGrowsGeometricallyDuringDecoding) {
   KvCacheEntry entry(pool_);
   size_t moves = 0;
   const TokenId* data = nullptr;
@@ -328,7 +328,7 @@ TEST_F(KvCacheEntryDeathTest, SlicePastTheEndFailsACheck) {
   EXPECT_EQ(entry.slice_to_at_most(11), 10u);
 }
 
-TEST(KvCacheEntryGrowth, AdoptMoreCopiesOnlyNewTokens) {
+TEST(KvCacheEntryGrowth, AdoptingPagesCopiesOnlyTheirOwnTokens) {
   const KvLayout layout = tiny_layout(KvDType::kF32);
   constexpr size_t kPages = 200;
   KvPagePool pool(layout, kPages * layout.page_bytes());

@@ -228,7 +228,7 @@ class Script {
   std::vector<Tokens> said_;
 };
 
-TEST(LruKvCacheStoreScripts, LookupsOfRandomScriptsEqualTheReference) {
+TEST(LruKvCacheStoreScripts, LookupsAfterRandomCallsMatchTheReferenceStore) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Script script(seed, 5000);

@@ -192,7 +192,7 @@ TEST_F(LruKvCacheStoreTest, PrefixesComputedTwiceAreStoredOnce) {
   EXPECT_EQ(read_rows(second), fresh_rows(layout_, concat(system, b)));
 }
 
-TEST_F(LruKvCacheStoreTest, LongerForkReplacesTheShorterFork) {
+TEST_F(LruKvCacheStoreTest, InsertingALongerForkReplacesTheShorterFork) {
   KvCacheEntry longer = fed(random_tokens(16, 40));
   KvCacheEntry shorter = longer.fork().value();
   shorter.slice_to_length(30);

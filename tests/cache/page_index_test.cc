@@ -73,7 +73,7 @@ TEST(PageIndex, UseTimesIncreaseAlthoughTheClockJumpsBack) {
   EXPECT_EQ(index.touch("nobody", 5), 1001);
 }
 
-TEST(PageIndex, PagesOfEqualNamesAreReplacedAndPrefixesSuperseded) {
+TEST(PageIndex, PageReplacesItsNamesakeAndSupersedesItsPrefixes) {
   PageIndex index;
   index.insert(page("a", 0, 1, {1, 2}, 1));
   index.insert(page("a", 0, 1, {1, 2}, 2));

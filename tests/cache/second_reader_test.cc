@@ -61,7 +61,7 @@ TEST(SecondReader, ConcurrentCallersGetAllWorkDone) {
   EXPECT_EQ(total, 4u * 500u * 10u);
 }
 
-TEST(SecondReader, UnusedReaderIsDestroyed) { const SecondReader second; }
+TEST(SecondReader, ReaderThatNeverRanCanBeDestroyed) { const SecondReader second; }
 
 }  // namespace
 }  // namespace ibid

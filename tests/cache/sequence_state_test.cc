@@ -61,7 +61,7 @@ TEST_F(SequenceStateLaws, ShortPassesCanBeSlicedAtAnyRowAndLongPassesAtNone) {
   expect_exact(entry);
 }
 
-TEST_F(SequenceStateLaws, KeptStatesCanBeResumed) {
+TEST_F(SequenceStateLaws, SequenceResumesAtKeptStates) {
   KvCacheEntry entry(pool_);
   ASSERT_TRUE(feed(entry, random_tokens(1, 100)).ok());
   entry.state().keep_here(entry.length());
@@ -192,7 +192,7 @@ TEST_F(SequenceStateLaws, FailedStateAllocationChangesNothing) {
   EXPECT_GE(small.bytes_in_use(), in_use);
 }
 
-TEST_F(SequenceStateLaws, RandomCallsGiveTheStatesOfAColdPass) {
+TEST_F(SequenceStateLaws, StatesAfterRandomCallsEqualRecomputedStates) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     std::mt19937_64 random(seed);
     std::vector<KvCacheEntry> entries;

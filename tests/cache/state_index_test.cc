@@ -106,7 +106,7 @@ TEST_F(StateIndexTest, IndexStaysWithinItsByteLimit) {
 }
 
 // Inserts random states of random branches of a few texts. Lookups must equal an exhaustive search.
-TEST_F(StateIndexTest, AgreesWithAnExhaustiveSearch) {
+TEST_F(StateIndexTest, LookupsAgreeWithAnExhaustiveSearch) {
   std::mt19937_64 random(1);
   struct Put {
     SpaceId space;
@@ -146,7 +146,7 @@ TEST_F(StateIndexTest, AgreesWithAnExhaustiveSearch) {
 
 // --- the store
 
-TEST(StoreStatesTest, LookupsEqualAColdPass) {
+TEST(StoreStatesTest, FoundRowsAndStatesEqualRecomputedRowsAndStates) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     std::mt19937_64 random(seed);
     KvPagePool pool(kRecurrentLayout, 30 * kRecurrentLayout.page_bytes() + 12 * kRecurrentLayout.state_bytes());

@@ -46,7 +46,7 @@ struct World {
   LruKvCacheStore store;
 };
 
-TEST(StoreRest, IdleSequencesHoldNoPage) {
+TEST(IdleSequences, IdleSequencesHoldNoPage) {
   World world;
   const IdleSequence rest = world.rest(random_tokens(1, 200));
   EXPECT_EQ(world.there(rest), 200u);
@@ -57,7 +57,7 @@ TEST(StoreRest, IdleSequencesHoldNoPage) {
   world.expect_sound();
 }
 
-TEST(StoreRest, ResumingComparesAndCopiesNoTokens) {
+TEST(IdleSequences, ResumingComparesAndCopiesNoTokens) {
   World world;
   IdleSequence rest = world.rest(random_tokens(1, 200));
   const TokenId* ids = rest.tokens().data();
@@ -104,7 +104,7 @@ TEST(StoreRest, SequenceThatIsCutToItsIdleLengthBecomesIdleAgain) {
   world.expect_sound();
 }
 
-TEST(StoreRest, PagesWithoutMarksAreEvictedBeforeIdleSequences) {
+TEST(IdleSequences, PagesWithoutMarksAreEvictedBeforeIdleSequences) {
   World world(12);
   const IdleSequence first = world.rest(random_tokens(1, 150));
   const IdleSequence second = world.rest(random_tokens(2, 150));
@@ -118,7 +118,7 @@ TEST(StoreRest, PagesWithoutMarksAreEvictedBeforeIdleSequences) {
   EXPECT_EQ(world.store.find_longest_prefix(kAlice, others).length(), 0u);
 }
 
-TEST(StoreRest, LongestIdleSequenceIsEvictedFirst) {
+TEST(IdleSequences, LongestIdleSequenceIsEvictedFirst) {
   World world(12);
   const IdleSequence first = world.rest(random_tokens(1, 180));
   IdleSequence second = world.rest(random_tokens(2, 180));
@@ -136,7 +136,7 @@ TEST(StoreRest, LongestIdleSequenceIsEvictedFirst) {
   EXPECT_EQ(world.there(second), 180u) << "it was used last";
 }
 
-TEST(StoreRest, PagesOfIdleSequencesAreEvictedLast) {
+TEST(IdleSequences, PagesOfIdleSequencesAreEvictedLast) {
   World world(12);
   const Tokens head = random_tokens(1, 128);
   std::vector<IdleSequence> all;
@@ -155,7 +155,7 @@ TEST(StoreRest, PagesOfIdleSequencesAreEvictedLast) {
   world.expect_sound();
 }
 
-TEST(StoreRest, IdleSequenceResumesAfterItsPageHasGrown) {
+TEST(IdleSequences, IdleSequenceResumesAfterItsPageHasGrown) {
   World world;
   const Tokens ids = random_tokens(1, 150);
   const IdleSequence rest = world.rest(TokenSpan(ids).first(100));
@@ -165,7 +165,7 @@ TEST(StoreRest, IdleSequenceResumesAfterItsPageHasGrown) {
   world.expect_sound();
 }
 
-TEST(StoreRest, IdleSequenceResumesAfterItsPageBecomesShared) {
+TEST(IdleSequences, IdleSequenceResumesAfterItsPageBecomesShared) {
   World world;
   const Tokens ids = random_tokens(1, 100);
   const IdleSequence rest = world.rest(TokenSpan(ids).first(90));
@@ -182,7 +182,7 @@ TEST(StoreRest, IdleSequenceResumesAfterItsPageBecomesShared) {
   EXPECT_EQ(world.there(of_bob), 80u);
 }
 
-TEST(StoreRest, CopyOfAnIdleSequenceMarksTheSamePages) {
+TEST(IdleSequences, CopyOfAnIdleSequenceMarksTheSamePages) {
   World world;
   std::optional<IdleSequence> rest = world.rest(random_tokens(1, 150));
   IdleSequence copy = world.store.copy(*rest);
@@ -211,7 +211,7 @@ TEST(StoreRest, ClearedNamespaceLeavesIdleSequenceWithoutPages) {
   world.expect_sound();
 }
 
-TEST(StoreRest, FailedInsertMarksNoPage) {
+TEST(IdleSequences, FailedInsertMarksNoPage) {
   World world(6);
   IdleSequence rest = world.rest(random_tokens(1, 150));
   LruKvCacheStore small(world.pool, 0);
@@ -224,7 +224,7 @@ TEST(StoreRest, FailedInsertMarksNoPage) {
 }
 
 // Every page of the pool can be stored, because logits and index memory are not taken from the pool.
-TEST(StoreRest, EveryPageOfThePoolCanBeIdle) {
+TEST(IdleSequences, IdleSequencesMayHaveEveryPageOfThePool) {
   World world(16);
   std::vector<IdleSequence> all;
   for (uint64_t i = 0; i < 100; ++i) {
@@ -237,11 +237,11 @@ TEST(StoreRest, EveryPageOfThePoolCanBeIdle) {
   EXPECT_EQ(world.pool.pages_in_use(), 16u);
 }
 
-class StoreRestMemoryTest : public testing::TestWithParam<bool> {};
+class IdleSequencesMemoryTest : public testing::TestWithParam<bool> {};
 
-INSTANTIATE_TEST_SUITE_P(OnceAndLasting, StoreRestMemoryTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(OnceAndLasting, IdleSequencesMemoryTest, testing::Bool());
 
-TEST_P(StoreRestMemoryTest, AllocationFailuresChangeNothing) {
+TEST_P(IdleSequencesMemoryTest, AllocationFailuresChangeNothing) {
   for (size_t n = 0;; ++n) {
     SCOPED_TRACE(n);
     World world;

@@ -77,7 +77,7 @@ TEST(StoreRetention, DeclaredPrefixesAreEvictedLast) {
   EXPECT_EQ(world.stored(system), 0u) << "an unused one is evicted in the end";
 }
 
-TEST(StoreRetention, LaterInsertionRaisesTheRetentionOfAStoredPrefix) {
+TEST(StoreRetention, DeclaringAStoredPrefixLaterRaisesItsRetention) {
   EvictingStore world;
   const Tokens system = random_tokens(6, 150);
   world.insert(system);
@@ -87,7 +87,7 @@ TEST(StoreRetention, LaterInsertionRaisesTheRetentionOfAStoredPrefix) {
   EXPECT_EQ(world.stored(TokenSpan(system).first(128)), 128u);
 }
 
-TEST(StoreRetention, EvictionFindsIdleLeavesAmongHeldLeaves) {
+TEST(StoreRetention, EvictionFindsUnusedPagesAmongPagesInUse) {
   EvictingStore world;
   std::vector<KvCacheEntry> held;
   for (uint64_t i = 0; i < 10; ++i) {
@@ -102,7 +102,7 @@ TEST(StoreRetention, EvictionFindsIdleLeavesAmongHeldLeaves) {
   EXPECT_THAT(validate_store(world.store.snapshot()), IsEmpty());
 }
 
-TEST(StoreExtent, InsertOfFullPagesDoesNotStoreThePartialPage) {
+TEST(StoreExtent, InsertLimitedToFullPagesLeavesOutThePartialPage) {
   EvictingStore world;
   KvCacheEntry session(world.pool);
   const Tokens first = random_tokens(9, 100), second = random_tokens(10, 60);

@@ -80,7 +80,7 @@ TEST_F(LruKvCacheStoreTest, IdenticalPromptsOfOtherNamespacesAreMisses) {
   EXPECT_EQ(find(prompt, kAlice), 640u);
 }
 
-TEST_F(LruKvCacheStoreTest, NamespacesAreSeparate) {
+TEST_F(LruKvCacheStoreTest, NamespacesFindAndClearOnlyTheirOwnPages) {
   const Tokens tokens = random_tokens(41, 100);
   store(tokens, kAlice);
   EXPECT_EQ(find(tokens, kBob), 0u);
@@ -157,7 +157,7 @@ TEST_F(LruKvCacheStoreTest, PrivatePrefixCanBeSharedLater) {
   EXPECT_EQ(store_.stats().pages, pages + 1) << "the last page is stored twice: shared, and private with more tokens";
 }
 
-TEST_F(LruKvCacheStoreTest, SharingPartOfAPageDoesNotShareTheOtherTokens) {
+TEST_F(LruKvCacheStoreTest, SharingTheFirstTokensOfAPageKeepsItsOtherTokensPrivate) {
   const Tokens tokens = random_tokens(51, 100);
   store(tokens, kAlice);
   PrefixHit system = store_.find_longest_prefix(kAlice, TokenSpan(tokens).first(80));
@@ -169,7 +169,7 @@ TEST_F(LruKvCacheStoreTest, SharingPartOfAPageDoesNotShareTheOtherTokens) {
   EXPECT_EQ(find(tokens, kAlice), 100u);
 }
 
-TEST_F(LruKvCacheStoreTest, LongerSharedLeafReplacesTheShorterOne) {
+TEST_F(LruKvCacheStoreTest, LongerSharedLeafPageReplacesAShorterLeafPage) {
   const Tokens tokens = random_tokens(52, 50);
   store(TokenSpan(tokens).first(20), kBob, Sharing::kShared);
   const PrefixPin pin = store_.pin(kBob, TokenSpan(tokens).first(20)).value();

@@ -312,7 +312,7 @@ TEST(KvWindows, RecomputedWindowPartsAreStoredAgain) {
   }
 }
 
-TEST(KvWindows, RandomCallsGiveTheRowsOfAColdPass) {
+TEST(KvWindows, RowsAfterRandomCallsEqualRecomputedRows) {
   const KvLayout layout = windowed_layout();
   for (uint64_t seed = 0; seed < 30; ++seed) {
     std::mt19937_64 random(seed);

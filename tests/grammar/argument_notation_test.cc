@@ -52,14 +52,14 @@ TEST(ArgumentNotationTest, StringsBetweenMarkersHaveNoQuotes) {
                {"<p=city json>1</p>", "<p=city str>x</p><p=unit str>1</p>"});
 }
 
-TEST(ArgumentNotationTest, ClosingTagsHaveTheKey) {
+TEST(ArgumentNotationTest, ClosingTagRepeatsTheKeyOfItsArgument) {
   expect_texts(kWeather, kTags,
                {"<city>Paris</city>\n", "<city></days>\n</city>\n<days>3</days>\n", "<city>x</city>\n<unit>C</unit>\n"},
                {"<city>Paris</days>\n", "<city>x</city>\n<days>3</city>\n", "<city>x</city>"});
   expect_texts(R"({"type": "object"})", kTags, {""}, {"<a>x</a>\n"});
 }
 
-TEST(ArgumentNotationTest, BooleansAndNullBetweenMarkersMayBePython) {
+TEST(ArgumentNotationTest, BooleansAndNullBetweenMarkersMayHavePythonSpelling) {
   expect_texts(
       R"({"properties": {"a": {"type": "boolean"}, "b": {"type": ["integer", "null"]}, "c": {"const": true}}})", kXml,
       {"<p=a>\nTrue\n</p>\n<p=b>\nNone\n</p>\n<p=c>\nTrue\n</p>\n", "<p=a>\nfalse\n</p>\n", "<p=b>\nnull\n</p>\n"},

@@ -50,7 +50,7 @@ std::optional<Grammar> compiled(const GrammarRules& rules) {
   return *grammar;
 }
 
-TEST(GrammarMasksTest, MasksMatchReference) {
+TEST(GrammarMasksTest, MasksOfRandomGrammarsMatchTheReference) {
   size_t n_compared = 0, n_grammars = 0;
   for (uint64_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(seed);
@@ -173,7 +173,7 @@ std::shared_ptr<const TokenTexts> bytes_and(const std::vector<std::string>& word
 }
 
 // When the memory is used up, the current configuration is kept: the text is not read again.
-TEST(GrammarMasksTest, TextIsNotReadAgainWhenMemoryIsUsedUp) {
+TEST(GrammarMasksTest, FullCacheDoesNotCauseTheTextToBeParsedAgain) {
   const std::string text(20'000, 'x');
   const auto vocabulary = bytes_and({});
   const auto constraint = make_constraint(*compile_choices({text}), vocabulary, {.max_bytes = 400'000})->clone();

@@ -43,7 +43,7 @@ void expect_mistakes(Result<Grammar> (*compile)(std::string_view), const std::ve
   }
 }
 
-TEST(RegexGrammarTest, MatchesWholeTexts) {
+TEST(RegexGrammarTest, PatternMatchesOnlyWholeTexts) {
   expect_texts(compile_regex,
                {
                    {"", {""}, {"a"}},
@@ -104,7 +104,7 @@ TEST(RegexGrammarTest, ErrorsNameTheMistake) {
 }
 
 // Repetition counts cost neither time nor memory, because blocks do not write them out.
-TEST(RegexGrammarTest, LargeCountsAreCheap) {
+TEST(RegexGrammarTest, LargeRepetitionCountsAreCheap) {
   EXPECT_TRUE(accepts(compile_regex("(ab){1000000}|a{5}"), "aaaaa"));
   EXPECT_FALSE(accepts(compile_regex("(ab){1000000}|a{5}"), "abab"));
   const Result<Grammar> nested = compile_regex("(((a{1,1000}){1,1000}){1,1000}){1,1000}");
@@ -113,7 +113,7 @@ TEST(RegexGrammarTest, LargeCountsAreCheap) {
   EXPECT_TRUE(accepted.ok() ? *accepted : accepted.status().code() == ErrorCode::kLimitExceeded);
 }
 
-TEST(GbnfGrammarTest, AcceptsTextsOfTheRules) {
+TEST(GbnfGrammarTest, GrammarAcceptsTheTextsOfItsRules) {
   const std::string arithmetic =
       "# sums\n"
       "root  ::= (expr \"=\" ws term \"\\n\")+\n"
@@ -162,7 +162,7 @@ TEST(GbnfGrammarTest, ErrorsNameTheLine) {
                   });
 }
 
-TEST(ChoicesTest, AcceptExactlyTheTexts) {
+TEST(ChoicesTest, GrammarAcceptsExactlyTheChoices) {
   const Result<Grammar> grammar = compile_choices({"yes", "no", "no, never", "\xFF\x00"});
   EXPECT_TRUE(accepts(grammar, "no"));
   EXPECT_TRUE(accepts(grammar, "no, never"));
@@ -244,7 +244,7 @@ TEST(CallGrammarTest, OverlongReasoningMarkersAreRejected) {
   }
 }
 
-TEST(CallGrammarTest, PieceOfACallMayBeTextUpToAMarkerOrAlternatives) {
+TEST(CallGrammarTest, CallMayContainTextUpToAMarkerAndAlternatives) {
   RequiredCalls demanded;
   demanded.calls = {{{.words = "<p>", .text_up_to = "\n</p>", .one_of = {{{.words = "\n<q>"}}, {}}}, {.words = "!"}}};
   const Result<Grammar> calls = compile_calls(demanded);

@@ -61,7 +61,7 @@ TEST(JsonSchemaGrammarTest, SchemasThatListPropertiesForbidOtherProperties) {
   }
 }
 
-TEST(JsonSchemaGrammarTest, PropertiesImplyAnObjectInAnswers) {
+TEST(JsonSchemaGrammarTest, SchemaWithPropertiesAllowsOnlyObjectsInAnswers) {
   const char* schema = R"({"properties":{"a":{"properties":{"b":{}}},"n":{"properties":{},"nullable":true}}})";
   const auto answers = compile_json_schema(schema, {.for_answers = true});
   EXPECT_TRUE(accepts_json(answers, R"({"a":{"b":1},"n":null})"));
@@ -157,7 +157,7 @@ TEST(JsonSchemaGrammarTest, NegationAcceptsWhatTheSchemaRejects) {
   }
 }
 
-TEST(JsonSchemaGrammarTest, TextsOfTwoOneOfBranchesAreRejected) {
+TEST(JsonSchemaGrammarTest, TextsThatMatchTwoOneOfBranchesAreRejected) {
   const auto unsupported =
       compile_json_schema(R"({"type":"integer","oneOf":[{"minimum":5},{"maximum":7},{"multipleOf":2,"maximum":3}]})");
   EXPECT_TRUE(unsupported.status().message().starts_with("schema: #/oneOf: branches 1 and 2 may overlap"))

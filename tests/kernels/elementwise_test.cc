@@ -228,7 +228,7 @@ TEST_P(Elementwise, RopeRotatesPairsAndChangesNothingElse) {
 INSTANTIATE_TEST_SUITE_P(Isas, Elementwise, ::testing::ValuesIn(vector_isas()),
                          [](const auto& isa) { return std::string(isa_name(isa.param)); });
 
-TEST(ElementwiseReference, RefIsCloseToTheMathematics) {
+TEST(ElementwiseReference, RefKernelsAreCloseToExactMathematics) {
   FloatSequence sequence(7);
   const Kernels& ref = kernels_for(Isa::kRef);
   const Kernels& oracle = reference_kernels();
@@ -252,7 +252,7 @@ TEST(ElementwiseReference, RefIsCloseToTheMathematics) {
   }
 }
 
-TEST(ElementwiseReference, NormsOfHugeRowsAreCloseToTheMathematics) {
+TEST(ElementwiseReference, NormsOfHugeRowsAreCloseToExactMathematics) {
   const Kernels& ref = kernels_for(Isa::kRef);
   const Kernels& oracle = reference_kernels();
   for (size_t n : {16u, 577u}) {
@@ -269,7 +269,7 @@ TEST(ElementwiseReference, NormsOfHugeRowsAreCloseToTheMathematics) {
   }
 }
 
-TEST(ElementwiseReference, LayerNormAndActivationsAreCloseToTheMathematics) {
+TEST(ElementwiseReference, LayerNormAndActivationsAreCloseToExactMathematics) {
   FloatSequence sequence(12);
   const Kernels& ref = kernels_for(Isa::kRef);
   const Kernels& oracle = reference_kernels();

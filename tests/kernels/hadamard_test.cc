@@ -39,7 +39,7 @@ TEST(Hadamard, TransformMatchesTheHadamardMatrix) {
   }
 }
 
-TEST(Hadamard, AppliedTwiceGivesTheInput) {
+TEST(Hadamard, TransformAppliedTwiceGivesTheInput) {
   FloatSequence sequence(2);
   for (const size_t n : kHeadDims) {
     const std::vector<float> x = sequence.vector(n, -2, 2);
@@ -51,7 +51,7 @@ TEST(Hadamard, AppliedTwiceGivesTheInput) {
 }
 
 // One large dimension is spread over all, which is why codes of few bits suffice.
-TEST(Hadamard, SpreadsOneLargeNumberOverItsBlock) {
+TEST(Hadamard, TransformSpreadsOneLargeNumberOverItsBlock) {
   std::vector<float> x(64);
   x[17] = 80.0f;
   for (const float y : transformed(kernels_for(Isa::kRef), x)) EXPECT_EQ(std::fabs(y), 10.0f);

@@ -71,7 +71,7 @@ TEST(Blas, MinimumRowsDependOnInstructionSetAndWeights) {
 }
 
 // Numbers of rows on both sides of the limit, with more outputs and more columns than one piece.
-TEST_P(FastLinear, AgreesWithTheOracleWithinTolerance) {
+TEST_P(FastLinear, OutputsAgreeWithTheOracleWithinTolerance) {
   const Kernels& kernels = kernels_for(*active_isa());
   for (size_t n_cols : {40u, 1100u}) {
     const TestWeights w = random_weights(GetParam(), 300, n_cols, 3);

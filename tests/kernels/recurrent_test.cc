@@ -269,7 +269,7 @@ TEST_P(Recurrent, SelectiveScanMatchesRef) {
 INSTANTIATE_TEST_SUITE_P(Isas, Recurrent, ::testing::ValuesIn(vector_isas()),
                          [](const auto& of) { return std::string(isa_name(of.param)); });
 
-TEST(RecurrentReference, RefIsCloseToTheMathematics) {
+TEST(RecurrentReference, RefKernelsAreCloseToExactMathematics) {
   const Kernels& ref = kernels_for(Isa::kRef);
   const Kernels& oracle = reference_kernels();
   for (double x = -86; x < 60; x += 0.0137) {

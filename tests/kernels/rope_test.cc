@@ -145,7 +145,7 @@ TEST(Rope, LongropeSelectsFactorsByContext) {
   }
 }
 
-TEST(Rope, PairsBeyondNTurningAreNotRotated) {
+TEST(Rope, PairsAfterTheRotatedPairsHaveFrequencyZero) {
   RopeRule rule = plain(10000.0, 8);
   rule.n_rotated_pairs = 2;
   const RopeTable table = make_rope_table(rule, 4096);

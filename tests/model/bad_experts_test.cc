@@ -40,7 +40,7 @@ void expect_error(const Status& status, ErrorCode code, const std::string& names
   EXPECT_THAT(status.message(), HasSubstr(names));
 }
 
-TEST(BadExperts, UnchangedModelLoads) { EXPECT_TRUE(load(tiny_model_writer(experts())).ok()); }
+TEST(BadExperts, ModelWithValidExpertsLoads) { EXPECT_TRUE(load(tiny_model_writer(experts())).ok()); }
 
 TEST(BadExperts, ZeroActiveExpertsAreRefused) {
   TinyModel tiny = experts();

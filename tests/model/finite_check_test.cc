@@ -33,7 +33,7 @@ bool decodes_to_finite(DType dtype, std::span<const std::byte> row, size_t n_val
 }
 
 // Writes bytes that occur in scales to every offset of a block.
-TEST(FiniteValues, AllFiniteAgreesWithDecoding) {
+TEST(FiniteValues, FiniteCheckOfBlocksAgreesWithTheirDecodedValues) {
   constexpr uint8_t kBytes[] = {0x00, 0x7b, 0x7c, 0x7e, 0x7f, 0x80, 0xf0, 0xfb, 0xfc, 0xfd, 0xfe, 0xff};
   std::mt19937 random(1);
   for (const NumberFormat& format : all_number_formats()) {
@@ -165,7 +165,7 @@ TEST(FiniteCheck, ReportsNonFiniteBlockOfEveryQuantisedType) {
 }
 
 // The scale is a finite power of two, but one code times it is infinite.
-TEST(FiniteCheck, ReportsScaleThatOverflowsWithItsCodes) {
+TEST(FiniteCheck, ReportsScaleWhoseProductWithACodeOverflows) {
   TinyModel tiny;
   tiny.without = "blk.1.ffn_down.weight";
   constexpr size_t kBlock = 17;

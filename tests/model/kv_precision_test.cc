@@ -146,7 +146,7 @@ TEST(KvPrecision, ModerateOutliersRaiseInt4KeysToInt8) {
   expect_formats(planted, KvDType::kInt4, {KvNumberFormat::kInt8, KvNumberFormat::kInt4});
 }
 
-TEST(KvPrecision, EstimateDoesNotDependOnThreads) {
+TEST(KvPrecision, FormatsOfLayersDoNotDependOnThreads) {
   const PlantedModel model(kKeyBias);
   for (const int n_threads : {1, 3, 8}) {
     const KvLayout layout = model.layout(KvDType::kInt8, n_threads);

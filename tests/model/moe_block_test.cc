@@ -250,7 +250,7 @@ class MoeBlock : public testing::TestWithParam<Case> {
 };
 
 // With float weights only the order of sums differs. int8 inputs cost about 0.4 % of a value's size.
-TEST_P(MoeBlock, MatchesNaiveComputation) {
+TEST_P(MoeBlock, OutputMatchesANaiveComputation) {
   const Case& c = GetParam();
   const std::vector<float> rows = random_rows(40);
   const Output got = run_on(rows, 2, *active_isa());
@@ -268,7 +268,7 @@ TEST_P(MoeBlock, MatchesNaiveComputation) {
 }
 
 // Reference kernels, which sum in double, run the same block.
-TEST_P(MoeBlock, ReferenceKernelsMatchMoreClosely) {
+TEST_P(MoeBlock, ReferenceKernelsMatchTheNaiveComputationMoreClosely) {
   const Case& c = GetParam();
   if (c.gate_type != PanelType::kPF || c.down_type != PanelType::kPF) return;  // kReference computes in float
   const std::vector<float> rows = random_rows(9);

@@ -182,7 +182,7 @@ Routed naive(const RouterRule& rule, const std::vector<float>& logits, const std
   return routed;
 }
 
-TEST(MoeRouter, MatchesReferenceInDouble) {
+TEST(MoeRouter, RouterMatchesAReferenceInDouble) {
   std::mt19937 random(1);
   for (int i = 0; i < 3000; ++i) {
     const size_t group_size = 2 + random() % 7, n_groups = random() % 2 == 0 ? 1 : 2 + random() % 5;

@@ -76,7 +76,7 @@ struct alignas(64) Line {
 class PackBlocks : public testing::TestWithParam<std::tuple<DType, size_t, size_t>> {};
 
 // Random bytes give blocks with every code and scale, and with scales that are not finite.
-TEST_P(PackBlocks, MatchesDecodingThenPacking) {
+TEST_P(PackBlocks, BlocksPackedDirectlyEqualBlocksDecodedThenPacked) {
   const auto [dtype, n_rows, blocks_per_row] = GetParam();
   const size_t n_cols = blocks_per_row * dtype_block(dtype).values;
   const PanelType type = panel_type_for(dtype);

@@ -92,7 +92,7 @@ class PackingListTest : public testing::TestWithParam<int> {
   std::vector<TensorView> tensors_;
 };
 
-TEST_P(PackingListTest, PacksEveryRowOnceForAnyNumberOfThreads) {
+TEST_P(PackingListTest, EveryRowIsPackedOnceForAnyNumberOfThreads) {
   Result<Arena> arena = Arena::create(size_t{64} << 20);
   ASSERT_TRUE(arena.ok());
   const std::vector<PackedMatrix> packed = place(*arena);

@@ -98,7 +98,7 @@ void expect_logits(const ModelFile& file, const ModelConfig& config, const Model
 }
 
 // Compares with the logits that make_logits_goldens.py computed in double, for weights in safetensors and in GGUF.
-TEST(ReferenceLogits, CommittedCheckpointsMatchInSafetensorsAndInGguf) {
+TEST(ReferenceLogits, LogitsOfCommittedCheckpointsMatchGoldensInSafetensorsAndGguf) {
   const std::string goldens = golden_dir() + "/logits/";
   for (const std::string name : {"llama", "llama3", "llama_linear"}) {
     const auto reference = open_checkpoint(goldens + name + "/logits.safetensors");
@@ -171,7 +171,7 @@ std::vector<NamedTensor> tensors_of(const ModelFile& file) {
 }
 
 // Published configs of Qwen2-VL have the language model's keys at the top level, those of transformers 5 in a section.
-TEST(ReferenceLogits, TextConfigSectionGivesTheSameModel) {
+TEST(ReferenceLogits, ConfigInATextSectionGivesTheSameModel) {
   const Tokens tokens = random_tokens(30, 40, 1);
   for (const std::string name : {"qwen2_vl", "qwen2_5_vl"}) {
     SCOPED_TRACE(name);
@@ -212,7 +212,7 @@ TEST(ReferenceLogits, PublishedLlama4LayoutGivesTheSameLogits) {
 }
 
 // Experts of published Qwen3-VL files are [in, out]; those that transformers 5 writes are [out, in].
-TEST(ReferenceLogits, ExpertLayoutDoesNotChangeLogits) {
+TEST(ReferenceLogits, TransposedExpertsGiveTheSameLogits) {
   const Tokens tokens = random_tokens(30, 40, 1);
   const auto file = open_checkpoint(golden_dir() + "/families/qwen3_vl_moe");
   std::vector<NamedTensor> tensors = tensors_of(*file);

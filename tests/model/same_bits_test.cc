@@ -115,7 +115,7 @@ TEST_P(SameBits, BitsDoNotDependOnChunkSize) {
   }
 }
 
-TEST_P(SameBits, BitsDoNotDependOnRandomSplits) {
+TEST_P(SameBits, BitsDoNotDependOnHowTokensAreSplitIntoPasses) {
   for (uint32_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -188,7 +188,7 @@ TEST_P(SameBits, RejectedTokensDoNotChangeLaterBits) {
   }
 }
 
-TEST_P(SameBits, ForksAreIndependent) {
+TEST_P(SameBits, ForksAreIndependentOfEachOther) {
   const Tokens other = random_tokens(80, subject_->model->vocab_size(), 5);
   for (const size_t at : {10u, 64u, 100u}) {
     SCOPED_TRACE("forked at " + std::to_string(at));
@@ -215,7 +215,7 @@ TEST_P(SameBits, ForksAreIndependent) {
   }
 }
 
-TEST_P(SameBits, AdoptedPrefixGivesTheSameBits) {
+TEST_P(SameBits, SequenceWithAnAdoptedPrefixGivesTheSameBits) {
   KvCacheEntry giver = subject_->entry();
   std::vector<Row> ignored;
   subject_->feed(giver, first(170), ignored);
@@ -355,7 +355,7 @@ INSTANTIATE_TEST_SUITE_P(All, SameBits, testing::ValuesIn(kEveryPanelType),
                          [](const auto& test) { return test.param.name; });
 
 // In wide models gate and up are computed in parts of the rows and columns of a pass, whose sizes depend on its rows.
-TEST(SameBitsOfWideModels, BitsDoNotDependOnPartsOfGateAndUp) {
+TEST(SameBitsOfWideModels, BitsDoNotDependOnHowGateAndUpAreSplit) {
   for (const DType type : {DType::kF32, DType::kQ8_0}) {
     TinyModel tiny;
     tiny.n_layers = 2, tiny.dim = 4096, tiny.ffn_dim = 512 + 16, tiny.matrix_dtype = type, tiny.biases = true;

@@ -36,7 +36,7 @@ Vector naive_embedding(const ModelFile& file, const ModelConfig& config, const T
 
 class EmbeddingsOracle : public testing::TestWithParam<uint32_t> {};
 
-TEST_P(EmbeddingsOracle, EmbeddingsMatchMeanOrLastOracleState) {
+TEST_P(EmbeddingsOracle, EmbeddingsMatchTheMeanOrLastStateOfTheOracle) {
   const TempDir dir;
   write_embedding_model(dir.file("embed.gguf"), GetParam());
   const auto file = open_model_file(dir.file("embed.gguf"));

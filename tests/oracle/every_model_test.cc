@@ -209,7 +209,7 @@ TEST(EveryModel, ReferenceDataCheckpointsMatchOracle) {
     }
   }
   // The reference data has no models for these rows, which differ from those of their text models only in the section
-  // of config.json (ReferenceLogits.TextConfigSectionGivesTheSameModel).
+  // of config.json (ReferenceLogits.ConfigInATextSectionGivesTheSameModel).
   EXPECT_EQ(unreached, (std::set<std::string>{"qwen2_5_vl", "qwen2_vl", "qwen2vl"}));
 }
 

@@ -233,7 +233,7 @@ TEST(ChatBranchesTest, ForksShareComputedKeysAndValues) {
   expect_replays(other);
 }
 
-TEST(ChatBranchesTest, RepeatAfterRewindPrefillsNothing) {
+TEST(ChatBranchesTest, RepeatedMessageAfterARewindPrefillsNothing) {
   TwoTurns f;
   ASSERT_TRUE(f.chat.rewind_to(3).ok());
   const Turn turn = must(f.chat.send("the second", greedy()));
@@ -244,7 +244,7 @@ TEST(ChatBranchesTest, RepeatAfterRewindPrefillsNothing) {
 }
 
 // All calls of a session, in random order.
-TEST(ChatBranchesTest, RandomBranchesMatchColdPass) {
+TEST(ChatBranchesTest, RandomBranchesGiveTheRowsAndTokensOfAColdPass) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 rng(seed);

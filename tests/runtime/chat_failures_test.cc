@@ -290,7 +290,7 @@ TEST(ChatFailuresTest, TurnBeyondTheBudgetFailsAndLaterTurnsSucceed) {
   }
 }
 
-TEST(ChatFailuresTest, ConcurrentSessionsGiveTheSameAnswersAsAlone) {
+TEST(ChatFailuresTest, ConcurrentSessionsGiveTheAnswersOfSingleSessions) {
   ChatFixture f(kChatMl, {.max_chunk = 16});
   const auto converse = [](ChatFixture& fixture, int who) {
     ChatSession chat = fixture.session({.system = "be the best"});

@@ -40,8 +40,8 @@ struct Process : ChatFixture {
   void expect_sound() const { ASSERT_THAT(validate_store(engine->state().store().snapshot()), IsEmpty()); }
 };
 
-struct ChatForeignRowsTest : testing::Test {
-  ChatForeignRowsTest() { EXPECT_TRUE(files.make_directory("/s").ok()); }
+struct ChatImportedRowsTest : testing::Test {
+  ChatImportedRowsTest() { EXPECT_TRUE(files.make_directory("/s").ok()); }
 
   // Saves a conversation with the keys and values of another one; `spoil` changes one page of them.
   void make_gift(const std::string& cache_namespace = {}, void (*spoil)(const KvLayout&, std::byte*) = nullptr) {
@@ -71,7 +71,7 @@ struct ChatForeignRowsTest : testing::Test {
   Tokens ids;
 };
 
-TEST_F(ChatForeignRowsTest, ImportedRowsAreNotUsedByOtherConversations) {
+TEST_F(ChatImportedRowsTest, ImportedRowsAreNotUsedByOtherConversations) {
   make_gift();
   {
     Process process(files);
@@ -92,7 +92,7 @@ TEST_F(ChatForeignRowsTest, ImportedRowsAreNotUsedByOtherConversations) {
   expect_replays(own);
 }
 
-TEST_F(ChatForeignRowsTest, ImportedRowsAreNotWrittenToCacheDirectory) {
+TEST_F(ChatImportedRowsTest, ImportedRowsAreNotWrittenToCacheDirectory) {
   make_gift();
   {
     Process process(files);
@@ -107,7 +107,7 @@ TEST_F(ChatForeignRowsTest, ImportedRowsAreNotWrittenToCacheDirectory) {
   EXPECT_EQ(must(own.send("hi", greedy())).usage.n_cached, 0u);
 }
 
-TEST_F(ChatForeignRowsTest, LoadPrefersCachedRowsToImportedRows) {
+TEST_F(ChatImportedRowsTest, LoadPrefersCachedRowsToImportedRows) {
   make_gift();
   Process process(files);
   ChatSession own = process.session({.system = kSystem});
@@ -119,7 +119,7 @@ TEST_F(ChatForeignRowsTest, LoadPrefersCachedRowsToImportedRows) {
   expect_replays(*gift);
 }
 
-TEST_F(ChatForeignRowsTest, RowsPrefilledAfterEvictionAreShared) {
+TEST_F(ChatImportedRowsTest, RowsThatReplaceEvictedImportedRowsAreShared) {
   make_gift();
   Process process(files);
   Result<ChatSession> gift = process.load();
@@ -132,7 +132,7 @@ TEST_F(ChatForeignRowsTest, RowsPrefilledAfterEvictionAreShared) {
   expect_replays(own);
 }
 
-TEST_F(ChatForeignRowsTest, ForksShareImportedRowsUntilLastIsDestroyed) {
+TEST_F(ChatImportedRowsTest, ForksShareImportedRowsUntilLastIsDestroyed) {
   make_gift();
   Process process(files);
   {
@@ -152,7 +152,7 @@ TEST_F(ChatForeignRowsTest, ForksShareImportedRowsUntilLastIsDestroyed) {
   EXPECT_EQ(process.engine->state().pool().pages_in_use(), 0u);
 }
 
-TEST_F(ChatForeignRowsTest, LoadStopsAtNonFiniteRows) {
+TEST_F(ChatImportedRowsTest, LoadStopsAtNonFiniteRows) {
   const auto infinite = [](const KvLayout& layout, std::byte* page) {
     const float bad = std::numeric_limits<float>::infinity();
     std::memcpy(page + layout.layer(1).offset + layout.layer(1).block.v, &bad, sizeof(bad));
@@ -166,7 +166,7 @@ TEST_F(ChatForeignRowsTest, LoadStopsAtNonFiniteRows) {
 }
 
 // Finite values whose results are not: the turn fails, and the next one prefills again.
-TEST_F(ChatForeignRowsTest, TurnAfterNonFiniteImportedRowsPrefillsAgain) {
+TEST_F(ChatImportedRowsTest, TurnAfterNonFiniteImportedRowsPrefillsAgain) {
   make_gift();
   Process process(files);
   Result<ChatSession> gift = process.load();
@@ -178,7 +178,7 @@ TEST_F(ChatForeignRowsTest, TurnAfterNonFiniteImportedRowsPrefillsAgain) {
   expect_replays(*gift);
 }
 
-TEST_F(ChatForeignRowsTest, ImportedRowsOfAnotherNamespaceAreNotUsed) {
+TEST_F(ChatImportedRowsTest, ImportedRowsOfAnotherNamespaceAreNotUsed) {
   make_gift("bob");
   Process process(files);
   ChatSession bob = process.session({.system = kSystem, .cache_namespace = "bob"});

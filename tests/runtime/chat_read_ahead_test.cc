@@ -46,7 +46,7 @@ TEST(ChatReadAheadTest, PrefilledQuestionIsAnsweredWithoutPrefill) {
   expect_replays(chat);
 }
 
-TEST(ChatReadAheadTest, TurnAfterMispredictedPrefillIsExact) {
+TEST(ChatReadAheadTest, AnswerIsUnchangedAfterAMispredictedPrefill) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();

@@ -9,7 +9,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(StateBordersTest, StatesOfAContextTakeAQuarterOfTheBudget) {
+TEST(CheckpointPositionsTest, StatesOfAContextTakeAQuarterOfTheBudget) {
   const StateShare share = state_share(1000, 65'536, 4 * 64 * 1000);
   EXPECT_EQ(share.n_most, 64u);
   EXPECT_EQ(share.spacing, 1024u);
@@ -17,7 +17,7 @@ TEST(StateBordersTest, StatesOfAContextTakeAQuarterOfTheBudget) {
   EXPECT_EQ(state_share(1000, 4096, 1).spacing, 4096u) << "one state for any budget";
 }
 
-TEST(StateBordersTest, CheckpointsAreWhereLaterPromptsMayDiverge) {
+TEST(CheckpointPositionsTest, CheckpointsAreWhereLaterPromptsMayDiverge) {
   const StateShare share{.spacing = 512, .n_most = 100};
   EXPECT_THAT(CheckpointPositions(0, 1200, {.first_turn_boundary = 30}, share).positions(),
               ElementsAre(30, 512, 1024, 1184));
@@ -39,7 +39,7 @@ TEST(StateBordersTest, CheckpointsPreferLastAnswersAndAreSpacedApart) {
               ElementsAre(500, 900, 1184));
 }
 
-TEST(StateBordersTest, PassesEndAtTheNextCheckpoint) {
+TEST(CheckpointPositionsTest, PassesEndAtTheNextCheckpoint) {
   const CheckpointPositions checkpoints(0, 1200, {.first_turn_boundary = 30}, {.spacing = 512, .n_most = 100});
   EXPECT_EQ(checkpoints.next(0, 1200), 30u);
   EXPECT_EQ(checkpoints.next(30, 1200), 512u);

@@ -52,7 +52,7 @@ TEST(ContextPolicyTest, NoMoreOldTurnsAreDroppedThanNecessary) {
   EXPECT_EQ(fitted->first_changed, 1u);
 }
 
-TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTargetIsOutOfReach) {
+TEST(ContextPolicyTest, FewestTurnsAreDroppedIfTheFillTargetCannotBeReached) {
   Json messages = five_turns();
   messages.back()["content"] = std::string(500, 'q');  // 60 tokens with the system message, and 20 per turn
   const auto n_left_out = [&](const ContextLimits& room) -> size_t {
@@ -131,7 +131,7 @@ TEST(ContextPolicyTest, PinnedAndSystemMessagesAreNotCut) {
   EXPECT_NE(fitted->messages[2], messages[2]);
 }
 
-TEST(ContextPolicyTest, OldTurnsAreDroppedIfAllMessagesAreShort) {
+TEST(ContextPolicyTest, ShortMessagesAreNotCutAndOldTurnsAreDroppedInstead) {
   Json messages = Json::array();
   for (int i = 0; i < 50; ++i) {
     messages.push_back(message("user", std::string(20, 'u')));

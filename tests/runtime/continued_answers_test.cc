@@ -224,7 +224,7 @@ TEST(ContinuedAnswerTest, FailedTurnsChangeNothing) {
 }
 
 // The tokens of a continued answer are in saved conversations as those of any other.
-TEST(ContinuedAnswerTest, SavedConversationKeepsItsTokens) {
+TEST(ContinuedAnswerTest, SavedConversationKeepsTheTokensOfAContinuedAnswer) {
   ChatFixture f;
   f.model->script = [&](TokenSpan prefix) -> std::optional<TokenId> { return prefix.size() % 3 == 0 ? 'a' : 'b'; };
   ChatSession session = f.session();

@@ -163,7 +163,7 @@ TEST(DialogueTest, UncommittedEditIsRolledBack) {
   EXPECT_LE(cost.work.messages_rendered, 5u);
 }
 
-TEST(DialogueTest, CommittedEditStays) {
+TEST(DialogueTest, CommittedEditIsNotRolledBack) {
   ChatBackend t;
   talk(t);
   t.dialogue.apply({.n_kept = 2, .goes_back = true}).commit();

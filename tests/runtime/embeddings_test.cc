@@ -64,7 +64,7 @@ class EmbeddingBits : public testing::TestWithParam<KvAndPooling> {
   const std::string path_ = dir_.file("embed.gguf");
 };
 
-TEST_P(EmbeddingBits, SameBitsForAllChunksThreadsAndBatches) {
+TEST_P(EmbeddingBits, EmbeddingsHaveTheSameBitsForAllChunksThreadsAndBatches) {
   const std::vector<Tokens> texts = some_texts();
   Vectors wanted;
   const auto alone = engine(1, 512);
@@ -84,7 +84,7 @@ TEST_P(EmbeddingBits, SameBitsForAllChunksThreadsAndBatches) {
   }
 }
 
-TEST_P(EmbeddingBits, SameBitsIfMemoryFitsOneTextAtATime) {
+TEST_P(EmbeddingBits, EmbeddingsHaveTheSameBitsIfMemoryFitsOneTextAtATime) {
   const std::vector<Tokens> texts = some_texts();
   const Vectors wanted = embedded(engine(1, 512), texts);
   const auto layout = engine(1, 512)->state().pool().layout();
@@ -107,7 +107,7 @@ class EmbeddingsTest : public testing::Test {
 };
 
 // A running answer does not change embeddings, nor they the answer.
-TEST_F(EmbeddingsTest, SameBitsBesideARunningAnswer) {
+TEST_F(EmbeddingsTest, EmbeddingsAndARunningAnswerDoNotChangeEachOther) {
   write_talking_model(dir_.file("talk.gguf"));
   EngineOptions options{.n_threads = 2};
   options.pooling = Pooling::kMean;  // set explicitly: this model also answers

@@ -144,7 +144,7 @@ TEST(EngineTest, ErrorsOfTheTokenizerPrecedeThoseOfTheWeights) {
   }
 }
 
-TEST(EngineTest, LoadFailsCleanlyWithoutMemory) {
+TEST(EngineTest, LoadReturnsAnErrorWhenMemoryRunsOut) {
   const TempDir dir;
   const std::string path = dir.file("m.gguf");
   write_scripted_model(path, {{.when = "", .says = "Yes."}});

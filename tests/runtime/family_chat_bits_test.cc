@@ -99,7 +99,7 @@ TEST_P(FamilyChatBits, GrowingChatPrefillsNothingAgain) {
   EXPECT_GT(n_before, 1600u);
 }
 
-TEST_P(FamilyChatBits, StrippedThinkingPrefillsTheAnswerAndLaterTokensAgain) {
+TEST_P(FamilyChatBits, AnswerAndLaterTokensArePrefilledAgainAfterThinkingIsStripped) {
   ChatSession chat = session(engine(kStripsThinking), std::string(100, 'z'));
   size_t n_prompt_before = 0, n_end_before = 0, n_stripped = 0;
   bool had_thought = false;

@@ -42,7 +42,7 @@ LostPrefix lost(const char* chat_template, Json before, Json after) {
   return explain_lost_prefix(delta, transcript, messages, *f.tokenizer, n_held);
 }
 
-TEST(LostPrefixTest, DateChangeIsRecognised) {
+TEST(LostPrefixTest, ChangedDateIsReportedAsTheCause) {
   const LostPrefix l = lost(kElaborate, {{"today", "2026-01-31"}}, {{"today", "2026-02-01"}});
   EXPECT_EQ(l.cause, LostCause::kDateChanged);
   EXPECT_THAT(l.to_string(), HasSubstr("a date changed"));
@@ -52,19 +52,19 @@ TEST(LostPrefixTest, DateChangeIsRecognised) {
   EXPECT_EQ(l.now_token, "2");
 }
 
-TEST(LostPrefixTest, ReorderedToolsAreRecognised) {
+TEST(LostPrefixTest, ReorderedToolsAreReportedAsTheCause) {
   const LostPrefix l = lost(kElaborate, {{"today", "x"}, {"tools", {"add", "subtract"}}},
                             {{"today", "x"}, {"tools", {"subtract", "add"}}});
   EXPECT_EQ(l.cause, LostCause::kToolsChanged);
 }
 
-TEST(LostPrefixTest, ChangedTemplateTextIsTheCause) {
+TEST(LostPrefixTest, ChangedTemplateTextIsReportedAsTheCause) {
   const std::string styled = std::string("{{ 'style ' + style + '\n' }}") + kChatMl;
   const LostPrefix l = lost(styled.c_str(), {{"style", "x"}}, {{"style", "y"}});
   EXPECT_EQ(l.cause, LostCause::kTemplate);
 }
 
-TEST(LostPrefixTest, EvictedRowsAreExplained) {
+TEST(LostPrefixTest, EvictedStatesAndWindowsAreReportedAsTheCause) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session();
@@ -83,7 +83,7 @@ TEST(LostPrefixTest, EvictedRowsAreExplained) {
   EXPECT_FALSE(is_missing_rows(LostCause::kMessageChanged));
 }
 
-TEST(LostPrefixTest, RemovedThinkingIsRecognised) {
+TEST(LostPrefixTest, RemovedThinkingIsReportedAsTheCause) {
   ChatFixture f(kStripsThinking);
   f.say({f.tokenizer->sampled({"<think>", "ing", "</think>", "Hello"}), f.tokenizer->sampled({"ab"})});
   ChatSession chat = f.session();
@@ -96,7 +96,7 @@ TEST(LostPrefixTest, RemovedThinkingIsRecognised) {
   EXPECT_THAT(turn.lost_prefix->to_string(), HasSubstr("thinking"));
 }
 
-TEST(LostPrefixTest, ChangedMessageIsRecognised) {
+TEST(LostPrefixTest, ChangedMessageIsReportedAsTheCause) {
   ChatFixture f;
   f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
   ChatSession chat = f.session();

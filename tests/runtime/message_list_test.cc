@@ -49,7 +49,7 @@ TEST(MessageListTest, CopiesShareTheirPrefix) {
 }
 
 // After any changes of copied lists, equal stamps at an index mean equal messages up to there.
-TEST(MessageListTest, EqualStampsMeanEqualPrefixes) {
+TEST(MessageListTest, ListsWithEqualStampsHaveEqualPrefixes) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     uint64_t n = 0;
     const auto next = [&](uint64_t below) { return random_bits(seed, n++) % below; };

@@ -30,7 +30,7 @@ TEST(PassPlanTest, LastRowsOfAPromptAreNotRoundedToAMultiple) {
   EXPECT_THAT(plan_pass(requests, {512, 512}), ElementsAre(99));
 }
 
-TEST(PassPlanTest, SmallMaxChunkLimitsRows) {
+TEST(PassPlanTest, MaxChunkLimitsTheRowsOfAPass) {
   const std::vector<PassRequest> requests = {{5, Priority::kNormal, 1}};
   EXPECT_THAT(plan_pass(requests, {3, 512}), ElementsAre(3));
   EXPECT_THAT(plan_pass(requests, {1, 512}), ElementsAre(1));
@@ -100,7 +100,7 @@ TEST(PassPlanTest, ManyDecodingRequestsLeaveRowsForAPrompt) {
 }
 
 // Random requests keep the promises of the header.
-TEST(PassPlanTest, RandomRequestsKeepTheRules) {
+TEST(PassPlanTest, PlansForRandomRequestsFollowTheRules) {
   std::mt19937_64 rng(7);
   for (int round = 0; round < 20'000; ++round) {
     std::vector<PassRequest> requests(1 + rng() % 12);

@@ -50,7 +50,7 @@ TEST(PendingPrefixesTest, PrefillWaitsUntilTheCommonPrefixIsPublished) {
   EXPECT_EQ(second.earlier_state(192), Earlier::kNothing);
 }
 
-TEST(PendingPrefixesTest, PrefillWaitsForTheNextWhenTheFirstEnds) {
+TEST(PendingPrefixesTest, WaitingPrefillWaitsForAnotherPrefillWhenTheFirstEnds) {
   PendingPrefixes pending;
   const Tokens ids = counted(300), fewer = counted(200);
   auto first = std::make_unique<PendingPrefixes::PendingPrefill>(pending, "a", ids);

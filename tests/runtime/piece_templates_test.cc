@@ -137,7 +137,7 @@ TEST(PieceTemplates, OldAnswersKeepTokensThatTheTemplateDoesNotChange) {
 }
 
 // Answers in the encoder's tokens: encoding them again mostly gives the same tokens.
-TEST(PieceTemplates, AnswerWithTheTokensOfTheEncoderIsKept) {
+TEST(PieceTemplates, AnswerWhoseTokensEqualItsEncodingIsKept) {
   for (const Model& model : kModels) {
     SCOPED_TRACE(model.name);
     Conversation one(model.family, model.source);

@@ -143,7 +143,7 @@ std::string text_of(const std::vector<std::string>& pieces) {
   return out;
 }
 
-TEST_P(RandomConversations, EveryPlanIsTheFullRender) {
+TEST_P(RandomConversations, EveryPlannedPromptEqualsTheFullRender) {
   size_t n_kept_replies = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

@@ -39,7 +39,7 @@ constexpr size_t kConversationsWithAnother = 8;
 constexpr size_t kCalls = 25;
 constexpr size_t kTurnsElsewhere = 4;
 constexpr int kNoRoom = 77;  // exit status
-constexpr const char* kOther = "RandomConversationElsewhere.DISABLED_ConversationContinuesInThisProcess";
+constexpr const char* kOther = "RandomConversationInAnotherProcess.DISABLED_ProcessContinuesTheSavedConversation";
 
 uint64_t variable(const char* name, uint64_t otherwise) {
   const char* value = std::getenv(name);
@@ -121,7 +121,7 @@ TEST(RandomConversationTest, ConversationContinuesTheSameInAnotherProcess) {
 }
 
 // Not a separate test: run by ConversationContinuesTheSameInAnotherProcess in another process.
-TEST(RandomConversationElsewhere, DISABLED_ConversationContinuesInThisProcess) {
+TEST(RandomConversationInAnotherProcess, DISABLED_ProcessContinuesTheSavedConversation) {
   const char* directory = std::getenv("IBID_RANDOM_DIRECTORY");
   if (directory == nullptr) GTEST_SKIP() << "run by RandomConversationTest";
   const uint64_t seed = variable("IBID_RANDOM_SEED", 0);

@@ -46,7 +46,7 @@ TEST(RecurrentChatTest, GrowingChatPrefillsNothingAgain) {
   expect_replays(chat);
 }
 
-TEST(RecurrentChatTest, StrippedThinkingPrefillsTheAnswerAndLaterTokensAgain) {
+TEST(RecurrentChatTest, AnswerAndLaterTokensArePrefilledAgainAfterThinkingIsStripped) {
   RecurrentChat f(kStripsThinking);
   std::vector<Tokens> replies(10, f.tokenizer->sampled({"<think>", "ing", "the", "</think>", "Hello"}));
   f.say(replies);
@@ -185,7 +185,7 @@ TEST(RecurrentChatTest, TurnReportsTokensPrefilledAgainForLackOfAState) {
 
 // The only state near the end of the prompt is after its last token, which must be computed for its logits: the turn
 // resumes before the answer before. That is a missing state, not a missing window.
-TEST(RecurrentChatTest, StateAfterTheWholePromptCannotBeResumedForItsLogits) {
+TEST(RecurrentChatTest, TurnThatNeedsLogitsDoesNotResumeAtTheStateAfterItsPrompt) {
   RecurrentChat f;
   f.say(std::vector<Tokens>(3, f.tokenizer->sampled({"a", "b"})));
   ChatSession chat = f.session({.system = "be"});
@@ -315,7 +315,7 @@ TEST(RecurrentChatTest, PrefilledHistoryHasStatesAtItsAnswers) {
 }
 
 // Spare snapshots and the previous conversation are evicted for a turn that would not fit otherwise.
-TEST(RecurrentChatTest, TurnFitsMinimumBudget) {
+TEST(RecurrentChatTest, EveryTurnFitsIntoTheMinimumBudget) {
   const KvLayout layout = FakeModel({.recurrent = true}).kv_layout();
   for (const char* chat_template : {kChatMl, kStripsThinking}) {
     RecurrentChat f(chat_template, 15 * layout.page_bytes() + 3 * layout.state_bytes());

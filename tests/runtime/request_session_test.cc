@@ -182,7 +182,7 @@ TEST(RequestSessionTest, EventsBeforeTheFirstPullAreKept) {
 }
 
 // Whether text comes in parts is known at the first pull only.
-TEST(RequestSessionTest, FirstPullDecidesTheFormOfEarlierEvents) {
+TEST(RequestSessionTest, FirstPullDecidesWhetherEarlierTextComesInParts) {
   for (const bool wants_events : {true, false}) {
     ChatFixture f;
     f.say({f.tokenizer->sampled({"Hello", " wor", "lo"})});

@@ -128,7 +128,7 @@ Answer sample(const TokenConstraint& constraint, const Tokenizer& tokenizer, Tok
   return answer;
 }
 
-TEST(SampledAnswersTest, EveryFinishedAnswerIsValid) {
+TEST(SampledAnswersTest, EveryFinishedAnswerSatisfiesItsSchema) {
   const auto tokenizer = load_golden_tokenizer("smollm");
   const TokenId stop = static_cast<TokenId>(tokenizer->vocab_size() - 1);
   ConstraintCache cache(*tokenizer);

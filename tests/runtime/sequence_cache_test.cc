@@ -58,7 +58,7 @@ TEST(SequenceCacheTest, KeptRowsAreFoundByTheNextTurn) {
   EXPECT_EQ(c.cache.held()->length(), 150u);
 }
 
-TEST(SequenceCacheTest, LeaseWithoutKeepRestoresRows) {
+TEST(SequenceCacheTest, LeaseThatIsNotKeptRestoresTheEarlierRows) {
   Cached c;
   const Tokens ids = ids_of(100);
   c.read(ids, 0);
@@ -92,7 +92,7 @@ TEST(SequenceCacheTest, NoPagesAreHeldBetweenTurns) {
   EXPECT_EQ(lease->n_reprefilled(), 100u);
 }
 
-TEST(SequenceCacheTest, CopyIsIndependent) {
+TEST(SequenceCacheTest, CopyIsIndependentOfItsOriginal) {
   Cached c;
   const Tokens ids = ids_of(100);
   c.read(ids, 0);

@@ -115,7 +115,7 @@ class SessionThreads : public testing::TestWithParam<WeightsAndKv> {
   std::vector<std::vector<std::string>> alone_;
 };
 
-TEST_P(SessionThreads, EightConcurrentSessionsAnswerAsAlone) {
+TEST_P(SessionThreads, EightConcurrentSessionsGiveTheAnswersOfSingleSessions) {
   uint64_t seed = 0;
   for (const Isa isa : kAllIsas) {
     if (!isa_supported(isa)) continue;
@@ -126,7 +126,7 @@ TEST_P(SessionThreads, EightConcurrentSessionsAnswerAsAlone) {
   }
 }
 
-TEST_P(SessionThreads, SixteenConcurrentSessionsAnswerAsAlone) { run(*active_isa(), 1, 16, 77); }
+TEST_P(SessionThreads, SixteenConcurrentSessionsGiveTheAnswersOfSingleSessions) { run(*active_isa(), 1, 16, 77); }
 
 INSTANTIATE_TEST_SUITE_P(All, SessionThreads, testing::ValuesIn(kEveryKvType),
                          [](const auto& test) { return test.param.name; });

@@ -334,7 +334,7 @@ TEST(SpeculativeGenerateTest, StopStringInsideADraftEndsTheAnswer) {
 }
 
 // The text contains an end of turn: it is not drafted, and ends the copy when sampled.
-TEST(SpeculativeGenerateTest, EndOfTurnIsNotDraftedAndEndsACopy) {
+TEST(SpeculativeGenerateTest, EndOfTurnIsNotDraftedAndEndsACopiedText) {
   const Outcome on = compared({.max_tokens = 100, .text = kTextWithEnd, .pull = 20});
   EXPECT_EQ(on.generation.finish_reason, FinishReason::kStop);
   EXPECT_GT(on.generation.n_accepted, 0u);
@@ -424,7 +424,7 @@ TEST(SpeculativeGenerateTest, PassThatFailsWithDraftsIsRepeatedWithoutDrafts) {
 }
 
 // With memory for n pages both sides get equally far, and fail at the same position.
-TEST(SpeculativeGenerateTest, DraftsReachTheSamePositionForAnyMemoryBudget) {
+TEST(SpeculativeGenerateTest, AnswersWithAndWithoutDraftsRunOutOfMemoryAtTheSamePosition) {
   const size_t page = KvLayout::make(2, 1, 4, KvDType::kF32).page_bytes();
   for (size_t n_pages = 1; n_pages <= 4; ++n_pages) {
     SCOPED_TRACE(n_pages);

@@ -66,7 +66,7 @@ std::string runs_text(const MarkedText& text) {
   return out;
 }
 
-TEST(EncoderMarkTest, MarkKeepsItsTokensThroughChanges) {
+TEST(EncoderMarkTest, MarkRemembersItsTokensWhenTheTranscriptChanges) {
   EncoderMark mark = mark_at(5);
   mark.forget_from(7, {}, 0);
   EXPECT_EQ(mark.n_stable, 5u) << "later changes do not affect it";
@@ -124,7 +124,7 @@ TEST(TranscriptTest, ReplyIsCutOnlyBetweenTokens) {
   EXPECT_EQ(t.spans()[1].token_ends, (std::vector<size_t>{6, 8}));
 }
 
-TEST(TranscriptTest, ReplyWithoutTextStaysIfItsTokensStay) {
+TEST(TranscriptTest, ReplyWithoutTextIsKeptExactlyIfItsTokensAreKept) {
   for (const size_t keep_ids : {size_t{1}, size_t{2}}) {
     Transcript t;
     append(t, "q", SpanOrigin::kTemplate);
@@ -135,7 +135,7 @@ TEST(TranscriptTest, ReplyWithoutTextStaysIfItsTokensStay) {
   }
 }
 
-TEST(TranscriptTest, MarksAreUpdatedIfEarlierTokensChange) {
+TEST(TranscriptTest, EncoderMarksAreUpdatedIfEarlierTokensChange) {
   Transcript t;
   append(t, "ab", SpanOrigin::kTemplate);
   append(t, "cd", SpanOrigin::kInput);  // its mark knows two tokens
@@ -149,13 +149,13 @@ TEST(TranscriptTest, MarksAreUpdatedIfEarlierTokensChange) {
   EXPECT_EQ(t.spans()[0].mark->n_stable, 0u);
 }
 
-TEST(TranscriptDeathTest, EncodedSpansAreNotCut) {
+TEST(TranscriptDeathTest, CuttingAnEncodedSpanFailsACheck) {
   Transcript t;
   append(t, "abc", SpanOrigin::kInput);
   EXPECT_DEATH(t.apply(patch_of(2, 2, "x", SpanOrigin::kInput)), "replaced as a whole");
 }
 
-TEST(TranscriptTest, CopyIsIndependent) {
+TEST(TranscriptTest, CopyIsIndependentOfItsOriginal) {
   Transcript t;
   append(t, "abc", SpanOrigin::kTemplate);
   Transcript fork = t;

@@ -99,7 +99,7 @@ TEST_P(WindowedChatTest, RegeneratePrefillsNothing) {
   expect_replays(chat);
 }
 
-TEST(WindowedChat, EditsResumeAtChangedText) {
+TEST(WindowedChat, EditedTurnResumesWhereItsTextChanged) {
   WindowedChat f;
   ChatSession chat = f.session({.system = kLong});
   std::vector<size_t> ends;  // positions after each answer
@@ -154,7 +154,7 @@ TEST(WindowedChat, RewindPrefillsNothingAgain) {
   expect_replays(chat);
 }
 
-TEST(WindowedChat, HistoryOfANewSessionResumesWhereAnotherSessionStopped) {
+TEST(WindowedChat, NewSessionWithTheSameHistoryResumesWhereAnotherSessionStopped) {
   WindowedChat f(budget_for({4000, 4000}));
   f.say(std::vector<Tokens>(10, f.tokenizer->sampled({"ab"})));  // as the text of the answer is encoded
   ChatSession first = f.session({.system = kLong});

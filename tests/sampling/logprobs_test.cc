@@ -45,7 +45,7 @@ TEST(LogprobsTest, LogprobsMatchReferenceSoftmaxAndSort) {
   }
 }
 
-TEST(LogprobsTest, GivenTokensAreListedWithTheSampledOne) {
+TEST(LogprobsTest, RequestedTokensAreListedWithTheSampledToken) {
   const std::vector<float> logits = {1, 5, -kInf, 3, 2};
   const auto ids = [](const TokenLogprobs& out) {
     Tokens listed;
@@ -68,7 +68,7 @@ TEST(LogprobsTest, LogprobsStayFiniteIfProbabilitiesUnderflow) {
   EXPECT_EQ(token_logprobs(std::vector<float>{-5}, 0, 2).logprob, 0);
 }
 
-TEST(LogprobsTest, AfterSamplingOnlyTokensThatCouldBeDrawnCount) {
+TEST(LogprobsTest, LogprobsAfterSamplingCountOnlyTokensThatCouldBeDrawn) {
   const std::vector<float> logits = {0.0f, 2.0f, -kInf, 1.0f, -1.0f};
   SamplerOptions options{.temperature = 2, .top_k = 2, .seed = 7};
   options.logit_bias = {{0, 5}};  // the most likely token becomes that of id 0

@@ -147,7 +147,7 @@ TEST(PenaltiesTest, PenaltiesMatchValuesComputedByHand) {
       << "(2 + 4) / 2 - 2 * 0.5";
 }
 
-TEST(PenaltiesTest, DryMatchesValuesComputedByHand) {
+TEST(PenaltiesTest, DryPenaltyMatchesValuesComputedByHand) {
   // Token 4 followed "1 2 3", and token 5 followed "2 3".
   const Story story{{1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3}, {}};
   const std::vector<float> row(10, 0.0f);
@@ -174,7 +174,7 @@ TEST(PenaltiesTest, DryMatchesValuesComputedByHand) {
   EXPECT_EQ(applied(o, story, row), row) << "3 5 1 2 3";
 }
 
-TEST(PenaltiesTest, OnlyLogitBiasesForbidTokens) {
+TEST(PenaltiesTest, LogitBiasesCanForbidTokensButPenaltiesCannot) {
   Story story;
   for (int i = 0; i < 200; ++i) story.answer.push_back(i % 2);
   constexpr float kMost = std::numeric_limits<float>::max();

@@ -57,7 +57,7 @@ TokenId next_id(const Tokens& ids, int kind, std::mt19937& random) {
   }
 }
 
-TEST(RepeatIndexTest, MatchesExhaustiveSearch) {
+TEST(RepeatIndexTest, LookupsMatchAnExhaustiveSearch) {
   for (int kind = 0; kind < 5; ++kind) {
     for (uint32_t seed = 0; seed < 12; ++seed) {
       SCOPED_TRACE("kind " + std::to_string(kind) + " seed " + std::to_string(seed));
@@ -97,7 +97,7 @@ TEST(RepeatIndexTest, TruncateUndoesAppends) {
   }
 }
 
-TEST(RepeatIndexTest, CopiesAreIndependent) {
+TEST(RepeatIndexTest, CopiesAreIndependentOfTheirOriginal) {
   std::mt19937 random(5);
   RepeatIndex a;
   Tokens ids;

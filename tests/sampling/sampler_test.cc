@@ -85,7 +85,7 @@ std::vector<double> naive_distribution(const std::vector<float>& logits, const S
   return out;
 }
 
-TEST(SamplerTest, GreedyTakesTheLowestIdOfTheLargestLogits) {
+TEST(SamplerTest, GreedySamplingTakesTheLowestIdOfEqualLargestLogits) {
   const std::vector<float> logits = {1, 3, -2, 3, 3};
   Sampler sampler = make({.temperature = 0});
   EXPECT_EQ(*sampler.sample(logits), 1);
@@ -224,7 +224,7 @@ TEST(SamplerTest, TopKKeepsTheLowestIdsOfEqualLogits) {
   EXPECT_EQ(seen, (std::set<TokenId>{0, 1, 2}));
 }
 
-TEST(SamplerTest, ZeroesOfBothSignsAreEqual) {
+TEST(SamplerTest, PositiveAndNegativeZeroAreEqualLogits) {
   const std::vector<float> logits = {-0.0f, 0.0f, -0.0f};
   Sampler sampler = make(options(1, 2, 1, 0));
   std::set<TokenId> seen;
@@ -232,7 +232,7 @@ TEST(SamplerTest, ZeroesOfBothSignsAreEqual) {
   EXPECT_EQ(seen, (std::set<TokenId>{0, 1}));
 }
 
-TEST(SamplerTest, SamplesEvenIfProbabilitiesUnderflow) {
+TEST(SamplerTest, SamplingWorksEvenIfProbabilitiesUnderflow) {
   const std::vector<float> far = {-3e38f, 0.0f, 3e38f, -kInf};
   for (const double temperature : {1e-300, 1e-3, 1.0, 100.0}) {
     Sampler sampler = make(options(temperature, 0, 1, 0));
@@ -272,7 +272,7 @@ SamplerOptions everything(uint64_t seed) {
           .logit_bias = {{1, 2.0}, {2, -3}}};
 }
 
-TEST(SamplerTest, CopyWithHistorySamplesTheSameTokens) {
+TEST(SamplerTest, CopyOfASamplerWithHistorySamplesTheSameTokens) {
   TokenHistory prompt;
   prompt.append(Tokens{1, 2, 3, 1, 2, 3, 1});
   Sampler sampler = make(everything(4));

@@ -71,7 +71,7 @@ TEST(StopDetectorTest, FinishReleasesHeldText) {
   EXPECT_EQ(detector.finish(), "EN");
 }
 
-TEST(StopDetectorTest, FirstCompleteStringWinsThenTheLongest) {
+TEST(StopDetectorTest, StopStringThatIsCompleteFirstWinsThenTheLongest) {
   StopDetector inner = make_detector({"abcd", "bc"});
   StopDetector::Step step = inner.push("xabcd");
   EXPECT_TRUE(step.stopped);
@@ -83,7 +83,7 @@ TEST(StopDetectorTest, FirstCompleteStringWinsThenTheLongest) {
   EXPECT_EQ(both.found(), "abc");
 }
 
-TEST(StopDetectorTest, CopiesAreIndependent) {
+TEST(StopDetectorTest, CopiesAreIndependentOfTheirOriginal) {
   StopDetector a = make_detector({"stop"});
   a.push("st");
   StopDetector b = a;

@@ -59,7 +59,7 @@ TEST(SuffixIndexTest, FindsTokensThatFollowedAnEarlierMatch) {
   EXPECT_EQ(next, "at sat. ");
 }
 
-TEST(SuffixIndexTest, TwoTokensAreNotAMatch) {
+TEST(SuffixIndexTest, MatchHasAtLeastThreeTokens) {
   EXPECT_EQ(SuffixIndex().find().length, 0u);
   EXPECT_EQ(index_of("ab").find().length, 0u);
   EXPECT_EQ(index_of("abxab").find().length, 0u);
@@ -115,7 +115,7 @@ TEST(SuffixIndexTest, RandomScriptsMatchExhaustiveSearch) {
   }
 }
 
-TEST(SuffixIndexTest, CopiesAreIndependent) {
+TEST(SuffixIndexTest, CopiesAreIndependentOfTheirOriginal) {
   SuffixIndex index = index_of("abcdefabc");
   SuffixIndex copy = index;
   copy.truncate(6);

@@ -62,7 +62,7 @@ TEST(ModelTasksTest, LongTextsAreRefusedBeforeParsing) {
   }
 }
 
-TEST(ReadyTest, Returns503WhileLoadingAndDuringShutdown) {
+TEST(ReadyTest, ReadyEndpointReturns503WhileLoadingAndDuringShutdown) {
   http::Router router;
   ServerFacts facts;
   add_server_routes(router, facts, nullptr, nullptr);

@@ -203,7 +203,7 @@ TEST(RepairedReply, CallsBetweenSpecialTokensAreRepaired) {
   });
 }
 
-TEST(RepairedReply, ValuesBetweenTagsWithTheirKeysAreRead) {
+TEST(RepairedReply, ValuesBetweenTagsNamedByTheirKeysAreParsed) {
   EXPECT_EQ(
       describe_calls(tags_form()),
       "]<]x[>[<calls>\\n]<]x[>[<invoke name=\"NAME\">]<]x[>[<KEY>VALUE]<]x[>[</KEY>]<]x[>[</invoke>\\n]<]x[>[</calls>");
@@ -242,7 +242,7 @@ TEST(RepairedReply, ValuesBetweenTagsWithTheirKeysAreRead) {
   expect_replies({{plain, text, R"(get_weather {"city":"a < b","tags":["1"]})"}});
 }
 
-TEST(RepairedReply, ArgumentsInsideAnArgumentAreTheArguments) {
+TEST(RepairedReply, ArgumentsWrappedInOneArgumentAreUnwrapped) {
   const auto call = [](const std::string& key, const std::string& value) {
     return "<call>\n<do=get_weather>\n<arg=" + key + ">\n" + value + "\n</arg>\n</do>\n</call>";
   };

@@ -219,7 +219,7 @@ TEST(FindReplyFormat, TagsOfSeveralTokensAreFound) {
   EXPECT_EQ(parse_reply(format, context, text), (ParsedReply{"", "See.", {{"", "now", "{}"}}}));
 }
 
-TEST(FindReplyFormat, TextAfterTheTurnIsNoPartOfCalls) {
+TEST(FindReplyFormat, TextAfterTheTurnIsNotPartOfTheCallSyntax) {
   EXPECT_EQ(form_of("{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}Action: [{% for c in m.tool_calls "
                     "%}{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}{% if "
                     "not loop.last %}, {% endif %}{% endfor %}]{% else %}{{ m.content }}<|end_of_turn|>{% endif %}{% "

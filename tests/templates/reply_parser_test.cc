@@ -183,7 +183,7 @@ TEST(ReplyParser, ListsOfCallsAreParsed) {
   EXPECT_EQ(half.content, R"(, {"name": "no", "arguments": {}}])");
 }
 
-TEST(ReplyParser, OmittedIdsAndSectionsAreAccepted) {
+TEST(ReplyParser, CallsWithOmittedIdsOrSectionMarkersAreParsed) {
   ReplyFormat mistral;
   mistral.calls.emplace();
   mistral.calls->parts = {{CallPart::Kind::kLiteral, "[TOOL_CALLS]"}, {CallPart::Kind::kName, ""},
@@ -274,7 +274,7 @@ TEST(ReplyParser, ValuesKeepLineBreaksAndMarkers) {
 }
 
 // A model may write the arguments as JSON, or an object with name and arguments, in place of the template's form.
-TEST(ReplyParser, JsonBetweenMarkersIsParsedAsItIsSpelled) {
+TEST(ReplyParser, JsonArgumentsBetweenMarkersKeepTheirSpelling) {
   const std::string begin = "<tool_call>\n<function=", end = "\n</function>\n</tool_call>";
   const std::string arguments = R"({"city":  " New  York ", "days" : 2 })";
   for (const std::string& call :

@@ -56,7 +56,7 @@ TEST(AddedTokens, SpecialTokenInInputStaysTextAndPreventsOverlappingMatches) {
   EXPECT_THAT(cut(set, "|><|", TextOrigin::kInput), ElementsAre("[|><|]"));
 }
 
-TEST(AddedTokens, MatchesDoNotSpanOrigins) {
+TEST(AddedTokens, MatchesDoNotSpanTextsOfDifferentOrigins) {
   const AddedTokenSet set({{.text = "<|x|>", .id = 0, .special = true}});
   const std::vector<OriginEnd> runs = {{3, TextOrigin::kTemplate}, {5, TextOrigin::kInput}};
   EXPECT_EQ(set.split("<|x|>", runs, false, false).sections.size(), 1u);

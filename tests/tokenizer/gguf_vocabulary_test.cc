@@ -114,7 +114,7 @@ TEST_F(GgufVocabulary, UnigramWithTheStepsOfT5GivesTheSameTokens) {
   }
 }
 
-TEST_F(GgufVocabulary, UnigramWithOtherStepsIsRejected) {
+TEST_F(GgufVocabulary, UnigramWithStepsOtherThanThoseOfT5IsRejected) {
   using Change = void (*)(Json & root);
   const std::pair<const char*, Change> kRefused[] = {
       {"the pre-tokenizer of this Unigram model", [](Json& j) { j["pre_tokenizer"]["prepend_scheme"] = "first"; }},

@@ -176,7 +176,7 @@ TEST(LoadJson, StepAfterByteLevelWithoutRegexIsRejected) {
   EXPECT_THAT(tokenizer.status().message(), HasSubstr("after ByteLevel"));
 }
 
-TEST(LoadJson, PatternEqualToAStepNameIsAPattern) {
+TEST(LoadJson, SplitPatternEqualToAStepNameIsReadAsAPattern) {
   for (const char* pattern : {"Digits:individual", "Whitespace", "ByteLevel"}) {
     for (const char* kind : {"Regex", "String"}) {
       Json json = with_pretokenizers(R"([{"type":"Split","behavior":"Isolated"},
@@ -203,7 +203,7 @@ void add_places(const Json& json, const Json::json_pointer& at, std::vector<Json
   }
 }
 
-TEST(LoadJson, ReplacingAnyValueNeverCrashes) {
+TEST(LoadJson, LoadingWithAnyValueReplacedNeverCrashes) {
   const std::vector<Json> others = {nullptr,
                                     true,
                                     -1,

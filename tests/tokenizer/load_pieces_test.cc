@@ -465,7 +465,7 @@ TEST(LoadPieces, GgufUnigramMatchesTokenizerJson) {
   }
 }
 
-TEST(LoadPieces, GgufKeysOfUnigramControlSpaces) {
+TEST(LoadPieces, GgufKeysDecideHowUnigramTreatsSpaces) {
   PieceVocabulary v;
   v.model = "t5";
   v.ids = {{"unknown_token_id", 0}, {"eos_token_id", 2}};

@@ -71,7 +71,7 @@ TEST(Pretokenizer, UnknownNamesAreNotFound) {
 }
 
 // The property on which incremental encoding is based.
-TEST(Pretokenizer, PiecesFoundWithoutReadingTheEndStayAfterEveryAppend) {
+TEST(Pretokenizer, AppendedTextDoesNotChangePiecesFoundWithoutReadingTheEnd) {
   std::mt19937_64 random(test_seed());
   for (const char* name : kNames) {
     const ScanFunction scan = find_pretokenizer_by_gguf_name(name)->scan;

@@ -72,7 +72,7 @@ TEST_F(StreamDecoderTest, PiecesJoinToTheWholeText) {
   }
 }
 
-TEST_F(StreamDecoderTest, CopiesAreIndependent) {
+TEST_F(StreamDecoderTest, CopiesAreIndependentOfTheirOriginal) {
   StreamDecoder decoder(*tokenizer_);
   const Tokens ids = bytes("\u00E9");
   EXPECT_EQ(decoder.push(ids[0]), "");

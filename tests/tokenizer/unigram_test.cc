@@ -59,7 +59,7 @@ std::string text_over(std::mt19937_64& random, size_t most) {
   return text;
 }
 
-TEST(Unigram, UnigramEqualsItsDefinition) {
+TEST(Unigram, UnigramTokensEqualThoseOfItsDefinition) {
   std::mt19937_64 random(test_seed());
   for (int round = 0; round < 300; ++round) {
     Pair pair = random_pair(random, round % 3 == 0);

@@ -42,7 +42,7 @@ std::vector<uint16_t> bfloats(const std::vector<float>& values) {
   return bits;
 }
 
-class MadeTensors : public testing::Test {
+class AssembledTensors : public testing::Test {
  protected:
   Result<std::unique_ptr<ModelFile>> open(const std::vector<SafetensorsPart>& parts, const std::string& config) {
     dir_.write("model.safetensors", safetensors_bytes(parts));
@@ -158,7 +158,7 @@ constexpr char kAwq[] = R"({"quant_method": "awq", "bits": 4, "version": "gemm"}
 constexpr char kPacked[] = R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
                               "config_groups": {"group_0": {"weights": {"num_bits": 4}}}})";
 
-TEST_F(MadeTensors, PackedIntegersDecodeExactly) {
+TEST_F(AssembledTensors, PackedIntegersDecodeExactly) {
   const Int4Matrix even(16, 128, 64, false), uneven(16, 128, 64, true);
   const struct {
     const char* name;
@@ -187,7 +187,7 @@ TEST_F(MadeTensors, PackedIntegersDecodeExactly) {
   }
 }
 
-TEST_F(MadeTensors, Int4MatrixWithReorderedColumnsBecomesF32) {
+TEST_F(AssembledTensors, Int4MatrixWithReorderedColumnsBecomesF32) {
   Int4Matrix m(16, 128, 64, true);
   std::shuffle(m.group_of.begin(), m.group_of.end(), std::mt19937(3));
   const auto file = open(gptq(m, 1), kGptq);
@@ -197,7 +197,7 @@ TEST_F(MadeTensors, Int4MatrixWithReorderedColumnsBecomesF32) {
   EXPECT_EQ(values_of(*view), m.values());
 }
 
-TEST_F(MadeTensors, ScalesBeyondF16BecomeF32) {
+TEST_F(AssembledTensors, ScalesBeyondF16BecomeF32) {
   Int4Matrix m(16, 128, 64, false);
   m.s[5] = 0x1p-40f;
   const auto file = open(compressed(m, false), kPacked);
@@ -207,7 +207,7 @@ TEST_F(MadeTensors, ScalesBeyondF16BecomeF32) {
   EXPECT_EQ(values_of(*view), m.values());
 }
 
-TEST_F(MadeTensors, InconsistentPackedIntegersAreRefused) {
+TEST_F(AssembledTensors, InconsistentPackedIntegersAreRefused) {
   const Int4Matrix m(16, 128, 64, true);
   const auto with = [&](size_t part, const std::string& dtype, const std::string& dims, const std::string& data) {
     std::vector<SafetensorsPart> parts = gptq(m, 1);
@@ -246,7 +246,7 @@ std::vector<uint8_t> finite_e4m3(size_t n) {
   return bytes;
 }
 
-TEST_F(MadeTensors, OneByteFloatsDecodeExactly) {
+TEST_F(AssembledTensors, OneByteFloatsDecodeExactly) {
   // The definition: sign, 4-bit exponent with a bias of 7, 3-bit mantissa.
   for (int byte = 0; byte < 256; ++byte) {
     const int exponent = byte >> 3 & 15, mantissa = byte & 7;
@@ -264,7 +264,7 @@ TEST_F(MadeTensors, OneByteFloatsDecodeExactly) {
   EXPECT_TRUE(std::isinf(e5m2_to_float(0x7c)));
 }
 
-TEST_F(MadeTensors, F8ScalesApplyPerTensorRowOrBlock) {
+TEST_F(AssembledTensors, F8ScalesApplyPerTensorRowOrBlock) {
   constexpr size_t kRows = 40, kCols = 96;
   const std::vector<uint8_t> codes = finite_e4m3(kRows * kCols);
   const struct {
@@ -306,7 +306,7 @@ TEST_F(MadeTensors, F8ScalesApplyPerTensorRowOrBlock) {
   }
 }
 
-TEST_F(MadeTensors, F8WithoutScaleBecomesF16) {
+TEST_F(AssembledTensors, F8WithoutScaleBecomesF16) {
   std::vector<uint8_t> codes(33 * 3);
   for (size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<uint8_t>(i);
   const auto file = open({{"w", "F8_E5M2", "[3, 33]", bytes_of(codes)}}, R"({"quant_method": "fp8"})");
@@ -317,7 +317,7 @@ TEST_F(MadeTensors, F8WithoutScaleBecomesF16) {
   for (size_t i = 0; i < codes.size(); ++i) EXPECT_EQ(values[i], e5m2_to_float(codes[i]));
 }
 
-TEST_F(MadeTensors, InconsistentF8TensorsAreRefused) {
+TEST_F(AssembledTensors, InconsistentF8TensorsAreRefused) {
   const SafetensorsPart codes{"w", "F8_E4M3", "[4, 32]", std::string(128, '\1')};
   const std::string fp8 = R"({"quant_method": "fp8"})";
   expect_refused({codes, {"w_scale_inv", "F32", "[2, 2]", std::string(16, '\0')}}, fp8, ErrorCode::kBadShape,
@@ -334,7 +334,7 @@ TEST_F(MadeTensors, InconsistentF8TensorsAreRefused) {
 
 // --- blocks of 4-bit floats
 
-TEST_F(MadeTensors, FourBitFloatBlocksDecodeExactly) {
+TEST_F(AssembledTensors, FourBitFloatBlocksDecodeExactly) {
   std::mt19937 rng(6);
   std::vector<uint8_t> blocks(3 * 5 * 2 * 16), scales(3 * 5 * 2);
   for (uint8_t& byte : blocks) byte = static_cast<uint8_t>(rng());
@@ -358,7 +358,7 @@ TEST_F(MadeTensors, FourBitFloatBlocksDecodeExactly) {
   EXPECT_EQ(second.first_row, 5u);
 }
 
-TEST_F(MadeTensors, InconsistentFourBitFloatBlocksAreRefused) {
+TEST_F(AssembledTensors, InconsistentFourBitFloatBlocksAreRefused) {
   const std::string mx = R"({"quant_method": "mxfp4"})";
   const SafetensorsPart blocks{"w_blocks", "U8", "[1, 2, 16]", std::string(32, '\1')};
   expect_refused({blocks, {"w_scales", "U8", "[1, 2]", std::string("\x10\xff", 2)}}, mx, ErrorCode::kNonFinite,
@@ -369,7 +369,7 @@ TEST_F(MadeTensors, InconsistentFourBitFloatBlocksAreRefused) {
                  ErrorCode::kBadShape, "expected blocks of 16 bytes");
 }
 
-TEST_F(MadeTensors, UnsupportedQuantisationMethodsAreNamed) {
+TEST_F(AssembledTensors, UnsupportedQuantisationMethodsAreNamed) {
   const std::vector<SafetensorsPart> parts = {{"w", "F32", "[1]", std::string(4, '\0')}};
   expect_refused(parts, R"({"quant_method": "bitsandbytes", "load_in_4bit": true})", ErrorCode::kUnsupported,
                  "names the method 'bitsandbytes', which is not supported");

@@ -83,7 +83,7 @@ Status add_token(Builder& builder, TokenId id, std::string_view text, int64_t ty
   }
 }
 
-// Error: kBadVocab if `values` exist but do not have one entry for each token of the file.
+// Checks the number of values. Error: kBadVocab if `values` exist but do not have one entry for each token of the file.
 template <typename Number>
 Status check_length(const ModelFile& file, std::string_view key, const std::optional<std::vector<Number>>& values,
                     size_t n_tokens) {
@@ -117,10 +117,10 @@ std::unordered_set<std::string_view> control_words(std::string_view source) {
   return words;
 }
 
-// Corrects types: a user-defined token (without types in the file, any token) becomes a control token if its text ends
-// turns in some model, or if the chat template contains it in the form of a control token. A token that the file types
-// as normal and whose text ends turns keeps its type, but becomes special, so that message text cannot become this
-// token.
+// Corrects the types of tokens. A user-defined token becomes a control token in two cases: its text ends turns in some
+// model, or the chat template contains it in the form of a control token. If the file has no types, this applies to
+// every token. A normal token whose text ends turns keeps its type, but becomes special, so that message text cannot
+// become this token.
 Status set_control_types(const ModelFile& file, const std::vector<std::string_view>& tokens, bool has_types,
                          std::vector<int64_t>& types, TokenizerBuilder& builder) {
   TRY_ASSIGN(const std::optional<std::string_view> chat_template, file.get_string("tokenizer.chat_template"));
@@ -278,7 +278,7 @@ Result<std::unique_ptr<Tokenizer>> load_byte_level(const ModelFile& file, const 
   return builder.finish();
 }
 
-// Returns a normalizer that writes U+2581 for spaces and, with `prefix`, adds one before every section.
+// Returns a normalizer that writes U+2581 for spaces and, with `prefix`, adds U+2581 before every section.
 Normalizer space_marks(bool prefix) {
   using Kind = NormalizerStep::Kind;
   std::vector<NormalizerStep> steps;
@@ -415,8 +415,8 @@ Result<std::unique_ptr<Tokenizer>> load_unigram(const ModelFile& file, const std
   return builder.finish();
 }
 
-// If tokenizer.ggml.model is "gpt2", tokens are written in the byte alphabet, except with these few values of
-// tokenizer.ggml.pre.
+// If tokenizer.ggml.model is "gpt2", tokens are written in the byte alphabet, except with the values of
+// tokenizer.ggml.pre that this function lists.
 Result<std::unique_ptr<Tokenizer>> load_merges(const ModelFile& file, const std::vector<std::string_view>& tokens) {
   TRY_ASSIGN(const std::optional<std::string_view> pre, file.get_string("tokenizer.ggml.pre"));
   for (const std::string_view name : {"gemma4", "granite-embed-multi-311m", "sarvam-moe"}) {

@@ -221,7 +221,7 @@ class VocabularyWriter {
   // every pair of tokens that spells a token has a merge.
   Result<std::vector<float>> scores_of_merges() const {
     struct Merges {
-      size_t first = 0, last = 0, n = 0;  // ranks of a token's first and last merge, and their number
+      size_t first = 0, last = 0, n = 0;  // ranks of the first and last merge into a token; number of these
     };
     std::unordered_map<std::string, Merges> merges_of;
     size_t rank = 0;

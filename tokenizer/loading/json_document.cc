@@ -10,8 +10,9 @@
 
 namespace ibid {
 
-// Finds the lists and reads them. Accepts only lists that parse_json() would accept. Skips the rest of the text, which
-// the caller then passes to parse_json(). Every function returns false if it meets unknown syntax.
+// Finds the lists of vocabulary and merges in the text, and reads them. Accepts only lists that parse_json() would
+// accept. Skips the rest of the text, which the caller then passes to parse_json(). Every function returns false if it
+// meets unknown syntax.
 class JsonListReader {
  public:
   JsonListReader(std::string_view text, JsonDocument& out)

@@ -29,12 +29,12 @@ class JsonDocument {
  public:
   // `name` is the file's name in messages. Errors: those of parse_json().
   static Result<JsonDocument> parse(std::string_view text, std::string_view name);
-  // As parse(), but without the list reader; tests compare the two.
+  // Parses the whole text by parse_json(), lists included. Tests compare the result with that of parse().
   static Result<JsonDocument> parse_whole(std::string_view text, std::string_view name);
 
   const Json& root() const { return root_; }  // the document, null in place of lists read separately
-  // vocabulary(), merges(): the list, if it was read separately; else nullopt, and root() contains the list if the file
-  // does.
+  // vocabulary() and merges() return the list if it was read separately. Otherwise they return nullopt, and root()
+  // contains the list if the file has one.
   const std::optional<std::vector<VocabularyEntry>>& vocabulary() const { return vocabulary_; }
   bool has_scores() const { return has_scores_; }  // vocabulary() has scores (Unigram)
   const std::optional<std::vector<TextMerge>>& merges() const { return merges_; }

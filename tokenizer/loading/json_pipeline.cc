@@ -36,7 +36,8 @@ Status read_byte_level_pretokenizer(const JsonSource& source, const Json& root, 
     if (json_type(*step) == "ByteLevel") {
       seen = true;
       if (json_flag(*step, "add_prefix_space", true)) {
-        // After other steps, `tokenizers` would add the space before each piece that they make, which is not supported.
+        // After other steps, `tokenizers` would add the space before each piece that these steps make, which is not
+        // supported.
         if (!out.split.empty() || after_byte_level)
           return source.unsupported("add_prefix_space of ByteLevel after other steps");
         out.rewriter = {{.kind = NormalizerStep::Kind::kPrepend, .to = " ", .unless_there = true}};
@@ -397,7 +398,7 @@ Status read_piece_pretokenizer(const JsonSource& source, const Json& root, JsonP
     const std::string type = json_type(*steps[i]);
     const bool marks_follow = i + 1 < steps.size() && json_type(*steps[i + 1]) == "Metaspace";
     if (type == "Metaspace") {
-      // After other steps, Metaspace would rewrite each piece that they make, which is not supported.
+      // After other steps, Metaspace would rewrite each piece that these steps make, which is not supported.
       if (marks || !out.split.empty()) return source.unsupported("Metaspace after other steps");
       marks = true;
       TRY(read_metaspace(source, *steps[i], words, out));

@@ -32,7 +32,7 @@ bool json_flag(const Json& object, std::string_view key, bool otherwise);
 struct JsonPipeline {
   std::vector<NormalizerStep> normalizer;
   std::vector<NormalizerStep> rewriter;
-  std::vector<SplitStep> split;  // steps that split the output of the rewriter
+  std::vector<SplitStep> split;  // steps that split a text after `rewriter` has changed it
   bool byte_level = false;
   // The following members are used only if byte_level is false:
   PieceCut cut = PieceCut::kNowhere;

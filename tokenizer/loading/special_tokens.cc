@@ -24,7 +24,8 @@ Result<Json> read_object(const ModelFile& file, const char* name) {
   return json.is_object() ? json : Json::object();
 }
 
-// As read_object(), but if the file cannot be read, warns and returns an empty object.
+// Returns the object in a file beside the weights. If the file is missing or cannot be read, returns an empty object;
+// if it cannot be read, also adds a warning.
 Json read_or_warn(const ModelFile& file, const char* name, std::vector<std::string>& warnings) {
   Result<Json> json = read_object(file, name);
   if (json.ok()) return *std::move(json);

@@ -51,7 +51,7 @@ bool append_alphabet_bytes(std::string_view token, std::string& out) {
   return true;
 }
 
-// As append_alphabet_bytes(), but returns the bytes, or nullopt.
+// Returns the bytes that `token` spells in the byte alphabet; nullopt if a character is not in the alphabet.
 std::optional<std::string> alphabet_to_bytes(std::string_view token) {
   std::string bytes;
   return append_alphabet_bytes(token, bytes) ? std::optional(std::move(bytes)) : std::nullopt;
@@ -419,7 +419,7 @@ void PieceBuilder::append_splits(TokenId id, uint32_t rank, std::vector<Split>& 
   }
 }
 
-// Adds those splits as merges of which both sides are symbols.
+// Adds a merge for each split whose two sides are symbols (a token, or a character without a token).
 void PieceBuilder::add_splits(std::span<const Split> splits) {
   std::vector<std::string_view> texts;
   std::vector<TokenId> ids(splits.size());

@@ -54,7 +54,8 @@ class TokenizerBuilder {
 
   // Returns `id`. Error: kBadVocab if `id` is not in the vocabulary. `key`: the field from which `id` was read.
   Result<TokenId> checked_id(int64_t id, std::string_view key) const;
-  // As checked_id(), but instead of an error warns and returns nullopt.
+  // Returns `id`. If `id` is not in the vocabulary, adds a warning and returns nullopt. `key`: the field from which
+  // `id` was read.
   std::optional<TokenId> usable_id(int64_t id, std::string_view key);
   std::optional<TokenId> find_text(std::string_view text) const;
 

@@ -181,7 +181,7 @@ class Comparison {
     return {};
   }
 
-  // Compares the tokens of random texts, which combine tokens that do not occur together in kTexts.
+  // Compares both tokenizers on random texts, in which tokens follow each other that kTexts does not combine.
   Status check_random_texts() const {
     constexpr int kNTexts = 2000, kNTokens = 12;
     uint64_t state = 1;

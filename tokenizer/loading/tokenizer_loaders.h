@@ -20,8 +20,8 @@ struct TokenizerKind {
   std::string pre_tokenizer;  // "qwen2" in GGUF, "Split, ByteLevel" in tokenizer.json; empty: not named
 };
 
-// As load_tokenizer(file), but also sets `kind`, even if the tokenizer is rejected, unless the file names no kind or
-// cannot be parsed.
+// Loads the tokenizer of a file (tokenizer/tokenizer.h), and sets `kind` to the kind of tokenizer that the file names.
+// `kind` is set even if the tokenizer is rejected; it is empty if the file names no kind or cannot be parsed.
 Result<std::unique_ptr<Tokenizer>> load_tokenizer(const ModelFile& file, std::optional<TokenizerKind>& kind);
 
 // Return the kind of tokenizer that tokenizer.ggml.* or a tokenizer.json names.

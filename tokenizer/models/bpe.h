@@ -76,15 +76,15 @@ class Bpe {
 struct CharBpeModel {
   explicit CharBpeModel(size_t vocab_size) : written(vocab_size) { byte_ids.fill(kNoToken); }
 
-  Vocabulary written;  // finds the symbols, and the results of merges, by their texts
+  Vocabulary written;  // the tokens by their texts, to find symbols and results of merges
   // Characters without a token that occur in the text of a token, each with its number (from written.size() on).
   std::vector<std::pair<uint32_t, TokenId>> characters_without_token;
   std::vector<RankedMerge> merges;
   std::array<TokenId, 256> byte_ids;  // ids of the tokens <0x00> to <0xFF>; kNoToken: the byte has no token
   bool byte_fallback = false;         // a character without a token becomes byte tokens, if all its bytes have tokens
-  TokenId unknown = kNoToken;  // token for other characters without a token; kNoToken: such characters are dropped
-  bool fuse_unknown = false;   // adjacent unknown characters become one token
-  bool ignore_merges = false;  // a whole text that is a token becomes that token
+  TokenId unknown = kNoToken;         // token for all other characters that have no token; kNoToken: they are dropped
+  bool fuse_unknown = false;          // adjacent unknown characters become one token
+  bool ignore_merges = false;         // a whole text that is a token becomes that token
 };
 
 class CharBpe final : public PieceModel {

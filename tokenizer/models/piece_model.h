@@ -32,7 +32,7 @@ class PieceModel {
   // Returns the part that starts at text[begin], where the previous part ended. encode() of the part alone gives the
   // same tokens as within the whole text. REQUIRES: begin < text.size().
   virtual Piece scan(std::string_view text, size_t begin) const = 0;
-  // As encode(), for a part that scan() returned.
+  // Appends the tokens of a part of a text that scan() returned.
   virtual void encode_part(std::string_view text, Tokens& out) const { encode(text, out); }
 
   const Vocabulary& written() const { return written_; }

@@ -123,9 +123,10 @@ class Pattern::Run {
     if (memory_.remembers) memory_.choices.push_back({pc, position, retreats_.size(), taken, run_end});
   }
 
-  // Records `became` as the outcome of the choices from `first` on; if it is kFails, only of choices whose backtracking
-  // points are above `height`. A choice in a run of characters of one set is recorded for the whole run, because the
-  // same continuations follow from all of its positions.
+  // Removes the last choices, and records `became` as the outcome of each: all choices from number `first` on or, if
+  // `became` is kFails, only those whose backtracking points all have numbers of at least `height`. A choice in a run
+  // of characters of one set is recorded for the whole run, because the same continuations follow from all of its
+  // positions.
   void settle(size_t first, size_t height, Outcome became) {
     std::vector<Choice>& choices = memory_.choices;
     if (touched_) memory_.touched = true;

@@ -74,8 +74,8 @@ class Pattern {
   static constexpr size_t kMaxInstructions = 10'000;
   static constexpr uint32_t kMaxSplits = 256;  // maximum number of alternatives and repeats of groups
 
-  // Error: kUnsupported, with the part of `expression` that is unknown or exceeds the limits, and the position of that
-  // part.
+  // Parses a regular expression. Error: kUnsupported, with the part of `expression` that is unknown or exceeds the
+  // limits, and the position of that part.
   static Result<Pattern> parse(std::string_view expression);
   // For expressions in ibid's own source. REQUIRES: parse() accepts the expression.
   explicit Pattern(std::string_view expression);
@@ -99,7 +99,7 @@ class Pattern {
     bool remembers = false;
     bool touched = false;  // the recorded outcomes depend on the end of the window
     std::vector<Choice> choices;
-    std::vector<uint8_t> outcomes;  // two bits for each split and position in the window: see pattern.cc
+    std::vector<uint8_t> outcomes;  // for each split and position in the window: an Outcome, in two bits
     struct Run {
       size_t begin = 0, end = 0;
     };
@@ -165,7 +165,7 @@ struct ScanMemory {
         false;  // the stage's pattern matched the region, wholly or in part; else the region is between matches
     bool dropped = false;
   };
-  std::vector<Region> regions;            // current region of each stage
+  std::vector<Region> regions;            // the piece that each stage found last
   std::vector<Pattern::Memory> patterns;  // memory of each stage's pattern
 };
 

@@ -30,7 +30,7 @@ struct PretokenizerFamily {
   // The family's steps before ByteLevel as tokenizer.json spells them, one per line.
   std::string_view signature;
   std::string_view gguf_names;  // values of tokenizer.ggml.pre, separated by spaces
-  // Properties, other than splitting, of GGUF files with these names.
+  // Properties, other than splitting, of GGUF files whose tokenizer.ggml.pre is one of gguf_names.
   bool nfc;            // the text is normalized to NFC first
   bool ignore_merges;  // a piece that is a token becomes that token without merges
   bool add_bos;
@@ -59,7 +59,7 @@ bool is_step_name(std::string_view pattern);
 // LF are written as escapes.
 std::vector<SplitStep> split_steps(std::string_view signature);
 
-// The three functions return nullptr if no family matches.
+// The functions find_pretokenizer_by_...() return nullptr if no family matches.
 const PretokenizerFamily* find_pretokenizer_by_signature(std::string_view signature);
 const PretokenizerFamily* find_pretokenizer_by_steps(const std::vector<SplitStep>& steps);
 const PretokenizerFamily* find_pretokenizer_by_gguf_name(std::string_view name);

@@ -30,7 +30,7 @@ constexpr size_t kCertain = ScanMemory::kCertain;
 // For a character class: \w as in Rust's regex crate. \w of Pattern lacks the zero-width joiner and non-joiner.
 #define WORD "\\w\u200c\u200d"
 
-// Returns the pattern of a step. A step may be a name.
+// Returns the pattern of a step, which may be given by a name such as "Digits:individual".
 std::string_view pattern_of(std::string_view stage) {
   if (stage == "Digits:individual") return NUMBER;
   if (stage == "Digits:contiguous") return NUMBER "+";
@@ -48,7 +48,7 @@ std::string_view pattern_of(std::string_view stage) {
 
 Result<StagedSplit> StagedSplit::create(const std::vector<SplitStep>& steps) {
   StagedSplit out;
-  bool in_alphabet = false;  // a previous step is ByteLevel
+  bool in_alphabet = false;  // after a ByteLevel step: the text is in the byte alphabet
   for (const SplitStep& step : steps) {
     Stage& stage = out.stages_.emplace_back();
     stage.behavior = step.behavior;
@@ -113,7 +113,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
   const bool first_counts = counts(region);
   if (first_counts ? stage.behavior == kMergedWithPrevious : stage.behavior == kMergedWithNext) return region;
   for (;;) {
-    if (region.end >= window.end) {  // whether more text joins depends on the text after the window
+    if (region.end >= window.end) {  // the text after the window decides whether the region grows
       if (region.end >= window.safe_end) region.safe_end = std::min(region.safe_end, region.end);
       return region;
     }
@@ -123,7 +123,7 @@ StagedSplit::Region StagedSplit::apply(const Stage& stage, const PatternWindow& 
     if (!joins) return region;
     region.end = next.end;
     if (stage.behavior == kContiguous) continue;
-    region.match = true;  // counts as a match, so that no new search starts inside it
+    region.match = true;  // the joined region counts as a match: no search starts inside it
     return region;
   }
 }

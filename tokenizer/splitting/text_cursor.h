@@ -101,7 +101,7 @@ class TextCursor {
     return (c.kinds & Barrier::kKinds) != 0 || Barrier::stops_at(c.code_point) ? TextChar{} : c;
   }
 
-  // As at(), but at a barrier returns the character there.
+  // Returns the character at `pos`, even at a barrier (at() returns length 0 there).
   TextChar raw(size_t pos) {
     if (pos >= text_.size()) {
       touched_end_ = true;

@@ -153,7 +153,7 @@ TEST(RequestReaderTest, HeadAboveTheLimitIsRefused) {
 }
 
 // Case 126: another protocol is refused before its first line ends.
-TEST(RequestReaderTest, GarbageIsRefusedAtOnce) {
+TEST(RequestReaderTest, BytesOfAnotherProtocolAreRefusedAtOnce) {
   EXPECT_EQ(status_of_bytes("\x16\x03\x01\x02"), 400);
   EXPECT_EQ(status_of_bytes("\x80\x2e"), 400);
   EXPECT_EQ(status_of_bytes("get / HTTP/1.1"), 400);

@@ -34,18 +34,18 @@ TEST_F(RouterTest, FindsPatternAndParameters) {
   EXPECT_EQ(router_.find("GET", "/v1/sessions/x").access, Access::kKey);
 }
 
-TEST_F(RouterTest, RestParameterContainsSlashesAndIsNotEmpty) {
+TEST_F(RouterTest, RestParameterMatchesNonEmptyTextWithSlashes) {
   EXPECT_EQ(router_.find("GET", "/v1/models/Qwen/Qwen3:0.6b").parts, (PathParts{"Qwen/Qwen3:0.6b"}));
   EXPECT_EQ(router_.find("GET", "/v1/models/").handler, nullptr);
 }
 
-TEST_F(RouterTest, LiteralPartsTakePrecedence) {
+TEST_F(RouterTest, LiteralPathPartsTakePrecedenceOverParameters) {
   EXPECT_EQ(pattern("GET", "/v1/sessions/all"), "/v1/sessions/all");
   EXPECT_EQ(pattern("GET", "/v1/sessions/alls"), "/v1/sessions/{id}");
   EXPECT_EQ(pattern("DELETE", "/v1/sessions/all"), "") << "a literal path takes all methods";
 }
 
-TEST_F(RouterTest, ParameterIsOneNonEmptyPart) {
+TEST_F(RouterTest, PathParameterMatchesOneNonEmptyPart) {
   EXPECT_EQ(router_.find("GET", "/v1/sessions/").handler, nullptr);
   EXPECT_EQ(router_.find("GET", "/v1/sessions/a/b").handler, nullptr);
   EXPECT_EQ(router_.find("GET", "/v1/sessions").handler, nullptr);
@@ -60,12 +60,12 @@ TEST_F(RouterTest, AllowedMethodsOfAPathAreListed) {
   EXPECT_EQ(router_.find("PUT", "/nowhere").allowed, "");
 }
 
-TEST_F(RouterTest, AllowedMethodsAreThoseOfTheLiteralPath) {
+TEST_F(RouterTest, LiteralPathDecidesTheAllowedMethods) {
   EXPECT_EQ(router_.find("OPTIONS", "/v1/sessions/all").allowed, "GET, HEAD") << "not those of /v1/sessions/{id}";
   EXPECT_EQ(router_.find("DELETE", "/v1/sessions/all").handler, nullptr);
 }
 
-TEST_F(RouterTest, GetHandlerAnswersHead) {
+TEST_F(RouterTest, GetHandlerAnswersHeadRequests) {
   EXPECT_EQ(pattern("HEAD", "/v1/models"), "/v1/models");
   EXPECT_EQ(pattern("HEAD", "/v1/sessions/x/fork/y"), "");
 }

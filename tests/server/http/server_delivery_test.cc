@@ -39,7 +39,7 @@ class ServerDeliveryTest : public ServerFixture {
   size_t n_records_ = 0;
 };
 
-TEST_F(ServerDeliveryTest, ClientThatReadsAllAndClosesIsNotGone) {
+TEST_F(ServerDeliveryTest, ClientThatReadsAllAndClosesIsNotRecordedAsGone) {
   start();
   constexpr size_t kClients = 300;
   for (size_t i = 0; i < kClients; ++i) {
@@ -55,7 +55,7 @@ TEST_F(ServerDeliveryTest, ClientThatReadsAllAndClosesIsNotGone) {
   for (const ExchangeRecord& record : all) EXPECT_FALSE(record.client_gone) << record.id;
 }
 
-TEST_F(ServerDeliveryTest, ClientThatHalfClosesAndReadsTheResponseIsNotGone) {
+TEST_F(ServerDeliveryTest, ClientThatHalfClosesAndReadsTheResponseIsNotRecordedAsGone) {
   start();
   RawClient one = holding();
   one.end_sending();
@@ -65,7 +65,7 @@ TEST_F(ServerDeliveryTest, ClientThatHalfClosesAndReadsTheResponseIsNotGone) {
   EXPECT_FALSE(was_gone());
 }
 
-TEST_F(ServerDeliveryTest, ClientThatClosesBeforeTheResponseIsGone) {
+TEST_F(ServerDeliveryTest, ClientThatClosesBeforeTheResponseIsRecordedAsGone) {
   start();
   for (const bool resets : {false, true}) {
     RawClient one = holding();
@@ -76,7 +76,7 @@ TEST_F(ServerDeliveryTest, ClientThatClosesBeforeTheResponseIsGone) {
   }
 }
 
-TEST_F(ServerDeliveryTest, ClientThatClosesDuringTheResponseIsGone) {
+TEST_F(ServerDeliveryTest, ClientThatClosesDuringTheResponseIsRecordedAsGone) {
   start();
   RawClient one = holding();
   exchange_->respond({.body = std::string(50'000'000, 'x')});
@@ -86,7 +86,7 @@ TEST_F(ServerDeliveryTest, ClientThatClosesDuringTheResponseIsGone) {
   EXPECT_TRUE(was_gone());
 }
 
-TEST_F(ServerDeliveryTest, ClientThatReadsAStreamToTheEndIsNotGone) {
+TEST_F(ServerDeliveryTest, ClientThatReadsAStreamToTheEndIsNotRecordedAsGone) {
   start();
   RawClient one = holding();
   exchange_->begin_stream(200, "text/event-stream");
@@ -98,7 +98,7 @@ TEST_F(ServerDeliveryTest, ClientThatReadsAStreamToTheEndIsNotGone) {
   EXPECT_FALSE(was_gone()) << "all bytes were delivered";
 }
 
-TEST_F(ServerDeliveryTest, ClientThatLeavesAStreamBeforeItsEndIsGone) {
+TEST_F(ServerDeliveryTest, ClientThatLeavesAStreamBeforeItsEndIsRecordedAsGone) {
   start();
   RawClient one = holding();
   exchange_->begin_stream(200, "text/event-stream");
@@ -111,7 +111,7 @@ TEST_F(ServerDeliveryTest, ClientThatLeavesAStreamBeforeItsEndIsGone) {
   EXPECT_TRUE(was_gone());
 }
 
-TEST_F(ServerDeliveryTest, ClientThatWantsOnlyTheHeadIsNotGone) {
+TEST_F(ServerDeliveryTest, ClientOfAHeadRequestIsNotRecordedAsGone) {
   start();
   RawClient one = holding("HEAD");
   exchange_->begin_stream(200, "text/event-stream");

@@ -32,7 +32,7 @@ class ServerEndTest : public ServerFixture {
   TempDir dir_;
 };
 
-TEST_F(ServerEndTest, RunningExchangesEndAndNoNewExchangeStarts) {
+TEST_F(ServerEndTest, StoppedListenerFinishesRunningExchangesAndStartsNoNewExchange) {
   start();
   RawClient idle = client(), busy = client();
   idle.send(get_text("/health"));

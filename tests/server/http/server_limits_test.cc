@@ -189,7 +189,7 @@ TEST_F(ServerLimitsTest, ErrorsContainNothingOfTheRequest) {
   }
 }
 
-TEST_F(ServerLimitsTest, HeadHasNoBodyAndTheSameLength) {
+TEST_F(ServerLimitsTest, ResponseToHeadHasTheContentLengthAndNoBody) {
   start();
   RawClient one = client();
   one.send("HEAD /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -206,7 +206,7 @@ TEST_F(ServerLimitsTest, Http10ClientsAreServedAndClosed) {
   EXPECT_TRUE(one.is_closed_within(5000));
 }
 
-TEST_F(ServerLimitsTest, BodyAfterARefusalIsNotReadAsARequest) {
+TEST_F(ServerLimitsTest, BodyOfARefusedRequestIsNotReadAsARequest) {
   start();
   RawClient one = client();
   one.send(post_text("/nowhere", get_text("/health")));

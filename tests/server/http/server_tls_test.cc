@@ -115,7 +115,7 @@ TEST_F(ServerTlsTest, DisconnectOverTlsIsDetected) {
   EXPECT_TRUE(is_gone_within(exchange, 5000));
 }
 
-TEST_F(ServerTlsTest, ClientThatReadsAllAndClosesIsNotGone) {
+TEST_F(ServerTlsTest, ClientThatReadsAllAndClosesIsNotRecordedAsGone) {
   start(options_);
   constexpr size_t kClients = 40;
   for (size_t i = 0; i < kClients; ++i) {
@@ -131,7 +131,7 @@ TEST_F(ServerTlsTest, ClientThatReadsAllAndClosesIsNotGone) {
   for (const ExchangeRecord& record : all) EXPECT_FALSE(record.client_gone) << record.id;
 }
 
-TEST_F(ServerTlsTest, ClientThatClosesBeforeTheResponseIsGone) {
+TEST_F(ServerTlsTest, ClientThatClosesBeforeTheResponseIsRecordedAsGone) {
   start(options_);
   TlsClient one(server_->port(), TLS1_3_VERSION);
   one.send(get_text("/hold"));

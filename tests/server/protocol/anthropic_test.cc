@@ -159,7 +159,7 @@ TEST(AnthropicTest, ConsecutiveUserMessagesAreMerged) {
             R"({"role":"user","content":"four"}])");
 }
 
-TEST(AnthropicTest, ResultsMayHaveDocumentsOfText) {
+TEST(AnthropicTest, ToolResultsMayContainTextDocuments) {
   FakeDoor door;
   const std::string begin = R"({"max_tokens": 9, "messages": [{"role": "user", "content": "Q"}, {"role": "assistant",
     "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {}}]}, {"role": "user", "content":
@@ -182,7 +182,7 @@ TEST(AnthropicTest, ResultsMayHaveDocumentsOfText) {
   }
 }
 
-TEST(AnthropicTest, CountTokensNeedsNoAnswer) {
+TEST(AnthropicTest, CountTokensEndpointGeneratesNoAnswer) {
   FakeDoor door;
   const auto exchange =
       door.post("/v1/messages/count_tokens", std::string(R"({"messages": [{"role": "user", "content": "hi"}]})"));

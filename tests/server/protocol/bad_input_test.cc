@@ -136,7 +136,7 @@ TEST(BadInputTest, ProtocolsWithASingleAnswerRefuseTheFieldN) {
 }
 
 // /metrics counts an error as the client's exactly if the client gets a 400 or 404 for it.
-TEST(BadInputTest, ErrorsOfRequestsAreThoseWithStatus400Or404) {
+TEST(BadInputTest, ErrorsCountAsTheClientsIfTheirStatusIs400Or404) {
   for (int i = 1; i <= static_cast<int>(ErrorCode::kDeadline); ++i) {
     const auto code = static_cast<ErrorCode>(i);
     const int status = fault_of(Status(code, "x")).status;

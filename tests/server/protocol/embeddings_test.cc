@@ -149,7 +149,7 @@ TEST(EmbeddingsTest, OllamasFormatsAreReadAndWritten) {
   EXPECT_EQ(door.post("/api/embeddings", std::string(R"({"prompt": ""})"))->status, 400);
 }
 
-TEST(EmbeddingsTest, WrittenNumbersReadAsTheSameFloats) {
+TEST(EmbeddingsTest, WrittenNumbersAreParsedToTheSameFloats) {
   const std::vector<float> vector = {0, -0.0f, 1.0f / 3, 1e-38f, std::numeric_limits<float>::denorm_min(), -0.1f, 1};
   std::string text;
   append_numbers(text, vector);

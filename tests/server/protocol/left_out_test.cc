@@ -300,7 +300,7 @@ TEST(LeftOutTest, ToolResultsWithoutAnOutputAreAccepted) {
             400);
 }
 
-TEST(LeftOutTest, SamplersInAnotherOrderAreSwitchedOn) {
+TEST(LeftOutTest, NamedSamplersAreSwitchedOnAndTheirOrderIsReportedAsIgnored) {
   FakeDoor door;
   const auto exchange = door.post(kChat, body_for(kChat, R"("top_p": 0.5, "top_k": 7, "min_p": 0.2,
       "samplers": ["temperature", "top_p", "top_k"])"));

@@ -8,7 +8,7 @@
 namespace ibid::serve {
 namespace {
 
-TEST(LlamaServerTest, CompletionHasItsStopReason) {
+TEST(LlamaServerTest, CompletionReportsItsStopReason) {
   FakeDoor door;
   const Json json = door.post("/completion", std::string(R"({"prompt": "x", "n_predict": 4, "n_probs": 0})"))->json();
   EXPECT_EQ(json["content"], "Hello");
@@ -22,7 +22,7 @@ TEST(LlamaServerTest, CompletionHasItsStopReason) {
   EXPECT_EQ(door.last().options.max_tokens, 0u);
 }
 
-TEST(LlamaServerTest, CompletionHasItsSamplingOptions) {
+TEST(LlamaServerTest, CompletionReportsItsSamplingOptions) {
   FakeDoor door;
   door.backend->defaults.sampler.top_p = 0.75;
   const std::string body = R"({"prompt": "x", "n_predict": 4, "temperature": 0.5, "top_k": 7, "min_p": 0.25,

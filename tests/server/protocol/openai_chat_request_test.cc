@@ -144,7 +144,7 @@ TEST(OpenAiChatRequestTest, FormatFieldsOfOtherServersAreRead) {
 }
 
 // Roles that only some templates know, such as Granite's "control".
-TEST(OpenAiChatRequestTest, OtherRolesAreForTheTemplate) {
+TEST(OpenAiChatRequestTest, UnknownRolesArePassedToTheTemplate) {
   FakeDoor door;
   const Json json = door.post(kChatPath, std::string(R"({"messages": [{"role": "control", "content": "thinking"},
     {"role": "user", "content": "Q"}]})"))

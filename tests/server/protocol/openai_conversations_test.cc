@@ -18,7 +18,7 @@ Json answer_to(FakeDoor& door, const Json& conversation, const char* input) {
   return door.post(kResponsesPath, Json({{"input", input}, {"conversation", conversation["id"]}}))->json();
 }
 
-TEST(ConversationsTest, ResponsesAreAppended) {
+TEST(ConversationsTest, ResponsesAreAppendedToTheirConversation) {
   FakeDoor door;
   const Json conversation = door.post(kConversations, std::string(R"({"metadata": {"a": "b"}, "items":
       [{"role": "developer", "content": "be brief"}]})"))

@@ -167,7 +167,7 @@ TEST(ModelHostTest, KeepAliveOfTheLastRequestApplies) {
   EXPECT_FALSE(f.host->list()[0].is_loaded) << "after loading again, the server's keep_alive applies";
 }
 
-TEST(ModelHostTest, OnUnloadIsCalledOnlyWithoutLeases) {
+TEST(ModelHostTest, OnUnloadIsCalledOnlyAfterAllLeasesAreReturned) {
   HostFixture f({.memory_budget_bytes = 2 * kHostedKvBytes, .keep_alive = std::chrono::milliseconds(1)});
   ModelLeasePtr used = f.host->get("one").value();
   std::shared_ptr<Engine> held = used->engine();
@@ -210,7 +210,7 @@ TEST(ModelHostTest, BudgetUnloadsTheLeastRecentlyUsedModel) {
 }
 
 // After the first load the size of the KV budget is known, so the model is not loaded again in vain.
-TEST(ModelHostTest, ModelThatNeverFitsIsLoadedOnlyOnce) {
+TEST(ModelHostTest, ModelThatNeverFitsIsNotLoadedASecondTime) {
   HostFixture f({.memory_budget_bytes = kHostedKvBytes, .load_at_once = false});
   for (int i = 0; i < 3; ++i) {
     const Status status = f.host->try_get("one").status();

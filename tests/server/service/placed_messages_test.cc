@@ -92,7 +92,7 @@ TEST(PlacedMessagesTest, SystemMessagesAreMovedToWhereTheTemplateAllowsThem) {
 }
 
 // Messages that stay invalid have the template's own error.
-TEST(PlacedMessagesTest, OtherErrorsOfTheTemplateAreReported) {
+TEST(PlacedMessagesTest, TemplateErrorIsReportedIfMovingSystemMessagesDoesNotHelp) {
   ServiceFixture f(ServiceFixture::quiet(), kAlternates.c_str());
   const auto heard = f.start(ask(Json::array({assistant("b"), system_message("T"), assistant("c"), user("d")})));
   EXPECT_EQ(heard->wait().code(), ErrorCode::kTemplateRaise);

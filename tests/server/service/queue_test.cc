@@ -58,7 +58,7 @@ struct NamedQueue {
   std::vector<ScheduledPtr> admitted;
 };
 
-TEST(QueueTest, NamespacesTakeTurns) {
+TEST(QueueTest, NamespacesAreAdmittedInTurns) {
   NamedQueue q({.max_running = 100});
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(q.enter("a", 1, "a" + std::to_string(i)).ok());
   ASSERT_TRUE(q.enter("b", 1, "b0").ok());

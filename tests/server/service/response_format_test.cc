@@ -67,7 +67,7 @@ void expect_place(const std::string& text) {
   EXPECT_TRUE((*json)["place"] == "here" || (*json)["place"] == "there") << text;
 }
 
-TEST(AnswerFormTest, FormatBeginsAfterReasoningOpenedByTheModel) {
+TEST(ResponseFormatTest, FormatBeginsAfterReasoningOpenedByTheModel) {
   FormFixture f;
   f.begins_with("<think>\nA place, \"{\" or so.\n</think>\n\nHello", kPrompt);
   const Answer answer = f.answer(f.with_schema());
@@ -75,7 +75,7 @@ TEST(AnswerFormTest, FormatBeginsAfterReasoningOpenedByTheModel) {
   expect_place(answer.content);
 }
 
-TEST(AnswerFormTest, FormatBeginsAfterReasoningOpenedByThePrompt) {
+TEST(ResponseFormatTest, FormatBeginsAfterReasoningOpenedByThePrompt) {
   FormFixture f;
   f.begins_with("A place.\n</think>\n\nHello", std::string(kPrompt) + "<think>\n");
   const Answer answer = f.answer(f.with_schema("open"));
@@ -83,7 +83,7 @@ TEST(AnswerFormTest, FormatBeginsAfterReasoningOpenedByThePrompt) {
   expect_place(answer.content);
 }
 
-TEST(AnswerFormTest, FormatBeginsAtOnceWithoutReasoning) {
+TEST(ResponseFormatTest, FormatBeginsAtOnceWithoutReasoning) {
   for (const char* thinking : {"", "none"}) {
     FormFixture f;
     f.begins_with("{ a place", std::string(kPrompt) + (thinking[0] == 0 ? "" : "<think>\n\n</think>\n\n"));
@@ -97,7 +97,7 @@ TEST(AnswerFormTest, FormatBeginsAtOnceWithoutReasoning) {
 }
 
 // The format of a continued answer includes the text so far, whatever the template does about reasoning.
-TEST(AnswerFormTest, ContinuedAnswerKeepsTheFormat) {
+TEST(ResponseFormatTest, ContinuedAnswerKeepsTheFormat) {
   for (const char* thinking : {"", "open", "none"}) {
     FormFixture f;
     AnswerRequest request = f.with_schema(thinking);
@@ -133,7 +133,7 @@ TEST(AnswerFormTest, ContinuedAnswerKeepsTheFormat) {
   }
 }
 
-TEST(AnswerFormTest, ContinuedBeginningOfACallIsFinished) {
+TEST(ResponseFormatTest, ContinuedBeginningOfACallIsFinished) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   request.messages.push_back(make_message(Role::kAssistant, "<tool_call>\n{\"name\": \"ti"));
@@ -144,7 +144,7 @@ TEST(AnswerFormTest, ContinuedBeginningOfACallIsFinished) {
   expect_place(answer.tool_calls[0].arguments);
 }
 
-TEST(AnswerFormTest, AnswerHasOnlyAllowedTokens) {
+TEST(ResponseFormatTest, AnswerHasOnlyAllowedTokens) {
   FormFixture f;
   AnswerRequest request = f.request();
   request.options.max_tokens = 5;
@@ -176,7 +176,7 @@ TEST(AnswerFormTest, AnswerHasOnlyAllowedTokens) {
   EXPECT_EQ(code_of(unlisted), ErrorCode::kInvalidArgument);
 }
 
-TEST(AnswerFormTest, RequiredCallBeginsAtOnce) {
+TEST(ResponseFormatTest, RequiredCallBeginsAtOnce) {
   FormFixture f;
   f.begins_with("I am a model that would rather talk.", kToolsPrompt + "<think>\n\n</think>\n\n");
   const Answer answer = f.answer(f.with_call("none"));
@@ -186,7 +186,7 @@ TEST(AnswerFormTest, RequiredCallBeginsAtOnce) {
   for (const ToolCall& call : answer.tool_calls) expect_place(call.arguments);
 }
 
-TEST(AnswerFormTest, RequiredCallBeginsAfterReasoning) {
+TEST(ResponseFormatTest, RequiredCallBeginsAfterReasoning) {
   FormFixture f;
   f.begins_with("<think>\nWhich one?\n</think>\n\nI would rather talk.", kToolsPrompt);
   const Answer answer = f.answer(f.with_call());
@@ -195,7 +195,7 @@ TEST(AnswerFormTest, RequiredCallBeginsAfterReasoning) {
   EXPECT_GE(answer.tool_calls.size(), 1u) << answer.text;
 }
 
-TEST(AnswerFormTest, CallHasOnlyListedArguments) {
+TEST(ResponseFormatTest, CallHasOnlyListedArguments) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   for (Json& tool : request.tools) tool["function"]["parameters"].erase("additionalProperties");
@@ -204,7 +204,7 @@ TEST(AnswerFormTest, CallHasOnlyListedArguments) {
   for (const ToolCall& call : answer.tool_calls) EXPECT_EQ(parse_json(call.arguments, "test")->size(), 1u);
 }
 
-TEST(AnswerFormTest, NamedFunctionIsCalledOnce) {
+TEST(ResponseFormatTest, NamedFunctionIsCalledOnce) {
   FormFixture f;
   f.begins_with("No.", kToolsPrompt);
   AnswerRequest request = f.with_call();
@@ -222,7 +222,7 @@ Json tool_with(const char* name, const char* parameters) {
 }
 
 // The schema has nested models, as pydantic writes them, and a recursive one.
-TEST(AnswerFormTest, RequiredCallSupportsSchemaReferences) {
+TEST(ResponseFormatTest, RequiredCallSupportsSchemaReferences) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   request.tools = Json::array(
@@ -247,7 +247,7 @@ TEST(AnswerFormTest, RequiredCallSupportsSchemaReferences) {
   }
 }
 
-TEST(AnswerFormTest, UnsupportedToolSchemaErrorNamesTheTool) {
+TEST(ResponseFormatTest, UnsupportedToolSchemaErrorNamesTheTool) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   request.tools.push_back(tool_with("odd", R"({"type": "object", "properties": {"a": {"not": {"multipleOf": 2}}}})"));
@@ -258,7 +258,7 @@ TEST(AnswerFormTest, UnsupportedToolSchemaErrorNamesTheTool) {
   EXPECT_NE(status.message().find("#/properties/a/not"), std::string::npos) << status.message();
 }
 
-TEST(AnswerFormTest, FormatErrorBeginsWithTheFieldOfTheRequest) {
+TEST(ResponseFormatTest, FormatErrorBeginsWithTheFieldOfTheRequest) {
   FormFixture f;
   for (const char* field : {"guided_regex", "structured_outputs.regex", ""}) {
     AnswerRequest request = f.request();
@@ -271,7 +271,7 @@ TEST(AnswerFormTest, FormatErrorBeginsWithTheFieldOfTheRequest) {
 }
 
 // A template that writes a call's id, which contains the tool's name (Kimi K2).
-TEST(AnswerFormTest, RequiredCallHasTheToolNameInItsId) {
+TEST(ResponseFormatTest, RequiredCallHasTheToolNameInItsId) {
   static const char* const kIds =
       "{% if tools %}{{ '<tools>' }}{% endif %}"
       "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content }}{% if m.tool_calls %}"
@@ -290,7 +290,7 @@ TEST(AnswerFormTest, RequiredCallHasTheToolNameInItsId) {
   EXPECT_EQ(answer.content, "");
 }
 
-TEST(AnswerFormTest, KeywordsWithoutEffectAreReported) {
+TEST(ResponseFormatTest, KeywordsWithoutEffectAreReported) {
   FormFixture f;
   AnswerRequest request = f.request("open");
   request.form = {
@@ -309,7 +309,7 @@ TEST(AnswerFormTest, KeywordsWithoutEffectAreReported) {
   }
 }
 
-TEST(AnswerFormTest, SchemaFollowsTheStandardStrictlyOnRequest) {
+TEST(ResponseFormatTest, SchemaFollowsTheStandardStrictlyOnRequest) {
   FormFixture f;
   f.begins_with(R"({"place":"here","more":1})", kPrompt, true);
   AnswerRequest request = f.request();
@@ -320,7 +320,7 @@ TEST(AnswerFormTest, SchemaFollowsTheStandardStrictlyOnRequest) {
   EXPECT_EQ(f.answer(request).content, R"({"place":"here","more":1})");
 }
 
-TEST(AnswerFormTest, PropertiesAreGeneratedInTheDeclaredOrder) {
+TEST(ResponseFormatTest, PropertiesAreGeneratedInTheDeclaredOrder) {
   FormFixture f;
   f.begins_with(R"({"answer":1,"reason":""})", kPrompt, true);
   AnswerRequest request = f.request();
@@ -331,7 +331,7 @@ TEST(AnswerFormTest, PropertiesAreGeneratedInTheDeclaredOrder) {
   EXPECT_LT(content.find("reason"), content.find("answer")) << content;
 }
 
-TEST(AnswerFormTest, ConstraintsAreCachedAcrossRequests) {
+TEST(ResponseFormatTest, ConstraintsAreCachedAcrossRequests) {
   FormFixture f;
   const auto n_compiled = [&] { return f.chat.engine->state().constraints().n_compiled(); };
   AnswerRequest request = f.with_call("none");
@@ -353,7 +353,7 @@ TEST(AnswerFormTest, ConstraintsAreCachedAcrossRequests) {
 constexpr const char* kClosed = "<think>\n\n</think>\n\n";
 const std::string kCall = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"place\": \"here\"}}\n</tool_call>";
 
-TEST(AnswerFormTest, ToolMayBeCalledInsteadOfTheFormat) {
+TEST(ResponseFormatTest, ToolMayBeCalledInsteadOfTheFormat) {
   for (const bool calls : {true, false}) {
     FormFixture f;
     f.begins_with(calls ? kCall : "{\"place\": \"here\"}", kToolsPrompt + kClosed);
@@ -395,7 +395,7 @@ size_t n_times(const std::string& text, const std::string& word) {
   return n;
 }
 
-TEST(AnswerFormTest, StrictToolCallFollowsItsSchemaAndOtherTextIsUnconstrained) {
+TEST(ResponseFormatTest, StrictToolCallFollowsItsSchemaAndOtherTextIsUnconstrained) {
   InTextFixture plain("A <tool> or {\"place\": 1}, <tool_cal >.");
   EXPECT_EQ(plain.answer(plain.with_tools(true)).content, "A <tool> or {\"place\": 1}, <tool_cal >.");
 
@@ -410,7 +410,7 @@ TEST(AnswerFormTest, StrictToolCallFollowsItsSchemaAndOtherTextIsUnconstrained) 
   for (const ToolCall& call : answer.tool_calls) expect_place(call.arguments);
 }
 
-TEST(AnswerFormTest, OnlyOneCallIsMadeIfParallelCallsAreDisabled) {
+TEST(ResponseFormatTest, OnlyOneCallIsMadeIfParallelCallsAreDisabled) {
   for (const bool parallel : {true, false}) {
     InTextFixture f("Both:\n" + kCall + "\n" + kCall);
     AnswerRequest request = f.with_tools(true, parallel);
@@ -420,7 +420,7 @@ TEST(AnswerFormTest, OnlyOneCallIsMadeIfParallelCallsAreDisabled) {
   }
 }
 
-TEST(AnswerFormTest, ToolChoiceOfNonePreventsCalls) {
+TEST(ResponseFormatTest, ToolChoiceOfNonePreventsCalls) {
   InTextFixture f("As you wish: " + kCall);
   AnswerRequest request = f.with_tools(false);
   request.tool_choice.kind = ToolChoice::Kind::kNone;
@@ -431,7 +431,7 @@ TEST(AnswerFormTest, ToolChoiceOfNonePreventsCalls) {
 }
 
 // A grammar constrains the arguments, so they never have to be withdrawn once they are emitted.
-TEST(AnswerFormTest, ArgumentsAreStreamedIfAGrammarConstrainsThem) {
+TEST(ResponseFormatTest, ArgumentsAreStreamedIfAGrammarConstrainsThem) {
   for (const bool strict : {true, false}) {
     InTextFixture f("Let me see.\n" + kCall);
     AnswerRequest request = f.with_tools(strict);
@@ -445,7 +445,7 @@ TEST(AnswerFormTest, ArgumentsAreStreamedIfAGrammarConstrainsThem) {
 }
 
 // The format is that of turns without a call.
-TEST(AnswerFormTest, RequiredCallReplacesTheFormat) {
+TEST(ResponseFormatTest, RequiredCallReplacesTheFormat) {
   FormFixture f;
   AnswerRequest request = f.with_call("none");
   request.form = {.kind = ResponseFormat::Kind::kJsonSchema, .text = kSchema};
@@ -455,7 +455,7 @@ TEST(AnswerFormTest, RequiredCallReplacesTheFormat) {
 }
 
 // If the template does not show the tools, the system message describes them.
-TEST(AnswerFormTest, CallCanBeRequiredIfTheTemplateShowsNoTools) {
+TEST(ResponseFormatTest, CallCanBeRequiredIfTheTemplateShowsNoTools) {
   for (const bool has_system : {false, true}) {
     ServiceFixture f(ServiceFixture::quiet(), kChatMl);
     AnswerRequest request = ask(Json::array({user("x")}));
@@ -475,7 +475,7 @@ TEST(AnswerFormTest, CallCanBeRequiredIfTheTemplateShowsNoTools) {
 }
 
 // A call that max_tokens cuts is no content, however much of it was sampled.
-TEST(AnswerFormTest, CutRequiredCallIsNotReturnedAsContent) {
+TEST(ResponseFormatTest, CutRequiredCallIsNotReturnedAsContent) {
   for (size_t n = 1; n < 20; n += 3) {
     FormFixture f;
     AnswerRequest request = f.with_call();

@@ -142,7 +142,7 @@ TEST(RestartTest, RegeneratedAnswerAndEditedMessageReuseRowsAfterRestart) {
   EXPECT_EQ(after.service->stats().conversations.n_restored, 1u);
 }
 
-TEST(RestartTest, NamespacesAndModelsAreSeparate) {
+TEST(RestartTest, ConversationsOfOtherNamespacesAndModelsAreNotFound) {
   const TempDir cache;
   Json messages = Json::array();
   {

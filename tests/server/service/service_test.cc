@@ -339,7 +339,7 @@ TEST(ServiceTest, TokensOfThePromptAreReturned) {
   EXPECT_EQ(std::ranges::count(fewer->events(), "prompt_tokens"), 1);
 }
 
-TEST(ServiceTest, ChosenSeedIsExactAsADouble) {
+TEST(ServiceTest, ChosenSeedIsExactlyRepresentableAsADouble) {
   ServiceFixture f;
   for (int i = 0; i < 10; ++i) {
     AnswerRequest request = ask({user("x")});

@@ -116,7 +116,7 @@ class StoreFaults : public testing::TestWithParam<Fault> {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreFaults, testing::Values(Fault::kOnce, Fault::kFullDisk, Fault::kKilled));
 
-TEST_P(StoreFaults, FaultLeavesTheStateBeforeOrAfterAChange) {
+TEST_P(StoreFaults, FaultLeavesAChangeAppliedCompletelyOrNotAtAll) {
   const std::vector<std::string> expected = states();
   const std::vector<Step> all = steps();
   int n_failed = 0;

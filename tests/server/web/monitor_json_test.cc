@@ -84,7 +84,7 @@ TEST(MonitorJsonTest, SingleNamespaceHasNoRowOfOtherNamespaces) {
   EXPECT_EQ(monitor_json(sample_of(fixture.engine), "us", 0, 0)["models"][0]["namespaces"].size(), 1u);
 }
 
-TEST(MonitorJsonTest, RouteRequiresTheKeyAndSamplesEachTime) {
+TEST(MonitorJsonTest, RouteRequiresTheKeyAndTakesASampleForEachRequest) {
   http::Router router;
   ManualClock clock;
   size_t n_asked = 0;

@@ -107,7 +107,7 @@ TEST_F(PageRoutesTest, RootPathReturnsOllamasTextToPrograms) {
 }
 
 // Every file that a page names is served, and pages name no other origin.
-TEST_F(PageRoutesTest, ReferencedFilesExist) {
+TEST_F(PageRoutesTest, FilesThatThePageReferencesExist) {
   const std::regex name(R"re((?:src|href)="([^"#]+)"|from "\./([\w.]+)")re");
   for (const PageFile& file : page_files()) {
     const std::string text(file.content);
