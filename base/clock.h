@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 namespace ibid {
@@ -31,5 +32,26 @@ inline Clock& system_clock() {
   static SystemClock clock;
   return clock;
 }
+
+inline double milliseconds_since(Clock& clock, int64_t start_ns) {
+  return static_cast<double>(clock.steady_ns() - start_ns) * 1e-6;
+}
+
+// Returns the rate of n items in `ms` milliseconds; 0 if no time was measured.
+inline double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
+
+// Adds the time of a scope to a sum.
+class Stopwatch {
+ public:
+  Stopwatch(Clock& clock, double& sum_ms) : clock_(clock), sum_ms_(sum_ms), start_ns_(clock.steady_ns()) {}
+  ~Stopwatch() { sum_ms_ += milliseconds_since(clock_, start_ns_); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  Clock& clock_;
+  double& sum_ms_;
+  int64_t start_ns_;
+};
 
 }  // namespace ibid

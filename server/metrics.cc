@@ -265,7 +265,7 @@ void ServerMetrics::write_llama_names(MetricsText& text, const ServiceStats& sta
     n_passes += passes.n_passes;
     n_sequences += passes.n_sequences;
   });
-  const auto per_second = [](double n, double seconds) { return seconds > 0 ? n / seconds : 0; };
+  const auto rate = [](double n, double seconds) { return seconds > 0 ? n / seconds : 0; };
   const std::lock_guard lock(mutex_);
   const double n_read = as_number(stats.n_prefilled), n_predicted = as_number(stats.n_decoded);
   text.counter("llamacpp:prompt_tokens_total", "Prompt tokens prefilled.", n_read);
@@ -285,9 +285,9 @@ void ServerMetrics::write_llama_names(MetricsText& text, const ServiceStats& sta
   text.gauge("llamacpp:n_busy_slots_per_decode", "Mean number of sequences in a forward pass.",
              n_passes > 0 ? as_number(n_sequences) / as_number(n_passes) : 0);
   text.gauge("llamacpp:prompt_tokens_seconds", "Mean rate of prefill, in tokens per second.",
-             per_second(n_read, prompt_seconds_));
+             rate(n_read, prompt_seconds_));
   text.gauge("llamacpp:predicted_tokens_seconds", "Mean rate of decoding, in tokens per second.",
-             per_second(n_predicted, predicted_seconds_));
+             rate(n_predicted, predicted_seconds_));
   text.gauge("llamacpp:requests_processing", "Answers being computed.", as_number(stats.n_running));
   text.gauge("llamacpp:requests_deferred", "Requests waiting in the queue.", as_number(stats.n_waiting));
 }

@@ -14,7 +14,6 @@
 #include "bench/lab/turn_curve_bench.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
-#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 

@@ -15,6 +15,7 @@
 #include "base/file_ops.h"
 #include "base/json_limits.h"
 #include "base/result.h"
+#include "ibid/chat_session.h"
 #include "ibid/session_options.h"
 #include "ibid/turn.h"
 #include "runtime/session/session_state.h"
@@ -25,7 +26,7 @@ struct SamplingOption;
 
 class ChatBackend {
  public:
-  static constexpr size_t kMaxAnswers = 16;
+  static constexpr size_t kMaxAnswers = ChatSession::kMaxAnswers;
 
   virtual ~ChatBackend() = default;
   ChatBackend(const ChatBackend&) = delete;
@@ -39,7 +40,7 @@ class ChatBackend {
   virtual Result<Turn> answer(const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> regenerate(const TurnOptions& options, const TurnCallback& on_event) = 0;
   virtual Result<Turn> continue_answer(const TurnOptions& options, const TurnCallback& on_event) = 0;
-  using AnswersCallback = std::function<void(size_t answer, const TurnEvent&)>;
+  using AnswersCallback = ChatSession::AnswersCallback;
   virtual Result<std::vector<Turn>> send_for_answers(std::string_view message, size_t n, const TurnOptions& options,
                                                      const AnswersCallback& on_event) = 0;
   virtual Status choose(size_t answer) = 0;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "bench/lab/model_work.h"
 #include "runtime/generate/feeding.h"
-#include "runtime/prompt/turn_meter.h"
 #include "runtime/session/session_state.h"
 #include "sampling/sampler.h"
 #include "templates/chat_template.h"

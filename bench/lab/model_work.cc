@@ -7,7 +7,6 @@
 #include "cache/pages/kv_cache_entry.h"
 #include "model/weights/kv_precision.h"
 #include "model/weights/load_weights.h"
-#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/clock.h"
 #include "base/file_ops.h"
 #include "bench/lab/chat_turns.h"
 #include "bench/lab/model_work.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
 #include "runtime/generate/feeding.h"
-#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "bench/lab/chat_turns.h"
 #include "bench/lab/figure.h"
 #include "bench/programs/session_claims.h"
 #include "cache/store/lru_kv_cache_store.h"
-#include "runtime/prompt/turn_meter.h"
 #include "runtime/session/session_state.h"
 
 namespace ibid {

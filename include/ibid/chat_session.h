@@ -89,9 +89,10 @@ class IBID_EXPORT ChatSession {
   }
 
   // Continues the last message, an answer that was cut off or that the caller supplied, from its end: its sampled
-  // tokens stay, and nothing is prefilled unless they were evicted. Turn::text is the added text only. kInvalidArgument
-  // if the last message is not an answer, has tool calls or no text, if the template does not show it, or with a
-  // constraint; kContextFull, whatever the policy.
+  // tokens stay, and nothing is prefilled unless they were evicted. Turn::text is the added text only; a constraint
+  // applies to the whole message. kInvalidArgument if the last message is not an answer, has tool calls or no text, if
+  // the template does not show it, or if no text that the constraint allows begins with it; kContextFull, whatever the
+  // policy.
   Result<Turn> continue_answer(const TurnOptions& options = TurnOptions(), const TurnCallback& on_event = {}) {
     return run(TurnStart::continuing(), options, on_event);
   }

@@ -132,7 +132,8 @@ Status TransformerModel::forward(std::span<const SequenceChunk> batch, std::stop
   TRY(failure_of(pass));
   TRY(check_finite(logits, pass));
 
-  for (const SequenceChunk& chunk : batch) chunk.entry->commit(chunk.tokens);  // only this line makes a sequence longer
+  for (const SequenceChunk& chunk : batch)
+    chunk.entry->commit(chunk.tokens);  // a pass makes a sequence longer only here
   return {};
 }
 

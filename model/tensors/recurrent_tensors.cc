@@ -48,16 +48,6 @@ size_t convolved_width(const Config& c, size_t) {
   return m.v_width() + (m.has_heads() ? m.q_width() + m.k_width() : 0);
 }
 
-// Models for which `has` is true must have the tensor (must) or may have it (may).
-template <bool (*has)(const Config&, size_t layer)>
-Presence must(const Config& c, size_t l) {
-  return has(c, l) ? Presence::kMust : Presence::kNo;
-}
-template <bool (*has)(const Config&, size_t layer)>
-Presence may(const Config& c, size_t l) {
-  return has(c, l) ? Presence::kMay : Presence::kNo;
-}
-
 bool recurs(const Config& c, size_t l) { return c.layers[l].state_layer != kNoState; }
 bool qk(const Config& c, size_t l) { return recurs(c, l) && c.recurrent.q_width() != 0; }
 bool beta(const Config& c, size_t l) { return recurs(c, l) && c.recurrent.is_delta(); }

@@ -50,16 +50,6 @@ size_t laurel_rank(const Config& c, size_t) { return c.laurel_rank; }
 size_t streams(const Config& c, size_t) { return c.altup.n_streams; }
 size_t streams_squared(const Config& c, size_t) { return c.altup.n_streams * c.altup.n_streams; }
 
-// Models for which `has` is true must have the tensor (must) or may have it (may).
-template <bool (*has)(const Config&, size_t layer)>
-Presence must(const Config& c, size_t l) {
-  return has(c, l) ? Presence::kMust : Presence::kNo;
-}
-template <bool (*has)(const Config&, size_t layer)>
-Presence may(const Config& c, size_t l) {
-  return has(c, l) ? Presence::kMay : Presence::kNo;
-}
-
 bool always(const Config&, size_t) { return true; }
 // True if the layer stores weights of attention: it attends, and does not use a shared block that another layer stores.
 bool attends(const Config& c, size_t l) {

@@ -232,6 +232,16 @@ enum class FixUp : uint8_t {
 // Whether a model has a tensor. kMay: only if the file has it.
 enum class Presence : uint8_t { kNo, kMay, kMust };
 
+// For rows of the table: models for which `has` is true must have the tensor (must) or may have it (may).
+template <bool (*has)(const ModelConfig&, size_t layer)>
+Presence must(const ModelConfig& config, size_t layer) {
+  return has(config, layer) ? Presence::kMust : Presence::kNo;
+}
+template <bool (*has)(const ModelConfig&, size_t layer)>
+Presence may(const ModelConfig& config, size_t layer) {
+  return has(config, layer) ? Presence::kMay : Presence::kNo;
+}
+
 // The kinds of copies of a tensor: none, or one tensor per expert, stream or adapter.
 enum class Copies : uint8_t { kNone, kExperts, kStreams, kAdapters };
 

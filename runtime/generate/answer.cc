@@ -5,9 +5,9 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/result.h"
 #include "kernels/kernels.h"
-#include "runtime/prompt/turn_meter.h"
 
 namespace ibid {
 

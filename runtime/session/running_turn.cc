@@ -18,8 +18,6 @@ size_t pages_from(size_t first_position, size_t end_position) {
   return saturating_sub(KvLayout::pages_for(end_position), first_position / kPagePositions);
 }
 
-double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
-
 SampledReply reply_of(Generation& generation, const Tokenizer& tokenizer) {
   SampledReply reply;
   const size_t n_bytes = generation.text_ends.empty() ? 0 : generation.text_ends.back();

@@ -38,8 +38,6 @@ http::AnswerFigures figures_of(const Heard& heard, const Status& status) {
   return figures;
 }
 
-double ms_since(Clock& clock, int64_t begin_ns) { return static_cast<double>(clock.steady_ns() - begin_ns) * 1e-6; }
-double per_second(size_t n, double ms) { return ms > 0 ? static_cast<double>(n) * 1000.0 / ms : 0; }
 double per_token(size_t n, double ms) { return n > 0 ? ms / static_cast<double>(n) : 0; }
 
 Json timings_json(const Usage& usage, double prefill_ms, double decode_ms) {
@@ -230,21 +228,21 @@ void StreamProgress::prefill(size_t n_done, size_t n_total) {
   if (!std::exchange(has_begun_, true)) usage_.n_cached = n_done;
   usage_.n_prompt = n_total;
   usage_.n_prefilled = n_done - std::min(n_done, usage_.n_cached);
-  if (usage_.n_prefilled > 0) prefill_ms_ = ms_since(clock_, begin_ns_);
+  if (usage_.n_prefilled > 0) prefill_ms_ = milliseconds_since(clock_, begin_ns_);
 }
 
 void StreamProgress::decode(size_t n_tokens) {
   if (n_tokens == 0) return;
   if (usage_.n_decoded == 0) first_token_ns_ = clock_.steady_ns();
   usage_.n_decoded += n_tokens;
-  decode_ms_ = ms_since(clock_, first_token_ns_);
+  decode_ms_ = milliseconds_since(clock_, first_token_ns_);
 }
 
 Json StreamProgress::prompt_json() const {
   return {{"total", usage_.n_prompt},
           {"cache", usage_.n_cached},
           {"processed", usage_.n_cached + usage_.n_prefilled},
-          {"time_ms", static_cast<int64_t>(ms_since(clock_, begin_ns_))}};
+          {"time_ms", static_cast<int64_t>(milliseconds_since(clock_, begin_ns_))}};
 }
 
 Json StreamProgress::timings() const { return timings_json(usage_, prefill_ms_, decode_ms_); }

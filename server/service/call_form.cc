@@ -9,6 +9,7 @@
 #include "base/json_limits.h"
 #include "grammar/grammar.h"
 #include "templates/message.h"
+#include "templates/reply/call_markers.h"
 #include "templates/reply/call_steps.h"
 #include "templates/reply/protocol_messages.h"
 #include "templates/reply/reply_format.h"
@@ -200,8 +201,6 @@ std::string words_before_name(const CallSyntax& syntax) {
   return syntax.section_begin + (first.kind == CallPart::Kind::kLiteral ? first.text : std::string());
 }
 
-bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
-
 // The reply parser also accepts calls in which another member precedes the name, but the grammar does not. So no call
 // may begin with one of these members.
 void add_other_beginnings(const CallSyntax& syntax, std::vector<CallsInText::Begin>& begins) {
@@ -245,10 +244,10 @@ Result<Call> call_of(const CallSyntax& syntax, const std::vector<CallableTool>& 
 std::vector<CallsInText::Begin> begins_of_calls(const CallSyntax& syntax, const Call* one, bool several) {
   // If calls have no marker, they begin as JSON does, and an answer has only one call: nothing would mark the beginning
   // of a second one.
-  const bool ends = std::ranges::any_of(syntax.triggers, is_plain);
+  const bool ends = std::ranges::any_of(syntax.triggers, is_plain_trigger);
   std::vector<CallsInText::Begin> begins;
   for (const std::string& trigger : syntax.triggers) {
-    const bool at_beginning = is_plain(trigger);
+    const bool at_beginning = is_plain_trigger(trigger);
     const std::string word = at_beginning ? plain_beginning(words_before_name(syntax)) : trigger;
     if (word.empty()) continue;
     begins.push_back({.word = word, .only_at_beginning = at_beginning, .ends = ends});

@@ -6,10 +6,6 @@
 namespace ibid {
 namespace {
 
-// True for a trigger (the first word of a call) that is one ordinary character: it begins a call only at the beginning
-// of an answer.
-bool is_plain(const std::string& trigger) { return trigger.size() == 1; }
-
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
 }
@@ -24,7 +20,7 @@ WordMatch match_marker(std::string_view text, std::string_view marker) {
 WordMatch CallMarkers::call(std::string_view text, bool is_first, size_t& length) const {
   WordMatch best = WordMatch::kNo;
   for (const std::string& trigger : steps_.syntax.triggers) {
-    if ((is_plain(trigger) && !is_first) || trigger.empty() || trigger.front() != text.front()) continue;
+    if ((is_plain_trigger(trigger) && !is_first) || trigger.empty() || trigger.front() != text.front()) continue;
     const WordMatch match = match_marker(text, trigger);
     if (match == WordMatch::kYes) return length = trigger.size(), match;
     if (match == WordMatch::kMore) best = match;

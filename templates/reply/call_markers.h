@@ -9,6 +9,10 @@
 
 namespace ibid {
 
+// True for a trigger (the first word of a call) that is one ordinary character: it begins a call only at the beginning
+// of an answer.
+inline bool is_plain_trigger(std::string_view trigger) { return trigger.size() == 1; }
+
 // Returns whether the text begins with the marker.
 WordMatch match_marker(std::string_view text, std::string_view marker);
 
