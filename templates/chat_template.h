@@ -30,10 +30,10 @@ namespace ibid {
 // --- The variables of a render, besides the messages.
 
 // The variables of a render other than messages: add_generation_prompt, tools, documents, bos_token, eos_token,
-// enable_thinking ... as a JSON object; tools and documents are None if absent. They override
-// ChatTemplate::default_variables(). `now` (ISO 8601) is the clock of strftime_now: the caller keeps it constant for a
-// conversation. Text of variables named *_token or *_tokens has the origin kTemplate; text of all others is kInput,
-// because it may come from a request.
+// enable_thinking ... as a JSON object. They override ChatTemplate::default_variables(). By default tools and documents
+// are None, date_string and datetime the date of `now`, and functions the text of tools. The caller keeps `now` (ISO
+// 8601), which strftime_now reads, constant for a conversation. Text of variables named *_token or *_tokens has the
+// origin kTemplate; text of all others is kInput, because it may come from a request.
 struct TemplateVariables {
   Json values = Json::object();
   std::string now = "2026-01-31T12:00:00";

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "runtime/prompt/plain_prompt.h"
 #include "server/service/system_messages.h"
 #include "templates/chat_template.h"
@@ -192,7 +193,7 @@ Result<TemplateVariables> template_variables(const Engine& engine, const AnswerR
   TRY(engine.state().check_answers());
   const ChatTemplate* chat_template = engine.state().chat_template();
   if (chat_template == nullptr) return {ErrorCode::kUnsupported, engine.name() + " has no chat template"};
-  return TemplateVariables{.values = variables_for(request)};
+  return TemplateVariables{.values = variables_for(request), .now = iso_time(engine.state().clock().unix_ns())};
 }
 
 // Renders the prompt of a request that continues its last message.

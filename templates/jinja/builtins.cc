@@ -222,9 +222,10 @@ std::tm parse_time(std::string_view now) {
   return time;
 }
 
-// strftime_now: formats `now` in the C locale and without time zone, as Python's datetime.now() does. Passes one
-// directive at a time to strftime(), so that the output is short, and no width, `E`, `O` or other extension of the C
-// library takes effect.
+}  // namespace
+
+// Passes one directive at a time to strftime(), so that the output is short, and no width, `E`, `O` or other extension
+// of the C library takes effect.
 std::string format_time(RenderState& state, std::string_view now, const std::string& format) {
   constexpr std::string_view kDirectives = "aAbBcCdDeFgGhHIjklmMnpPrRStTuUVwWxXyYzZ%";
   static const locale_t c_locale = newlocale(LC_ALL_MASK, "C", nullptr);
@@ -251,6 +252,8 @@ std::string format_time(RenderState& state, std::string_view now, const std::str
   }
   return out;
 }
+
+namespace {
 
 Value make_range(const Call& c) {
   const bool only_stop = !c.has(1);

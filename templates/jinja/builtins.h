@@ -95,6 +95,9 @@ std::string no_filter(const std::string& name);
 // True for attributes that Jinja's sandbox hides: methods that would change the object, and names that begin with "__".
 bool is_unsafe_attribute(const Value& value, std::string_view name);
 
+// Formats `now` in the C locale and without time zone, as strftime() of Python's datetime.now() does.
+std::string format_time(RenderState& state, std::string_view now, const std::string& format);
+
 // --- The filters for text and the methods of str. Their tables are in builtins_text.cc.
 Filter find_text_filter(std::string_view name);
 Method find_string_method(std::string_view name);

@@ -343,6 +343,20 @@ namespace {
 // text of other variables counts as input, because it may come from a request.
 bool is_token_variable(std::string_view name) { return name.ends_with("_token") || name.ends_with("_tokens"); }
 
+// Returns the format of a variable in which templates expect the date, as llama.cpp sets it; nullptr for other
+// variables. Without date_string the templates of Llama 3 print a date of 2024; firefunction-v2's fails without
+// datetime.
+const char* date_format(std::string_view name) {
+  return name == "date_string" ? "%d %b %Y" : name == "datetime" ? "%b %d %Y" : nullptr;
+}
+
+// The tools as a text, which firefunction-v2's template adds to the prompt; without tools an empty text.
+std::string text_of_tools(const Json& variables) {
+  const auto tools = variables.find("tools");
+  const bool has_tools = tools != variables.end() && tools->is_array() && !tools->empty();
+  return has_tools ? json_to_string(*tools) : "";
+}
+
 }  // namespace
 
 ContextVariables::ContextVariables(const Program& program, const RunInput& input, RenderState& state)
@@ -368,6 +382,12 @@ Value ContextVariables::find(Symbol symbol) {
     cached = Value::json(input_.defaults->find(name).value(), source);
   } else if (input_.messages != nullptr && (name == "tools" || name == "documents")) {
     cached = Value::none();  // None and not undefined, because transformers passes None for these two variables
+  } else if (const char* format = date_format(name); input_.messages != nullptr && format != nullptr) {
+    cached = Value::text(format_time(state_, input_.now, format), TextOrigin::kInput);
+  } else if (input_.messages != nullptr && name == "functions") {
+    std::string text = text_of_tools(*input_.variables);
+    state_.meter.create(text.size());
+    cached = Value::text(std::move(text), TextOrigin::kInput);
   } else if (const Function function = find_global(name); function != nullptr) {
     cached = Value::function(name, function);
   } else {

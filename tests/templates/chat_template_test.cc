@@ -43,6 +43,28 @@ TEST(ChatTemplateTest, TemplateSeesAbsentToolsAndDocumentsAsNone) {
             "FalseTrueTrueTrue");
 }
 
+TEST(ChatTemplateTest, VariablesForTheDateHaveTheDateUnlessTheyAreSet) {
+  const ChatTemplate chat_template = compile(
+      "{% if not date_string is defined %}{% set date_string = 'none' %}{% endif %}{{ date_string }}, {{ datetime }}");
+  TemplateVariables variables;
+  variables.now = "2026-11-07T23:59:59";
+  EXPECT_EQ(chat_template.render(kHello, variables)->bytes(), "07 Nov 2026, Nov 07 2026");
+  EXPECT_EQ(ConversationRenderer(chat_template, variables).render(kHello, 0, false)->text.bytes(),
+            "07 Nov 2026, Nov 07 2026");
+  EXPECT_EQ(render(chat_template, kHello, {{"date_string", "a"}, {"datetime", "b"}}), "a, b");
+  EXPECT_EQ(*chat_template.render_plain({{"datetime", "b"}}, variables.now), "none, b") << "a render without messages";
+  variables.now = "today";
+  EXPECT_EQ(chat_template.render(kHello, variables).status().code(), ErrorCode::kTemplateError);
+}
+
+TEST(ChatTemplateTest, VariableForFunctionsHasTheTextOfTheTools) {
+  const ChatTemplate chat_template = compile("{{ '[' + functions + ']' }}");
+  EXPECT_EQ(render(chat_template, kHello), "[]");
+  EXPECT_EQ(render(chat_template, kHello, {{"tools", Json::array()}}), "[]");
+  EXPECT_EQ(render(chat_template, kHello, {{"tools", Json::parse(R"([{"name": "f"}])")}}), R"([[{"name":"f"}]])");
+  EXPECT_EQ(render(chat_template, kHello, {{"functions", "mine"}}), "[mine]");
+}
+
 TEST(ChatTemplateTest, MessagesMustBeAnArray) {
   const ChatTemplate chat_template = compile("x");
   EXPECT_EQ(chat_template.render(Json::object(), {}).status().code(), ErrorCode::kInvalidArgument);

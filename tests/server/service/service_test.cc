@@ -462,6 +462,20 @@ TEST(ServiceTest, ToolsAndVariablesApplyOnlyToTheirRequest) {
   EXPECT_EQ(f.render_prompt(request), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
 }
 
+TEST(ServiceTest, RenderedPromptHasTheDateOfAnAnswersPrompt) {
+  ManualClock engine_clock(1'794'095'999'000'000'000);
+  EngineParts parts;
+  parts.clock = &engine_clock;
+  const std::string source = std::string("{{ strftime_now('%Y') }} {{ date_string }}\n") + kChatMl;
+  ServiceFixture f(ServiceFixture::quiet(), source.c_str(), {}, 64u << 20, std::move(parts));
+  AnswerRequest request = ask({user("x")});
+  request.returns_prompt_ids = true;
+  const auto heard = f.start(request);
+  ASSERT_TRUE(heard->wait().ok());
+  EXPECT_EQ(f.render_prompt(request), f.chat.tokenizer->decode(heard->prompt_ids()));
+  EXPECT_EQ(f.render_prompt(request), "2026 07 Nov 2026\n<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
+}
+
 void expect_refused(ServiceFixture& f, AnswerRequest request, ErrorCode code) {
   const auto heard = f.start(std::move(request));
   EXPECT_EQ(heard->wait().code(), code) << heard->wait().to_string();
