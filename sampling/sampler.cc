@@ -27,9 +27,10 @@ Status out_of_range(const std::string& name, double value, const char* range) {
 
 Status check_id(const std::string& name, TokenId id, size_t vocab_size) {
   if (id >= 0 && static_cast<size_t>(id) < vocab_size) return {};
-  const std::string range =
-      vocab_size > std::numeric_limits<TokenId>::max() ? "not negative" : "0 to " + std::to_string(vocab_size - 1);
-  return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) + ", allowed: " + range};
+  const std::string rule = vocab_size > std::numeric_limits<TokenId>::max()
+                               ? ", allowed: not negative"
+                               : " is out of vocabulary: the model has " + std::to_string(vocab_size) + " tokens";
+  return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) + rule};
 }
 
 }  // namespace

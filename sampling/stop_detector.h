@@ -19,7 +19,7 @@ namespace ibid {
 
 class StopDetector {
  public:
-  static constexpr size_t kMaxStrings = 16;
+  static constexpr size_t kMaxStrings = 128;
   static constexpr size_t kMaxBytes = 1024;  // maximum bytes of one stop string
 
   StopDetector() = default;  // without stop strings: all text is emitted at once

@@ -50,7 +50,9 @@ void ServeArguments::add(CLI::App& command) {
       ->expected(1, -1)
       ->type_name("MODEL")
       ->group(kCommonGroup);
-  command.add_option("--host", host, "the address to listen on; \"\" for none, with --unix")
+  command
+      .add_option("--host", host,
+                  "the address to listen on, or several separated by commas; \"\" for none, with --unix")
       ->type_name("ADDRESS")
       ->envname("IBID_HOST")
       ->capture_default_str()

@@ -162,7 +162,8 @@ Status Embeddings::check() const {
     for (const TokenId id : texts_[i]) {
       if (id >= 0 && static_cast<size_t>(id) < model.vocab_size()) continue;
       return {ErrorCode::kInvalidArgument, name + ": token id " + std::to_string(id) +
-                                               " is outside the vocabulary of " + std::to_string(model.vocab_size())};
+                                               " is out of vocabulary: the model has " +
+                                               std::to_string(model.vocab_size()) + " tokens"};
     }
   }
   return {};

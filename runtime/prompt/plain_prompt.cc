@@ -27,8 +27,8 @@ Result<Tokens> ids_of(const Tokenizer& tokenizer, const Json& given) {
   for (const Json& id : given) {
     if (!id.is_number_integer() || id < 0 || id >= tokenizer.vocab_size()) {
       return {ErrorCode::kInvalidArgument, "the prompt's token id " + json_to_string(id) + " at index " +
-                                               std::to_string(ids.size()) + " must be 0 to " +
-                                               std::to_string(tokenizer.vocab_size() - 1)};
+                                               std::to_string(ids.size()) + " is out of vocabulary: the model has " +
+                                               std::to_string(tokenizer.vocab_size()) + " tokens"};
     }
     ids.push_back(id.get<TokenId>());
   }

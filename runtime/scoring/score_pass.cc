@@ -36,8 +36,8 @@ Status check_scored(const EngineState& engine, TokenSpan ids, size_t n_top) {
   const size_t n_vocab = engine.model().vocab_size();
   for (const TokenId id : ids) {
     if (id >= 0 && static_cast<size_t>(id) < n_vocab) continue;
-    return {ErrorCode::kInvalidArgument,
-            "token id " + std::to_string(id) + " is outside the vocabulary of " + std::to_string(n_vocab)};
+    return {ErrorCode::kInvalidArgument, "token id " + std::to_string(id) + " is out of vocabulary: the model has " +
+                                             std::to_string(n_vocab) + " tokens"};
   }
   return {};
 }

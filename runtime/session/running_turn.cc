@@ -66,8 +66,9 @@ Status check_logprobs(const TurnOptions& options, size_t vocab_size) {
   }
   for (const TokenId id : ids) {
     if (id >= 0 && static_cast<size_t>(id) < vocab_size) continue;
-    return {ErrorCode::kInvalidArgument,
-            "logprob_token_ids: token id " + std::to_string(id) + ", allowed: 0 to " + std::to_string(vocab_size - 1)};
+    return {ErrorCode::kInvalidArgument, "logprob_token_ids: token id " + std::to_string(id) +
+                                             " is out of vocabulary: the model has " + std::to_string(vocab_size) +
+                                             " tokens"};
   }
   return {};
 }

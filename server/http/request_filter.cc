@@ -194,7 +194,7 @@ Admission RequestFilter::admit(const RequestHead& head, bool is_local) const {
   if (head.method == "OPTIONS" && (!allowed.empty() || head.target.path == "*")) {
     if (!allowed.empty()) admission.headers.emplace_back("Allow", allowed);
     if (!origin.empty()) admission.headers.emplace_back("Access-Control-Allow-Methods", allowed);
-    admission.status = 204;
+    admission.status = 200;
     return admission;
   }
   if (!keys_.empty() && (match.handler == nullptr || match.access == Access::kKey)) {

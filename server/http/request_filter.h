@@ -46,7 +46,7 @@ class KeyRing {
 // The result of the checks.
 struct Admission {
   Refusal refusal = {};      // reason for which the request is refused; empty: not refused
-  int status = 0;            // if not 0, the response has this status and no body: 204 for OPTIONS
+  int status = 0;            // if not 0, the response has this status and no body: OPTIONS
   Headers headers = {};      // headers that are added to any response: CORS, Allow
   Router::Match match = {};  // handler of the request, if neither refusal nor status is set
   std::string cache_namespace = {};

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/text.h"
 #include "server/http/connection.h"
 #include "server/http/network.h"
 #include "server/http/server_room.h"
@@ -33,10 +34,23 @@ Status check_options(const ServerOptions& options) {
   return {};
 }
 
+// Returns the addresses of "a,b" without blanks.
+std::vector<std::string> addresses_of(const ServerOptions& options) {
+  std::vector<std::string> addresses;
+  if (options.address.empty()) return addresses;
+  for_each_piece(options.address, ',', [&](std::string_view address) {
+    addresses.emplace_back(trimmed(address));
+    return false;
+  });
+  return addresses;
+}
+
 Result<std::vector<ListeningSocket>> open_sockets(const ServerOptions& options) {
   std::vector<ListeningSocket> sockets;
-  if (!options.address.empty()) {
-    TRY_ASSIGN(sockets, ListeningSocket::open_tcp(options.address, options.port));
+  for (const std::string& address : addresses_of(options)) {
+    const uint16_t port = sockets.empty() ? options.port : sockets.front().port();
+    TRY_ASSIGN(std::vector<ListeningSocket> opened, ListeningSocket::open_tcp(address, port));
+    for (ListeningSocket& socket : opened) sockets.push_back(std::move(socket));
   }
   for (const ListeningSocket& socket : sockets) {
     if (!socket.is_reachable_from_outside() || options.insecure || !options.api_keys.empty()) continue;
@@ -74,9 +88,10 @@ Result<std::unique_ptr<Server>> Server::listen(ServerOptions options, Router rou
   TRY_ASSIGN(std::vector<ListeningSocket> sockets, open_sockets(options));
   if (!options.address.empty()) {
     parts->port = sockets.front().port();
-    const bool is_v6 = options.address.find(':') != std::string::npos;
+    const std::string address = addresses_of(options).front();
+    const bool is_v6 = address.find(':') != std::string::npos;
     parts->url = options.certificate_file.empty() ? "http://" : "https://";
-    parts->url += is_v6 ? "[" + options.address + "]" : options.address;
+    parts->url += is_v6 ? "[" + address + "]" : address;
     parts->url += ":" + std::to_string(parts->port);
   } else {
     parts->url = "unix:" + options.unix_socket;

@@ -21,7 +21,7 @@
 namespace ibid::http {
 
 struct ServerOptions {
-  std::string address = "127.0.0.1";  // address to listen on; empty: no TCP
+  std::string address = "127.0.0.1";  // addresses to listen on, separated by commas; empty: no TCP
   uint16_t port = 8080;               // port to listen on; 0: any free port
   std::string unix_socket =
       {};  // path of the socket; empty: no Unix socket. Created with mode 0600, removed at the end
@@ -71,7 +71,7 @@ class Server {
   ~Server();  // calls stop()
 
   uint16_t port() const;    // 0: no TCP
-  std::string url() const;  // "http://127.0.0.1:8080"
+  std::string url() const;  // "http://127.0.0.1:8080", with the first address
   ServerStats stats() const;
 
   // Closes the listener. Exchanges continue; each connection closes after its current one.

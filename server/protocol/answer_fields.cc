@@ -264,7 +264,10 @@ constexpr Field<AnswerRequest> kCommonAnswerFields[] = {
     refused_field<AnswerRequest>("best_of", "number of answers from which the best is chosen", "[0,1]"),
     refused_field<AnswerRequest>("truncate_prompt_tokens", "see truncate"),
     refused_field<AnswerRequest>("include_stop_str_in_output", "stop strings are never part of the answer"),
-    refused_field<AnswerRequest>("t_max_predict_ms", "see max_tokens", R"([{"maximum":0}])"),
+    // Editors send these two with every completion.
+    ignored_field<AnswerRequest>("t_max_predict_ms", "answers have no limit of time: see max_tokens",
+                                 R"([{"maximum":0}])"),
+    ignored_field<AnswerRequest>("t_max_prompt_ms", "prompts have no limit of time", R"([{"maximum":0}])"),
     refused_field<AnswerRequest>("guided_whitespace_pattern", "see guided_grammar"),
     refused_field<AnswerRequest>("structural_tag", "see tools"),
     refused_field<AnswerRequest>("logits_processors", "the server runs no code of clients"),

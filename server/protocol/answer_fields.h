@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "sampling/stop_detector.h"
 #include "server/protocol/call.h"
 #include "server/protocol/field.h"
 #include "server/service/request.h"
@@ -32,8 +33,8 @@ std::vector<FieldRule> prompt_rules(std::vector<FieldRule> own);
 std::vector<FieldRule> message_rules(std::vector<FieldRule> own);
 
 // Maximum number of stop strings, and of bytes in each.
-inline constexpr size_t kMaxStopStrings = 16;
-inline constexpr size_t kMaxStopBytes = 1024;
+inline constexpr size_t kMaxStopStrings = StopDetector::kMaxStrings;
+inline constexpr size_t kMaxStopBytes = StopDetector::kMaxBytes;
 // Reads stop strings: a text or a list of texts. Also for protocols that name the field differently ("stop_sequences").
 void read_stop(const Json& value, AnswerRequest& request);
 

@@ -237,7 +237,7 @@ constexpr Field<MessagesCall> kMessagesFields[] = {
      }},
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&MessagesCall::stream>},
     {{"stop_sequences", Shape::kList, "strings that end the answer and are not part of it", 0, kMaxStopStrings,
-      Standing::kRead, R"({"type":"array","items":{"type":"string"},"maxItems":16})"},
+      Standing::kRead, R"({"type":"array","items":{"type":"string"},"maxItems":128})"},
      of_request<read_stop>},
     {{"tools", Shape::kList, "tools that the model may call; those of the provider's server are left out", 0, 1024,
       Standing::kRead,

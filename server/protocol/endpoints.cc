@@ -1,5 +1,7 @@
 #include "server/protocol/endpoints.h"
 
+#include <algorithm>
+
 #include "server/protocol/call.h"
 #include "server/protocol/handlers.h"
 #include "server/protocol/openai_conversations.h"
@@ -119,6 +121,9 @@ constexpr Endpoint kEndpoints[] = {
      ollama_embeddings_rules, plain<post_ollama_embeddings>},
 
     {"llama.cpp", "POST", "/completion", "Continues a text.", llama_completion_rules, plain<post_llama_completion>},
+    {"llama.cpp", "POST", "/completions",
+     "Continues a text, as /completion if the body names no model, else as /v1/completions.", bare_completion_rules,
+     plain<post_bare_completions>},
     {"llama.cpp", "POST", "/infill", "Fills in the text between two others.", infill_rules, plain<post_infill>},
     {"llama.cpp", "POST", "/tokenize", "Converts a text to token ids.", tokenize_rules, plain<post_tokenize>},
     {"llama.cpp", "POST", "/detokenize", "Converts token ids to text.", detokenize_rules, plain<post_detokenize>},
@@ -143,6 +148,9 @@ std::span<const Endpoint> endpoints() { return kEndpoints; }
 
 void add_endpoints(http::Router& router, const Site& site) {
   constexpr std::string_view kPrefix = "/v1";
+  const auto has_own = [](std::string_view pattern) {
+    return std::ranges::any_of(kEndpoints, [&](const Endpoint& endpoint) { return endpoint.pattern == pattern; });
+  };
   for (const Endpoint& endpoint : endpoints()) {
     const http::Handler handler = [site, handle = endpoint.handle](const http::ExchangePtr& exchange,
                                                                    const http::PathParts& parts) {
@@ -150,7 +158,8 @@ void add_endpoints(http::Router& router, const Site& site) {
     };
     router.add(endpoint.method, endpoint.pattern, handler);
     if (endpoint.protocol != "OpenAI") continue;
-    router.add(endpoint.method, endpoint.pattern.substr(kPrefix.size()), handler);
+    const std::string_view without_prefix = endpoint.pattern.substr(kPrefix.size());
+    if (!has_own(without_prefix)) router.add(endpoint.method, without_prefix, handler);
   }
 }
 

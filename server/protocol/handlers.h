@@ -68,6 +68,8 @@ void refuse_ollama_change(const Site& site, const http::ExchangePtr& exchange);
 // request and returns its prompt.
 std::vector<FieldRule> llama_completion_rules();
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange);
+std::vector<FieldRule> bare_completion_rules();
+void post_bare_completions(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> infill_rules();
 void post_infill(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> tokenize_rules();

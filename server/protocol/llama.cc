@@ -1,5 +1,5 @@
-// The endpoints of llama.cpp's server besides OpenAI's: /completion, /infill, /tokenize, /detokenize, /apply-template,
-// /props, /slots, /lora-adapters, /rerank.
+// The endpoints of llama.cpp's server besides OpenAI's: /completion (also named /completions), /infill, /tokenize,
+// /detokenize, /apply-template, /props, /slots, /lora-adapters, /rerank.
 // Source: llama.cpp tools/server/README.md.
 //
 // The service runs all work that needs a model, as a task: handler threads wait neither for models nor for long texts.
@@ -388,7 +388,8 @@ Json tokenize(const TokenCall& call, const Tokenizer& tokenizer) {
 Json detokenize(const TokenCall& call, const Tokenizer& tokenizer) {
   for (size_t i = 0; i < call.tokens.size(); ++i) {
     if (static_cast<size_t>(call.tokens[i]) < tokenizer.vocab_size()) continue;
-    throw Fault{.message = "is outside the model's vocabulary", .param = "tokens" + place_in_list(i)};
+    throw Fault{.message = "is out of vocabulary: the model has " + std::to_string(tokenizer.vocab_size()) + " tokens",
+                .param = "tokens" + place_in_list(i)};
   }
   return {{"content", tokenizer.decode(call.tokens)}};
 }
@@ -417,12 +418,23 @@ void start_tokens(const Site& site, const http::ExchangePtr& exchange, std::span
 }  // namespace
 
 std::vector<FieldRule> llama_completion_rules() { return llama_rules(kPromptField); }
+std::vector<FieldRule> bare_completion_rules() {
+  std::vector<FieldRule> rules = llama_completion_rules();
+  std::erase_if(rules, [](const FieldRule& rule) { return rule.name == "model"; });
+  return rules;
+}
 std::vector<FieldRule> infill_rules() { return llama_rules(kInfillFields); }
 std::vector<FieldRule> tokenize_rules() { return rules_of<TokenCall>(kTokenizeFields); }
 std::vector<FieldRule> detokenize_rules() { return rules_of<TokenCall>(kDetokenizeFields); }
 
 void post_llama_completion(const Site& site, const http::ExchangePtr& exchange) {
   start_llama(site, exchange, read_llama(site, exchange->request(), kPromptField));
+}
+
+// OpenAI requires "model", and clients of llama.cpp's server send none.
+void post_bare_completions(const Site& site, const http::ExchangePtr& exchange) {
+  const bool names_model = member(parse_body(exchange->request().body), "model") != nullptr;
+  names_model ? post_completions(site, exchange) : post_llama_completion(site, exchange);
 }
 
 void post_infill(const Site& site, const http::ExchangePtr& exchange) {

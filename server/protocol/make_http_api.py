@@ -14,8 +14,9 @@ out of the field's range, is an error 400 that names the field. Unknown fields a
 the answer; `ibid.ignored` lists them. A field marked "no: 400" is refused unless its value is false, 0, an empty text,
 list or object, or listed after "off:".
 
-OpenAI's paths also work without `/v1`. Each response has its number in the headers `x-request-id` and `request-id`. An
-operation that is not supported is an error 400 (`not_supported`), because clients repeat requests that get a 5xx.
+OpenAI's paths also work without `/v1`; `POST /completions` is llama.cpp's for a body without a model. Each response has
+its number in the headers `x-request-id` and `request-id`. An operation that is not supported is an error 400
+(`not_supported`), because clients repeat requests that get a 5xx.
 
 """
 MANNERS = """## Common to all endpoints

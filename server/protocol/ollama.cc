@@ -4,9 +4,11 @@
 // Sampling options are in "options", with the names of sampler_fields.cc. Options for the machine's memory (num_ctx,
 // num_gpu ...) are ignored, because the server sets them once for all requests.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/sha256.h"
 #include "runtime/generate/logprobs_json.h"
 #include "server/protocol/answer_fields.h"
 #include "server/protocol/chat_messages.h"
@@ -333,7 +336,9 @@ Json model_details(const ModelHeader& header) {
 
 Json model_info(const ModelCard& card, const ModelHeader& header) {
   const std::string family = header.family.empty() ? "ibid" : header.family;
-  Json info = {{"general.architecture", family}};
+  // Clients show the basename as the model's name (GitHub Copilot).
+  Json info = {{"general.architecture", family},
+               {"general.basename", header.basename.empty() ? card.name : header.basename}};
   if (header.n_params > 0) info["general.parameter_count"] = header.n_params;
   // Clients truncate their prompts to the reported context size, so report the loaded model's context if it is loaded.
   const size_t context = card.is_loaded ? card.max_seq_len : header.trained_context;
@@ -344,11 +349,32 @@ Json model_info(const ModelCard& card, const ModelHeader& header) {
   return info;
 }
 
+// Identifies this version of the model's file: clients use it as a key, and print its first 12 digits. Ollama's is a
+// digest of the contents, which would take seconds to read.
+std::string digest_of(const ModelCard& card) {
+  Sha256 hash;
+  for (const std::string& part : {card.name, std::to_string(card.file_bytes), std::to_string(card.created_s)}) {
+    hash.update(part + '\n');
+  }
+  return to_hex(hash.finish());
+}
+
 std::string modified_at(const ModelCard& card) { return precise_time(card.created_s * 1'000'000'000); }
 
+// Far in the future for a model that stays loaded: Ollama's clients show that as "Forever".
+std::string expires_at(const Site& site, const ModelCard& card) {
+  constexpr std::chrono::hours kCentury(24 * 365 * 100);
+  const bool stays = !card.unloads_in || *card.unloads_in > kCentury;
+  return precise_time(stays ? std::numeric_limits<int64_t>::max() : site.clock.unix_ns() + card.unloads_in->count());
+}
+
 Json listed_model(const Site& site, const ModelCard& card) {
-  return {{"name", card.name},       {"model", card.name}, {"modified_at", modified_at(card)},
-          {"size", card.file_bytes}, {"digest", ""},       {"details", model_details(site.backend->header(card.name))}};
+  return {{"name", card.name},
+          {"model", card.name},
+          {"modified_at", modified_at(card)},
+          {"size", card.file_bytes},
+          {"digest", digest_of(card)},
+          {"details", model_details(site.backend->header(card.name))}};
 }
 
 // Guesses whether a model that is not loaded thinks: its template names reasoning, or the switch for it.
@@ -436,7 +462,7 @@ void get_ollama_ps(const Site& site, const http::ExchangePtr& exchange) {
     if (!card.is_loaded) continue;
     Json json = listed_model(site, card);
     json.erase("modified_at");
-    json.update({{"size_vram", 0}, {"context_length", card.max_seq_len}});
+    json.update({{"size_vram", 0}, {"context_length", card.max_seq_len}, {"expires_at", expires_at(site, card)}});
     models.push_back(std::move(json));
   }
   respond_json(*exchange, {{"models", std::move(models)}});

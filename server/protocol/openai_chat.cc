@@ -44,8 +44,9 @@ constexpr Field<ChatCall> kChatFields[] = {
      }},
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&ChatCall::stream>},
     {{"stream_options", Shape::kObject,
-      "include_usage: send a last chunk with the usage; continuous_usage_stats: the usage so far in each chunk", 0, 0,
-      Standing::kRead, kStreamOptionsSchema},
+      "include_usage: send a last chunk with the usage; continuous_usage_stats, with it: the usage so far in each "
+      "chunk",
+      0, 0, Standing::kRead, kStreamOptionsSchema},
      read_stream_options},
     {{"max_tokens", Shape::kInteger,
       "maximum number of tokens of an answer; default and -1: as many as the context has room for; 0: only prefill", -1,
@@ -190,7 +191,7 @@ class ChatStream final : public StreamReply {
   Json chunk() const {
     Json json = names_.json("chat.completion.chunk", heard_.model, Json::array());
     if (output_.include_usage) json["usage"] = Json();
-    if (output_.continuous_usage) json["usage"] = usage_so_far(heard_.n_prompt, n_completion_);
+    if (output_.include_usage && output_.continuous_usage) json["usage"] = usage_so_far(heard_.n_prompt, n_completion_);
     return json;
   }
   Json choice(size_t i, Json delta, const std::vector<TokenLogprobs>& tokens, Json reason) const {

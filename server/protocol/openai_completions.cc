@@ -51,8 +51,9 @@ constexpr Field<CompletionCall> kCompletionFields[] = {
      [](const Json& value, CompletionCall& call) { read_prompts(value, call.prompts); }},
     {{"stream", Shape::kBoolean, "stream the answer as server-sent events"}, set<&CompletionCall::stream>},
     {{"stream_options", Shape::kObject,
-      "include_usage: send a last chunk with the usage; continuous_usage_stats: the usage so far in each chunk", 0, 0,
-      Standing::kRead, kStreamOptionsSchema},
+      "include_usage: send a last chunk with the usage; continuous_usage_stats, with it: the usage so far in each "
+      "chunk",
+      0, 0, Standing::kRead, kStreamOptionsSchema},
      read_stream_options},
     {{"return_token_ids", Shape::kBoolean, "return prompt_token_ids and token_ids of each choice"},
      set<&CompletionCall::token_ids>},
@@ -307,7 +308,8 @@ class CompletionStream final : public StreamReply {
   Json chunk() const {
     Json json = completion_.json(heard_.model);
     if (completion_.include_usage) json["usage"] = Json();
-    if (completion_.continuous_usage) json["usage"] = usage_so_far(heard_.n_prompt, n_completion_);
+    if (completion_.include_usage && completion_.continuous_usage)
+      json["usage"] = usage_so_far(heard_.n_prompt, n_completion_);
     return json;
   }
 

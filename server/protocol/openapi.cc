@@ -164,6 +164,7 @@ constexpr AnswerSchema kAnswers[] = {
     {"GET", "/api/version", kVersion},
     {"POST", "/api/pull", kStatus},
     {"POST", "/completion", kLlamaCompletion},
+    {"POST", "/completions", kLlamaCompletion},
     {"POST", "/infill", kLlamaCompletion},
     {"POST", "/tokenize", kTokens},
     {"POST", "/detokenize", kContent},

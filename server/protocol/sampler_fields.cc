@@ -162,7 +162,7 @@ void read_biases(const Json& value, bool has_texts, AnswerRequest& request) {
 }
 
 constexpr std::string_view kStopSchema =
-    R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"string"},"maxItems":16}]})";
+    R"({"oneOf":[{"type":"string"},{"type":"array","items":{"type":"string"},"maxItems":128}]})";
 void read_logit_bias(const Json& value, AnswerRequest& request) { read_biases(value, false, request); }
 
 constexpr std::string_view kTokenIdsSchema =
@@ -250,6 +250,8 @@ void set_standard_schema(const Json& value, AnswerRequest& request) {
 }
 
 constexpr std::string_view kNoSampler = "this sampler is not supported";
+constexpr std::string_view kFixedOrder =
+    "the order of the samplers is fixed: temperature is applied before top_k, top_p, min_p, typ_p and xtc";
 constexpr std::string_view kOfOtherSampler = "belongs to a sampler that is not supported";
 
 // If two rows set the same option, the later one wins.
@@ -291,8 +293,8 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
       "added to the logits of these tokens; -100: never sampled. In a list of pairs a text stands for its tokens", 0, 0,
       Standing::kRead, kBiasSchema},
      read_logit_bias},
-    {{"stop", Shape::kAny, "strings that end the answer and are not part of it: one, or up to 16 of 1 to 1024 bytes", 0,
-      0, Standing::kRead, kStopSchema},
+    {{"stop", Shape::kAny, "strings that end the answer and are not part of it: one, or up to 128 of 1 to 1024 bytes",
+      0, 0, Standing::kRead, kStopSchema},
      read_stop},
     {{"min_tokens", Shape::kInteger, "number of tokens before which the model cannot end its answer", 0, kMostTokens},
      set_option<&TurnOptions::min_tokens>},
@@ -331,8 +333,8 @@ constexpr Field<AnswerRequest> kSamplerFields[] = {
     {{"samplers", Shape::kAny, "the samplers that are on, in llama.cpp's default order; others are off", 0, 0,
       Standing::kRead, kSamplersSchema, false, R"([[],""])"},
      read_samplers},
-    refused_field<AnswerRequest>("sampler_priority", "the order of the samplers is fixed"),
-    refused_field<AnswerRequest>("sampler_order", "the order of the samplers is fixed"),
+    ignored_field<AnswerRequest>("sampler_priority", kFixedOrder),
+    ignored_field<AnswerRequest>("sampler_order", kFixedOrder),
     refused_field<AnswerRequest>("skip_special_tokens", "special tokens are never part of the text", "[true]"),
     refused_field<AnswerRequest>("stop_token_ids", "see stop"),
     refused_field<AnswerRequest>("bad_words", "see logit_bias"),

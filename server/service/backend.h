@@ -33,12 +33,15 @@ struct ModelCard {
   bool answers = true;             // the model can answer; false: it only makes embeddings
   bool thinks = false;             // the model's template has reasoning
   bool infills = false;            // the model's vocabulary has tokens for filling in the middle
+  // Time until the model is unloaded if no request uses it; nullopt: never.
+  std::optional<std::chrono::nanoseconds> unloads_in = {};
 };
 
 // The metadata in a model's file.
 struct ModelHeader {
-  std::string format = {};  // "gguf", "safetensors"; empty: the file cannot be read
-  std::string family = {};  // architecture of the model, for example "llama"
+  std::string format = {};    // "gguf", "safetensors"; empty: the file cannot be read
+  std::string family = {};    // architecture of the model, for example "llama"
+  std::string basename = {};  // name without size and version: "SmolLM2"; empty: the file has none
   uint64_t n_params = 0;
   std::string quantization = {};  // "Q4_K_M": the type that the file declares; else the type of most weights
   size_t trained_context = 0;     // positions for which the model was trained; 0: unknown

@@ -323,17 +323,25 @@ void ModelHost::unload(Model& model, Lock& lock) {
   shared_state_->changed.notify_all();
 }
 
+std::optional<std::chrono::nanoseconds> ModelHost::time_left(const Model& model) const {
+  const std::chrono::nanoseconds limit = model.keep_alive.value_or(options_.keep_alive);
+  if (limit.count() < 0) return std::nullopt;
+  const std::chrono::nanoseconds idle{model.n_leases > 0 ? 0 : clock_.steady_ns() - model.used_ns};
+  return std::max(limit - idle, std::chrono::nanoseconds(0));
+}
+
 std::vector<HostedModel> ModelHost::list() const {
   const std::lock_guard lock(shared_state_->mutex);
   std::vector<HostedModel> out;
   for (const std::shared_ptr<Model>& model : models_) {
     std::shared_ptr<Engine> engine;
+    const std::optional<std::chrono::nanoseconds> unloads_in = time_left(*model);  // before the lease below
     if (model->engine != nullptr) {
       auto lease = std::make_shared<const ModelLease>(shared_state_, model, nullptr);
       engine = std::shared_ptr<Engine>(lease, lease->engine().get());
     }
     out.push_back({model->name, model->path, model->file.bytes, model->file.changed_ns / 1'000'000'000,
-                   engine != nullptr, engine});
+                   engine != nullptr, engine, unloads_in});
   }
   return out;
 }
@@ -348,9 +356,8 @@ Status ModelHost::set_keep_alive(std::string_view name, std::chrono::millisecond
 void ModelHost::unload_idle() {
   Lock lock(shared_state_->mutex);
   for (const std::shared_ptr<Model>& model : models_) {
-    const std::chrono::milliseconds limit = model->keep_alive.value_or(options_.keep_alive);
-    if (limit.count() < 0 || model->engine == nullptr || model->is_loading || model->n_leases > 0) continue;
-    if (clock_.steady_ns() - model->used_ns >= limit.count() * 1'000'000) unload(*model, lock);
+    if (model->engine == nullptr || model->is_loading || model->n_leases > 0) continue;
+    if (time_left(*model) == std::chrono::nanoseconds(0)) unload(*model, lock);
   }
 }
 
@@ -365,6 +372,7 @@ ModelHeader read_model_header(const ModelFile& file) {
     header.trained_context = count_of(file, header.family + ".context_length");
     header.embedding_dim = count_of(file, header.family + ".embedding_length");
     header.chat_template = text_of(file, "tokenizer.chat_template");
+    header.basename = text_of(file, "general.basename");
     return header;
   }
   header.trained_context = count_of(file, "max_position_embeddings");

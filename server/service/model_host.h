@@ -54,6 +54,8 @@ struct HostedModel {
   int64_t created_s = 0;  // modification time of the file, in seconds since 1970
   bool is_loaded = false;
   std::shared_ptr<Engine> engine = nullptr;  // set if the model is loaded and has a lease
+  // Time until the loaded model is unloaded if no request uses it; nullopt: never.
+  std::optional<std::chrono::nanoseconds> unloads_in = {};
 };
 
 struct ModelHostOptions {
@@ -129,6 +131,7 @@ class ModelHost {
   // kOutOfMemory if they never fit.
   Result<bool> make_room(const Model& wants, uint64_t bytes, Lock& lock);
   uint64_t n_bytes_loaded() const;
+  std::optional<std::chrono::nanoseconds> time_left(const Model& model) const;
   void unload(Model& model, Lock& lock);
 
   Loader loader_;

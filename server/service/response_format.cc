@@ -227,8 +227,9 @@ Result<Constraint> constraint_of_tokens(const Tokenizer& tokenizer, const Answer
   TokenMask mask(tokenizer.vocab_size());
   for (const TokenId id : request.allowed_tokens) {
     if (static_cast<size_t>(id) >= tokenizer.vocab_size()) {
-      return {ErrorCode::kInvalidArgument, "allowed_token_ids: token id " + std::to_string(id) + ", allowed: 0 to " +
-                                               std::to_string(tokenizer.vocab_size() - 1)};
+      return {ErrorCode::kInvalidArgument, "allowed_token_ids: token id " + std::to_string(id) +
+                                               " is out of vocabulary: the model has " +
+                                               std::to_string(tokenizer.vocab_size()) + " tokens"};
     }
     mask.add(id);
   }

@@ -34,7 +34,8 @@ ModelCard card_of(const HostedModel& model) {
                  .path = model.path,
                  .file_bytes = model.file_bytes,
                  .created_s = model.created_s,
-                 .is_loaded = model.engine != nullptr};
+                 .is_loaded = model.engine != nullptr,
+                 .unloads_in = model.unloads_in};
   if (model.engine == nullptr) return card;
   const EngineState& engine = model.engine->state();
   card.max_seq_len = engine.max_seq_len();

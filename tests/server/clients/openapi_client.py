@@ -37,6 +37,7 @@ SOUND = {
     "/api/chat": {"messages": USER, "options": {"num_predict": MAX_TOKENS}},
     "/api/generate": {"prompt": "hi", "options": {"num_predict": MAX_TOKENS}},
     "/completion": {"prompt": "once", "n_predict": MAX_TOKENS},
+    "/completions": {"prompt": "once", "n_predict": MAX_TOKENS},
     "/infill": {"input_prefix": "once", "input_suffix": "end", "n_predict": MAX_TOKENS},
     "/apply-template": {"messages": USER},
 }
@@ -50,7 +51,7 @@ REASONS = [
     r"conflicts with another response format field",
     r"tool_choice: (names a function that is not in tools|is \"required\", but the request has no tools)",
     r"^[\w.]+: (gbnf|schema|regex|choices?)\b|^(guided_|structured_outputs\.)(json|choice): must be a",  # grammars and schemas
-    r"token id \d+, allowed:|prompt's token id \d+|outside the model's vocabulary",
+    r"is out of vocabulary: the model has",
     r"max_tokens: is missing",  # of /v1/messages; optional in count_tokens, which has the same fields
     r"send fewer or shorter messages|prompt is too long",  # the context is full
     r"has no tokens for filling in the middle|needs a prompt that is a string",  # of suffix and /infill

@@ -94,7 +94,7 @@ TEST_F(RequestFilterTest, PreflightNeedsNoKey) {
                            {"Access-Control-Request-Private-Network", "true"}};
   const Admission admission =
       filter({{"secret-key", "me"}}).admit(head("OPTIONS", "/locked", "localhost", headers), false);
-  EXPECT_EQ(admission.status, 204);
+  EXPECT_EQ(admission.status, 200);
   EXPECT_EQ(header(admission, "Access-Control-Allow-Methods"), "POST, OPTIONS");
   EXPECT_EQ(header(admission, "Access-Control-Allow-Headers"), "authorization, content-type");
   EXPECT_EQ(header(admission, "Access-Control-Allow-Private-Network"), "true");
@@ -145,7 +145,7 @@ TEST_F(RequestFilterTest, OtherMethodsAndPathsAreRefused) {
   EXPECT_EQ(other.refusal.status, 405);
   EXPECT_EQ(header(other, "Allow"), "POST, OPTIONS");
   EXPECT_EQ(filter().admit(head("GET", "/nowhere", "localhost"), false).refusal.status, 404);
-  EXPECT_EQ(filter().admit(head("OPTIONS", "*", "localhost"), false).status, 204);
+  EXPECT_EQ(filter().admit(head("OPTIONS", "*", "localhost"), false).status, 200);
   EXPECT_EQ(filter().admit(head("OPTIONS", "/nowhere", "localhost"), false).refusal.status, 404);
 }
 

@@ -145,6 +145,24 @@ TEST_F(ServerEndTest, LocalhostListensOnAllItsAddresses) {
   EXPECT_EQ((*server)->url(), "http://localhost:" + std::to_string((*server)->port()));
 }
 
+TEST_F(ServerEndTest, SeveralAddressesHaveTheSamePort) {
+  ServerOptions options = quick_options();
+  options.address = "127.0.0.1, 127.0.0.2";
+  auto server = listen(options);
+  ASSERT_TRUE(server.ok()) << server.status().message();
+  EXPECT_EQ((*server)->url(), "http://127.0.0.1:" + std::to_string((*server)->port()));
+  options.port = (*server)->port();
+  for (const char* address : {"127.0.0.1", "127.0.0.2"}) {
+    options.address = address;
+    EXPECT_THAT(listen(options).status().message(), HasSubstr("in use")) << address;
+  }
+  options.port = 0;
+  for (const char* list : {"127.0.0.1,,127.0.0.2", ",", "127.0.0.1,no.such.host.invalid"}) {
+    options.address = list;
+    EXPECT_EQ(listen(options).status().code(), ErrorCode::kInvalidArgument) << list;
+  }
+}
+
 TEST_F(ServerEndTest, UnixSocketIsPrivateAndRemovedAtTheEnd) {
   ServerOptions options = quick_options();
   options.address = "";

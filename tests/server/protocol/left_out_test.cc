@@ -114,6 +114,24 @@ TEST(LeftOutTest, EmptyStopsAreDroppedFromAList) {
   EXPECT_THAT(door.last().options.stop_strings, ElementsAre("a", "b"));
 }
 
+// A chat of several characters has a stop string for each of their names.
+TEST(LeftOutTest, DozensOfStopsAreAccepted) {
+  Json names = Json::array();
+  for (int i = 0; i < 128; ++i) names.push_back("\nName" + std::to_string(i) + ":");
+  for (const auto& [path, field] : std::vector<std::pair<std::string, std::string>>{
+           {kChat, "stop"}, {"/completion", "stop"}, {"/v1/messages", "stop_sequences"}}) {
+    FakeDoor door;
+    const auto status = [&] {
+      return door.post(path, body_for(path, "\"" + field + "\": " + json_to_string(names)))->status;
+    };
+    ASSERT_EQ(status(), 200) << path;
+    EXPECT_EQ(door.last().options.stop_strings.size(), 128u);
+    names.push_back("one more");
+    EXPECT_EQ(status(), 400) << path;
+    names.erase(128);
+  }
+}
+
 TEST(LeftOutTest, SamplersThatTheRequestDoesNotNameAreOff) {
   const std::string all = R"("temperature": 0.5, "top_k": 9, "top_p": 0.5, "min_p": 0.1, "typical_p": 0.5,
     "repeat_penalty": 1.5, "dry_multiplier": 1, "xtc_probability": 0.5)";
@@ -308,6 +326,10 @@ TEST(LeftOutTest, NamedSamplersAreSwitchedOnAndTheirOrderIsReportedAsIgnored) {
   EXPECT_THAT(ignored_in(exchange->json()), ElementsAre("samplers"));
   EXPECT_EQ(door.last().options.sampler.top_k, 7u);
   EXPECT_EQ(door.last().options.sampler.min_p, 0);
+  const auto other = door.post(kChat, body_for(kChat, R"("sampler_priority": ["top_k", "temperature"],
+      "sampler_order": [6, 0, 1, 3, 4, 2, 5])"));
+  ASSERT_EQ(other->status, 200) << other->body;
+  EXPECT_THAT(ignored_in(other->json()), ElementsAre("sampler_priority", "sampler_order"));
 }
 
 TEST(LeftOutTest, ItemsOfUnsupportedToolsAreShownOrLeftOut) {

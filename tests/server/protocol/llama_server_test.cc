@@ -290,6 +290,32 @@ TEST(LlamaServerTest, InfillRequestIsPassedToTheService) {
       "input_extra[0].filename");
 }
 
+// The body that llama.vim and llama.vscode send.
+TEST(LlamaServerTest, CompletionsOfEditorsAreAnswered) {
+  FakeDoor door;
+  const auto exchange = door.post("/infill", std::string(R"({"id_slot": 0, "input_prefix": "int f() {\n",
+      "input_suffix": "\n}\n", "input_extra": [{"text": "int g();", "filename": "g.h"}], "prompt": "  return ",
+      "n_predict": 128, "stop": [], "n_indent": 2, "top_k": 40, "top_p": 0.9, "stream": false,
+      "samplers": ["top_k", "top_p", "infill"], "cache_prompt": true, "t_max_prompt_ms": 500, "t_max_predict_ms": 1000,
+      "response_fields": ["content", "timings/prompt_n", "timings/predicted_per_second", "truncated",
+                          "tokens_cached"]})"));
+  ASSERT_EQ(exchange->status, 200) << exchange->body;
+  const Json json = exchange->json();
+  EXPECT_EQ(json["content"], "Hello");
+  EXPECT_TRUE(json["timings/prompt_n"].is_number());
+  EXPECT_TRUE(json["timings/predicted_per_second"].is_number());
+  std::vector<std::string> ignored;
+  for (const IgnoredPart& part : door.last().ignored) ignored.push_back(part.field);
+  EXPECT_THAT(ignored,
+              testing::UnorderedElementsAre("id_slot", "n_indent", "samplers", "t_max_prompt_ms", "t_max_predict_ms"));
+  // The request with which they prefill what will come.
+  EXPECT_EQ(door.post("/infill", std::string(R"({"input_prefix": "a", "input_suffix": "b", "input_extra": [],
+      "prompt": "", "n_predict": 0, "samplers": [], "cache_prompt": true, "t_max_prompt_ms": 1,
+      "t_max_predict_ms": 1, "response_fields": [""]})"))
+                ->status,
+            200);
+}
+
 TEST(LlamaServerTest, SlotsReportContainsNoTexts) {
   FakeDoor door;
   door.change_site([](Site& site) { site.n_parallel = 3; });
@@ -308,7 +334,9 @@ TEST(LlamaServerTest, PathsOfOtherServersAreAnsweredOrRefusedByName) {
   const std::string chat = R"({"messages": [{"role": "user", "content": "hi"}]})";
   EXPECT_EQ(door.post("/chat/completions", chat)->json()["object"], "chat.completion");
   EXPECT_EQ(door.send("GET", "/models")->json()["object"], "list");
-  EXPECT_EQ(door.post("/completions", std::string(R"({"prompt": "x"})"))->status, 200);
+  EXPECT_EQ(door.post("/completions", std::string(R"({"prompt": "x"})"))->json()["content"], "Hello");
+  EXPECT_EQ(door.post("/completions", std::string(R"({"prompt": "x", "model": "tiny"})"))->json()["object"],
+            "text_completion");
   EXPECT_EQ(door.post("/responses", std::string(R"({"input": "x"})"))->status, 200);
   EXPECT_EQ(door.post("/embeddings", std::string(R"({"input": "x"})"))->status, 200);
   for (const char* path : {"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"}) {

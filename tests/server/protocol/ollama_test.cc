@@ -137,10 +137,13 @@ TEST(OllamaTest, RequestWithoutAPromptLoadsOrUnloadsTheModel) {
 TEST(OllamaTest, ModelsAreListedAndShown) {
   FakeDoor door;
   EXPECT_EQ(door.send("GET", "/api/tags")->json()["models"].size(), 2u);
-  EXPECT_EQ(door.send("GET", "/api/ps")->json()["models"].size(), 1u);
+  const Json running = door.send("GET", "/api/ps")->json()["models"];
+  ASSERT_EQ(running.size(), 1u);
+  EXPECT_TRUE(running[0]["expires_at"].get<std::string>().starts_with("2262-")) << "never";
   EXPECT_EQ(door.send("GET", "/api/version")->json()["version"], "0.12.11") << "Ollama's";
   const Json shown = door.post("/api/show", std::string(R"({"model": "tiny"})"))->json();
   EXPECT_EQ(shown["model_info"]["ibid.context_length"], 2048);
+  EXPECT_EQ(shown["model_info"]["general.basename"], "tiny") << "Copilot shows it";
   EXPECT_EQ(shown["details"]["family"], "");
   EXPECT_EQ(door.post("/api/show", std::string(R"({"model": "x"})"))->status, 404);
   EXPECT_EQ(door.post("/api/show", std::string("{}"))->status, 400);
@@ -150,6 +153,7 @@ TEST(OllamaTest, UnloadedModelIsDescribedFromItsFile) {
   FakeDoor door;
   door.backend->other_header = {.format = "gguf",
                                 .family = "llama",
+                                .basename = "Tiny",
                                 .n_params = 134'515'008,
                                 .quantization = "Q4_K_M",
                                 .trained_context = 8192,
@@ -159,13 +163,17 @@ TEST(OllamaTest, UnloadedModelIsDescribedFromItsFile) {
   EXPECT_EQ(json_to_string(shown["details"]),
             R"({"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"134.52M",)"
             R"("quantization_level":"Q4_K_M"})");
-  EXPECT_EQ(json_to_string(shown["model_info"]),
-            R"({"general.architecture":"llama","general.parameter_count":134515008,"llama.context_length":8192,)"
-            R"("llama.embedding_length":576})");
+  EXPECT_EQ(
+      json_to_string(shown["model_info"]),
+      R"({"general.architecture":"llama","general.basename":"Tiny","general.parameter_count":134515008,"llama.context_length":8192,)"
+      R"("llama.embedding_length":576})");
   EXPECT_EQ(shown["template"], "{{ tools }}");
   EXPECT_EQ(json_to_string(shown["capabilities"]), R"(["completion","tools"])");
   const Json listed = door.send("GET", "/api/tags")->json()["models"];
   EXPECT_EQ(listed[1]["details"]["quantization_level"], "Q4_K_M");
+  // The ollama program ends if a digest is shorter than the 12 digits that it prints.
+  EXPECT_EQ(listed[1]["digest"].get<std::string>().size(), 64u);
+  EXPECT_NE(listed[0]["digest"], listed[1]["digest"]);
   for (const auto& [n, text] : std::vector<std::pair<uint64_t, const char*>>{
            {8'000'000'000, "8B"}, {7'615'616'512, "7.6B"}, {22'000'000, "22M"}, {80'432, "80.43K"}, {12, "12"}}) {
     door.backend->other_header.n_params = n;

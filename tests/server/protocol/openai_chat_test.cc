@@ -61,9 +61,9 @@ TEST(OpenAiChatTest, TokenIdsAndUsageComeWithEachChunk) {
   EXPECT_TRUE(whole["choices"][0]["logprobs"].is_null()) << "not requested";
   EXPECT_EQ(whole["system_fingerprint"], "ibid-0.0.1");
   const auto events = door.post(kPath, with(R"({"stream": true, "return_token_ids": true, "stream_options":
-    {"continuous_usage_stats": true}})"))
+    {"include_usage": true, "continuous_usage_stats": true}})"))
                           ->events();
-  ASSERT_EQ(events.size(), 5u);
+  ASSERT_EQ(events.size(), 6u);
   EXPECT_EQ(events[0]["choices"][0]["token_ids"], Json::array({5, 6}));
   EXPECT_EQ(json_to_string(events[0]["usage"]), R"({"prompt_tokens":30,"completion_tokens":2,"total_tokens":32})");
   EXPECT_EQ(events[3]["usage"]["prompt_tokens"], 30);
@@ -71,6 +71,8 @@ TEST(OpenAiChatTest, TokenIdsAndUsageComeWithEachChunk) {
   for (size_t i = 1; i < events.size(); ++i) EXPECT_FALSE(events[i].contains("prompt_token_ids")) << i;
   EXPECT_EQ(events[3]["choices"][0]["token_ids"], Json::array({9})) << "the end of the turn";
   EXPECT_FALSE(door.post(kPath, with(R"({"stream": true})"))->events()[1].contains("usage"));
+  const char* only_continuous = R"({"stream": true, "stream_options": {"continuous_usage_stats": true}})";
+  EXPECT_FALSE(door.post(kPath, with(only_continuous))->events()[1].contains("usage")) << "as in vLLM";
   const Json text = door.post("/v1/completions", std::string(R"({"prompt": "x", "return_token_ids": true})"))->json();
   EXPECT_EQ(text["choices"][0]["prompt_token_ids"], Json::array({1, 2, 3}));
   EXPECT_EQ(text["choices"][0]["token_ids"], Json::array({5, 6, 9}));

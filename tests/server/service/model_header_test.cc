@@ -23,11 +23,13 @@ TEST(ModelHeaderTest, HeaderIsReadWithoutWeights) {
   tiny.head_dtype = DType::kQ4_1;
   GgufWriter writer = tiny_model_writer(tiny);
   writer.add_string("tokenizer.chat_template", "{{ messages }}");
+  writer.add_string("general.basename", "Tiny");
   ASSERT_TRUE(writer.write(path).ok());
   ModelHeaders headers;
   ModelHeader header = headers.of(hosted(path));
   EXPECT_EQ(header.format, "gguf");
   EXPECT_EQ(header.family, "llama");
+  EXPECT_EQ(header.basename, "Tiny");
   EXPECT_EQ(header.quantization, "Q4_1") << "the type of most weights";
   EXPECT_EQ(header.trained_context, tiny.context);
   EXPECT_EQ(header.embedding_dim, tiny.dim);
