@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/kv_tier.h"
+#include "server/events/kv_event_publisher.h"
 #include "server/request_log.h"
 #include "server/service/model_host.h"
 #include "server/service/service.h"
@@ -216,6 +217,31 @@ void write_tiers(MetricsText& text, const std::vector<HostedModel>& models) {
         [](const KvTierStats& stats) { return stats.failures; });
 }
 
+// The names of vLLM, by which routers weigh servers. Requests and tokens are those of all models.
+void write_vllm_names(MetricsText& text, const ServiceStats& stats, const std::vector<HostedModel>& models) {
+  const auto labels_of = [](const std::string& model) { return MetricsText::Labels{{"model_name", model}}; };
+  const MetricsText::Labels labels = labels_of(models.empty() ? "" : models.front().name);
+  text.gauge("vllm:num_requests_running", "Answers being computed.", as_number(stats.n_running), labels);
+  text.gauge("vllm:num_requests_waiting", "Requests waiting in the queue.", as_number(stats.n_waiting), labels);
+  text.counter("vllm:prefix_cache_queries_total", "Prompt tokens, cached included.", as_number(stats.n_prompt), labels);
+  text.counter("vllm:prefix_cache_hits_total", "Prompt tokens reused from the cache.", as_number(stats.n_cached),
+               labels);
+  for (const HostedModel& model : models) {
+    if (model.engine == nullptr) continue;
+    EngineState& engine = model.engine->state();
+    const double n_pages = as_number(std::max<size_t>(engine.pool().budget_pages(), 1));
+    text.gauge("vllm:kv_cache_usage_perc", "Fraction of the KV budget that running requests hold.",
+               as_number(engine.store().n_held_pages()) / n_pages, labels_of(model.name));
+  }
+  for (const HostedModel& model : models) {
+    if (model.engine == nullptr) continue;
+    MetricsText::Labels info = {{"block_size", std::to_string(kPagePositions)},
+                                {"num_gpu_blocks", std::to_string(model.engine->state().pool().budget_pages())}};
+    info.emplace_back("model_name", model.name);
+    text.gauge("vllm:cache_config_info", "Tokens of a block, and blocks in the KV budget.", 1, info);
+  }
+}
+
 void write_process(MetricsText& text) {
   uint64_t all = 0, resident = 0;
   std::ifstream("/proc/self/statm") >> all >> resident;
@@ -314,11 +340,19 @@ std::string ServerMetrics::text(const http::ServerStats& server, const Service* 
   if (service != nullptr) {
     const ServiceStats stats = service->stats();
     write_answers(text, stats);
-    write_llama_names(text, stats, models == nullptr ? std::vector<HostedModel>() : models->list());
+    const std::vector<HostedModel> all = models == nullptr ? std::vector<HostedModel>() : models->list();
+    write_llama_names(text, stats, all);
+    write_vllm_names(text, stats, all);
   }
   if (log_ != nullptr) {
     text.counter("ibid_log_lines_dropped_total", "Log lines dropped because the reader was too slow.",
                  as_number(log_->n_dropped()));
+  }
+  if (const KvEventPublisher* events = events_.load(); events != nullptr) {
+    const KvEventPublisher::Stats sent = events->stats();
+    text.counter("ibid_kv_event_batches_total", "Batches of KV events.", as_number(sent.n_batches));
+    text.counter("ibid_kv_event_snapshots_total", "Snapshots of all blocks among them.", as_number(sent.n_snapshots));
+    text.counter("ibid_kv_event_replays_total", "Requests to repeat batches.", as_number(sent.n_replays));
   }
   if (models != nullptr) {
     const std::vector<HostedModel> all = models->list();

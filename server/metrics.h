@@ -22,6 +22,7 @@
 namespace ibid::serve {
 
 struct HostedModel;
+class KvEventPublisher;
 class ModelHost;
 class RequestLog;
 class Service;
@@ -72,6 +73,8 @@ class ServerMetrics {
   void add(const http::ExchangeRecord& record);
   // Sets the log whose dropped lines are reported. REQUIRES: no other thread uses this object yet.
   void set_log(std::shared_ptr<const RequestLog> log) { log_ = std::move(log); }
+  // Sets the publisher whose batches are counted. REQUIRES: it outlives the calls of text().
+  void set_events(const KvEventPublisher* events) { events_ = events; }
 
   int64_t start_s() const { return start_s_; }  // seconds since 1970
 
@@ -93,6 +96,7 @@ class ServerMetrics {
 
   const int64_t start_s_ = system_clock().unix_ns() / 1'000'000'000;
   std::shared_ptr<const RequestLog> log_;  // may be null
+  std::atomic<const KvEventPublisher*> events_{nullptr};
   Histogram request_seconds_, first_token_seconds_, token_seconds_, queue_seconds_;
 };
 

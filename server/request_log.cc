@@ -31,9 +31,12 @@ std::string log_line(const http::ExchangeRecord& record, int64_t unix_ms) {
   Json line = Json::object();
   line["time_ms"] = unix_ms;
   line["id"] = record.id;
+  if (!record.request_id.empty()) line["request_id"] = record.request_id;
+  if (!record.trace_parent.empty()) line["traceparent"] = record.trace_parent;
   line["client"] = record.client;
   line["method"] = record.method;
   line["path"] = record.pattern.empty() ? Json() : Json(record.pattern);
+  if (!record.unknown_path.empty()) line["unknown_path"] = record.unknown_path;
   line["status"] = record.status;
   line["bytes_in"] = record.n_bytes_in;
   line["bytes_out"] = record.n_bytes_out;

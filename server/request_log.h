@@ -1,6 +1,7 @@
-// RequestLog: writes one line of JSON per exchange, with sizes, counts and times. A line has no text of a client or a
-// model: no prompt, answer or key, and in place of the path the route's pattern. A thread of its own writes, so that a
-// slow reader of the log blocks no client; lines that do not fit in the queue are counted and dropped. Thread-safe.
+// RequestLog: writes one line of JSON per exchange, with sizes, counts and times. A line has no prompt, answer or key,
+// and in place of the path the route's pattern. Its only texts of a client are those of http::ExchangeRecord. A thread
+// of its own writes, so that a slow reader of the log blocks no client; lines that do not fit in the queue are counted
+// and dropped. Thread-safe.
 #pragma once
 
 #include <atomic>

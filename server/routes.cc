@@ -61,6 +61,7 @@ http::Router make_routes(ServerFacts& facts, Service& service, ModelHost& models
                              .store = &service.store(),
                              .version = facts.version,
                              .namespace_by_user = facts.namespace_by_user,
+                             .allows_no_user = facts.allows_no_user,
                              .checks_model_names = facts.checks_model_names,
                              .keeps_client_lines = facts.keeps_client_lines,
                              .n_parallel = facts.n_parallel,

@@ -26,7 +26,7 @@ struct ServerFacts {
   ServerMetrics metrics;
   std::string version;
   // As in Site.
-  bool namespace_by_user = false, checks_model_names = false, keeps_client_lines = false;
+  bool namespace_by_user = false, allows_no_user = false, checks_model_names = false, keeps_client_lines = false;
   size_t n_parallel = 1;
 };
 

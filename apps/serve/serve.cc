@@ -156,8 +156,10 @@ Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& argu
 }
 
 // Returns the function that creates the engines. An unusable cache directory is only reported on standard error.
-ModelHost::Loader make_loader(const ServeArguments& arguments) {
-  return [&arguments](const std::string& path) -> Result<std::shared_ptr<Engine>> {
+// events: publishes the pages of the model at first_path; may point to null. The references outlive the function.
+ModelHost::Loader make_loader(const ServeArguments& arguments, const std::string& first_path,
+                              const std::unique_ptr<KvEventPublisher>& events) {
+  return [&arguments, first_path, &events](const std::string& path) -> Result<std::shared_ptr<Engine>> {
     const bool is_only_model = arguments.models.size() <= 1;
     TRY_ASSIGN(const std::string directory, cache_directory_of(arguments, path, is_only_model));
     if (!directory.empty() && !is_only_model) {
@@ -173,6 +175,7 @@ ModelHost::Loader make_loader(const ServeArguments& arguments) {
     if (!engine->state().tier_status().ok()) {
       remark("ibid: the cache of keys and values is not used: " + engine->state().tier_status().message());
     }
+    if (events != nullptr && path == first_path) events->watch(engine->state().store());
     return engine;
   };
 }
@@ -254,10 +257,16 @@ Result<int> run_serve(const ServeArguments& arguments) {
   signal(SIGPIPE, SIG_IGN);  // ignored, because a closed log pipe must not end the server
   EndSignals signals;
   const auto say = [](const std::string& line) { remark("ibid: " + line); };
+  std::unique_ptr<KvEventPublisher> events;
   ModelHostOptions host = arguments.host_options();
   host.remark = say;
+  ModelHost::Loader loader = make_loader(arguments, sources.front().path, events);
   TRY_ASSIGN(const std::unique_ptr<ModelHost> models,
-             ModelHost::create(std::move(sources), make_loader(arguments), system_clock(), host));
+             ModelHost::create(std::move(sources), std::move(loader), system_clock(), host));
+  if (!arguments.kv_events.empty()) {
+    TRY_ASSIGN(events, KvEventPublisher::open(arguments.event_options(), system_clock()));
+    say("KV events on " + events->endpoint() + " " + events->replay_endpoint());
+  }
   AdmissionOptions admission = arguments.admission_options();
   admission.conversations.remark = say;
   TRY_ASSIGN(admission.conversations.store, open_store(arguments));
@@ -266,11 +275,13 @@ Result<int> run_serve(const ServeArguments& arguments) {
   const auto facts = std::make_shared<ServerFacts>();
   facts->version = IBID_VERSION;
   facts->namespace_by_user = arguments.namespace_by_user;
+  facts->allows_no_user = arguments.allow_no_user;
   facts->checks_model_names = arguments.check_model_names;
   facts->keeps_client_lines = arguments.keep_client_lines;
   facts->n_parallel = arguments.parallel;
   const auto log = arguments.log ? std::make_shared<RequestLog>(STDERR_FILENO) : nullptr;
   facts->metrics.set_log(log);
+  facts->metrics.set_events(events.get());
   options.on_record = [facts, log](const http::ExchangeRecord& record) {
     facts->metrics.add(record);
     if (log != nullptr) log->add(record);

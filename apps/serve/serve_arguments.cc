@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kAccessGroup = "Access";
 constexpr const char* kLimitsGroup = "Limits";
+constexpr const char* kEventsGroup = "KV events, for routers";
 
 // Returns -1 ms for "never".
 std::chrono::milliseconds time_or_never(const std::string& text) {
@@ -81,6 +82,7 @@ void ServeArguments::add(CLI::App& command) {
       ->group(kCommonGroup);
   add_access_options(command);
   add_limits(command);
+  add_events(command);
   running.add_running(command);
   add_text_option(command, "--cache-dir", cache_directory, "keep keys and values there, to resume after a restart")
       ->type_name("DIR")
@@ -108,15 +110,21 @@ void ServeArguments::add_environment(CLI::App& command) {
 }
 
 void ServeArguments::add_access_options(CLI::App& command) {
-  add_text_option(command, "--api-key-file", api_key_file,
-                  "accepted API keys: one per line, NAME=KEY for keys that share a cache; or IBID_API_KEY")
+  add_text_option(
+      command, "--api-key-file", api_key_file,
+      "accepted API keys: one per line, NAME=KEY for keys that share a cache; \"namespaces\" after a key lets its "
+      "requests name one by x-ibid-namespace; or IBID_API_KEY")
       ->type_name("FILE")
       ->group(kAccessGroup);
   command.add_flag("--insecure", insecure, "let other machines connect without a key")->group(kAccessGroup);
   command
       .add_flag("--namespace-by-user", namespace_by_user,
                 "users of one key share no cache and see nothing of each other: \"user\" in the body or the query, or "
-                "the header x-user-id")
+                "the header x-user-id; a request without one is refused")
+      ->group(kAccessGroup);
+  command
+      .add_flag("--allow-no-user", allow_no_user,
+                "with --namespace-by-user: requests without a user share the namespace of their key")
       ->group(kAccessGroup);
   add_text_option(command, "--cert", certificate_file, "TLS with this certificate (PEM, followed by its chain)")
       ->type_name("FILE")
@@ -169,6 +177,25 @@ void ServeArguments::add_limits(CLI::App& command) {
       ->group(kLimitsGroup);
 }
 
+void ServeArguments::add_events(CLI::App& command) {
+  add_text_option(command, "--kv-events", kv_events,
+                  "publish by ZeroMQ which blocks of the first model are cached: ipc:///PATH or tcp://127.0.0.1:PORT")
+      ->type_name("ENDPOINT")
+      ->group(kEventsGroup);
+  add_text_option(command, "--kv-events-replay", kv_events_replay, "repeat batches and send snapshots on request there")
+      ->type_name("ENDPOINT")
+      ->group(kEventsGroup);
+  add_text_option(command, "--kv-events-topic", kv_events_topic, "first part of each message; llm-d needs kv@POD@MODEL")
+      ->type_name("TEXT")
+      ->group(kEventsGroup);
+  command.add_flag("--kv-events-open", kv_events_open, "let other machines read the events, which are not encrypted")
+      ->group(kEventsGroup);
+  command
+      .add_flag("--kv-events-private-tokens", kv_events_private_tokens,
+                "send the tokens of blocks that belong to an API key, a user or a salt; otherwise only their hashes")
+      ->group(kEventsGroup);
+}
+
 Result<http::ServerOptions> ServeArguments::server_options() const {
   http::ServerOptions options;
   options.address = host;
@@ -201,6 +228,14 @@ ModelHostOptions ServeArguments::host_options() const {
   return {.memory_budget_bytes = *read_bytes(memory_budget),
           .keep_alive = time_or_never(keep_alive),
           .load_at_once = false};
+}
+
+KvEventOptions ServeArguments::event_options() const {
+  return {.endpoint = kv_events,
+          .replay_endpoint = kv_events_replay,
+          .topic = kv_events_topic,
+          .may_leave_machine = kv_events_open,
+          .private_tokens = kv_events_private_tokens};
 }
 
 std::vector<ModelArguments> ServeArguments::models_to_serve() const {

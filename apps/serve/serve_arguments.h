@@ -10,6 +10,7 @@
 
 #include "apps/models/model_arguments.h"
 #include "base/result.h"
+#include "server/events/kv_event_publisher.h"
 #include "server/http/server.h"
 #include "server/service/model_host.h"
 #include "server/service/service.h"
@@ -24,7 +25,7 @@ struct ServeArguments {
   std::string unix_socket;
   std::string api_key_file;
   bool insecure = false;
-  bool namespace_by_user = false;
+  bool namespace_by_user = false, allow_no_user = false;
   bool check_model_names = false, keep_client_lines = false;
   std::optional<uint64_t> seed;  // seed of requests that set no seed
   std::string certificate_file, key_file;
@@ -40,6 +41,8 @@ struct ServeArguments {
   std::string drain_timeout = "30s", queue_timeout = "60s", total_timeout = "never";
   bool no_answer_guard = false, standard_schemas = false;
   bool log = false;
+  std::string kv_events, kv_events_replay, kv_events_topic;  // kv_events empty: none
+  bool kv_events_open = false, kv_events_private_tokens = false;
 
   // Declares the options. `this` must outlive the command.
   void add(CLI::App& command);
@@ -49,12 +52,14 @@ struct ServeArguments {
   Result<http::ServerOptions> server_options() const;
   AdmissionOptions admission_options() const;
   ModelHostOptions host_options() const;
+  KvEventOptions event_options() const;
   // Returns at least one model.
   std::vector<ModelArguments> models_to_serve() const;
 
  private:
   void add_access_options(CLI::App& command);
   void add_limits(CLI::App& command);
+  void add_events(CLI::App& command);
   static void add_environment(CLI::App& command);
 };
 

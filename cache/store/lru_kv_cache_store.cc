@@ -301,22 +301,12 @@ Result<PrefixPin> LruKvCacheStore::pin(std::string_view name_space, TokenSpan id
   });
 }
 
-void LruKvCacheStore::unpin(uint64_t pin) {
-  const std::lock_guard lock(mutex_);
-  tree_.holds().unpin(pin);
-}
-
 // --- idle sequences
 
 void IdleSequence::unmark() noexcept {
   if (store_ != nullptr) store_->unmark(*mark_);
   store_ = nullptr;
   mark_.reset();
-}
-
-void LruKvCacheStore::unmark(PrefixMark& mark) {
-  const std::lock_guard lock(mutex_);
-  tree_.holds().set_mark(mark, nullptr, 0);
 }
 
 bool LruKvCacheStore::make_idle(KvCacheEntry& entry, IdleSequence& idle) {
@@ -391,40 +381,10 @@ PrivateNamespace::~PrivateNamespace() { store_.clear(name_); }
 
 // --- reports
 
-size_t LruKvCacheStore::charge_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return budget_.charge_bytes();
-}
-
-size_t LruKvCacheStore::n_states() const {
-  const std::lock_guard lock(mutex_);
-  return states_.size();
-}
-
-size_t LruKvCacheStore::state_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return states_.bytes();
-}
-
-StoreStats LruKvCacheStore::stats() const {
-  const std::lock_guard lock(mutex_);
-  return spaces_.total();
-}
-
 StoreStats LruKvCacheStore::stats(std::string_view name_space) const {
   const std::lock_guard lock(mutex_);
   const SpaceId space = spaces_.find(name_space);
   return space == kNoSpace ? StoreStats{} : spaces_.at(space).stats;
-}
-
-StoreStats LruKvCacheStore::shared_stats() const {
-  const std::lock_guard lock(mutex_);
-  return spaces_.at(kSharedSpace).stats;
-}
-
-PrefixTree::Work LruKvCacheStore::work() const {
-  const std::lock_guard lock(mutex_);
-  return tree_.work();
 }
 
 StoreSnapshot LruKvCacheStore::snapshot() const {

@@ -14,6 +14,10 @@ PrefixTree::PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool)
   root_.n_tokens = kPagePositions;
 }
 
+PrefixTree::~PrefixTree() {
+  if (observer_ != nullptr) observer_->store_ends();
+}
+
 // A binary search that remembers how many tokens the nodes at the lower and the upper bound have in common with `ids`.
 // All nodes between the bounds have at least the smaller number of tokens in common, so these tokens are not compared
 // again (Manber and Myers 1993, for suffix arrays). The namespace is compared as if it were a token before the first.
@@ -157,7 +161,31 @@ PrefixNode& PrefixTree::add(PrefixNode& parent, SpaceId space, TokenSpan ids, Kv
   link(node);
   queue_.touch(node);
   queue_.push(node);
+  report_stored(node);
   return node;
+}
+
+void PrefixTree::report_stored(const PrefixNode& node) const {
+  if (observer_ == nullptr || !node.is_full()) return;
+  observer_->page_stored({.serial = node.serial,
+                          .before = node.parent->serial,
+                          .name_space = spaces_.at(node.space).name,
+                          .is_shared = node.space == kSharedSpace,
+                          .tokens = node.tokens()});
+}
+
+void PrefixTree::observe(std::shared_ptr<StoreObserver>& observer) {
+  observer_.swap(observer);
+  if (observer_ == nullptr) return;
+  observer_->list_begins();
+  NodeList open;
+  for (PrefixNode* child : root_.children) open.push(*child);
+  while (!open.empty()) {
+    PrefixNode& node = open.pop();
+    report_stored(node);
+    for (PrefixNode* child : node.children) open.push(*child);
+  }
+  observer_->list_ends();
 }
 
 KvPage PrefixTree::replace_page(PrefixNode& node, KvPage page) {
@@ -177,12 +205,14 @@ KvPage PrefixTree::extend(PrefixNode& node, TokenSpan ids, KvPage page) {
   std::copy(ids.begin(), ids.end(), node.ids.begin());
   node.n_tokens = ids.size();
   touch(node, true);
+  report_stored(node);
   return page;
 }
 
 void PrefixTree::share(PrefixNode& node, RemovedNodes& removed) {
   if (node.space == kSharedSpace) return;
   CHECK(node.parent == &root_ || node.parent->space == kSharedSpace);
+  if (observer_ != nullptr && node.is_full()) observer_->pages_outdated();
   unlink(node);
   logits_.recharge(node, kSharedSpace);
   spaces_.page_removed(std::exchange(node.space, kSharedSpace));
@@ -214,6 +244,7 @@ void PrefixTree::discard(PrefixNode& node, RemovedNodes& removed) {
   logits_.drop_all(node);
   queue_.erase(node);
   spaces_.page_removed(node.space);
+  if (observer_ != nullptr && node.is_full()) observer_->page_removed(node.serial);
   removed.add(std::move(nodes_.extract(node.page.data()).mapped()));
 }
 

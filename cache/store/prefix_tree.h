@@ -25,6 +25,7 @@
 #include "cache/store/eviction_queue.h"
 #include "cache/store/prefix_holds.h"
 #include "cache/store/prefix_node.h"
+#include "cache/store/store_observer.h"
 #include "cache/store/store_spaces.h"
 #include "ibid/token.h"
 
@@ -48,6 +49,7 @@ class PrefixTree {
 
   // Counts pages and bytes of logits in `spaces`. `spaces` and `pool` must outlive the tree.
   PrefixTree(StoreSpaces& spaces, Eviction eviction, KvPagePool& pool);
+  ~PrefixTree();
 
   PrefixNode& root() { return root_; }
   const PrefixNode& root() const { return root_; }
@@ -104,6 +106,10 @@ class PrefixTree {
   // std::bad_alloc.
   static Tokens ids_to(const PrefixNode& node);
 
+  // Reports all full pages and later changes of them to `observer`, which may be null, and returns the earlier observer
+  // in it.
+  void observe(std::shared_ptr<StoreObserver>& observer);
+
   PrefixHolds& holds() { return holds_; }
   const PrefixHolds& holds() const { return holds_; }
   CachedLogitsIndex& logits() { return logits_; }
@@ -125,6 +131,7 @@ class PrefixTree {
   void link(PrefixNode& node);
   size_t unlink(PrefixNode& node);
   void discard(PrefixNode& node, RemovedNodes& removed);
+  void report_stored(const PrefixNode& node) const;
 
   StoreSpaces& spaces_;
   PrefixNode root_;
@@ -134,6 +141,7 @@ class PrefixTree {
   CachedLogitsIndex logits_;
   uint64_t last_serial_ = 0;
   Work work_;
+  std::shared_ptr<StoreObserver> observer_;  // may be null
 };
 
 }  // namespace ibid

@@ -13,6 +13,7 @@ namespace ibid::serve {
 namespace {
 
 constexpr uint64_t kMaxFileBytes = 1u << 20;
+constexpr const char* kNamespacesRight = "namespaces";
 constexpr size_t kMinKey = 8, kMaxKey = 512, kMaxName = 64;
 
 bool is_name(std::string_view text) {
@@ -45,10 +46,13 @@ Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const st
   std::vector<http::ApiKey> keys;
   for (size_t number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = without_blanks(text.substr(0, end));
+    std::string_view line = without_blanks(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (line.empty() || line.starts_with('#')) continue;
     const std::string place = what + ", line " + std::to_string(number) + ": ";
+    const size_t blank = std::min(line.find_first_of(" \t"), line.size());
+    const std::string_view right = without_blanks(line.substr(blank));
+    line = line.substr(0, blank);
     // The first "=" separates a name only if the text before it is a name: some providers' keys end with "=".
     const size_t equals = line.find('=');
     const bool named =
@@ -59,9 +63,14 @@ Result<std::vector<http::ApiKey>> parse_api_keys(std::string_view text, const st
                                                std::to_string(kMaxKey) +
                                                " printable characters, and may be preceded by NAME="};
     }
+    if (!right.empty() && right != kNamespacesRight) {
+      return {ErrorCode::kInvalidArgument, place + "only the word \"" + kNamespacesRight + "\" may follow a key"};
+    }
     const auto is_it = [&](const http::ApiKey& other) { return other.key == key; };
     if (std::any_of(keys.begin(), keys.end(), is_it)) return {ErrorCode::kDuplicate, place + "duplicate key"};
-    keys.push_back({std::string(key), named ? "name-" + std::string(line.substr(0, equals)) : namespace_of_key(key)});
+    keys.push_back({.key = std::string(key),
+                    .cache_namespace = named ? "name-" + std::string(line.substr(0, equals)) : namespace_of_key(key),
+                    .names_namespaces = !right.empty()});
   }
   return keys;
 }

@@ -11,7 +11,8 @@ namespace ibid::http {
 
 namespace {
 
-// The headers with the number of a request: OpenAI's clients read the first, Anthropic's the second.
+// The headers with the id of a request: OpenAI's clients read the first, Anthropic's the second. The id is the
+// client's, or else the number of the request.
 constexpr const char* kIdHeaders[] = {"x-request-id", "request-id"};
 
 using std::chrono::milliseconds;
@@ -33,6 +34,13 @@ bool is_known_method(std::string_view method) {
   return std::find(std::begin(kMethods), std::end(kMethods), method) != std::end(kMethods);
 }
 
+void add_ids(const RequestHead& head, uint64_t number, Headers& headers) {
+  for (const char* name : kIdHeaders) {
+    headers.emplace_back(name, head.request_id.empty() ? std::to_string(number) : head.request_id);
+  }
+  if (!head.trace_parent.empty()) headers.emplace_back("traceparent", head.trace_parent);
+}
+
 // Makes the request for the handler, with the body from the reader. REQUIRES: the request is complete and admitted.
 Request make_request(uint64_t id, RequestReader& reader, const Admission& admission, const std::string& client) {
   const RequestHead& head = reader.head();
@@ -44,6 +52,7 @@ Request make_request(uint64_t id, RequestReader& reader, const Admission& admiss
   request.headers = head.headers;
   request.body = reader.take_body();
   request.key_namespace = admission.cache_namespace;
+  request.named_namespace = admission.named_namespace;
   request.client = client;
   return request;
 }
@@ -52,7 +61,8 @@ Request make_request(uint64_t id, RequestReader& reader, const Admission& admiss
 ExchangeRecord make_record(uint64_t id, const RequestReader& reader, const Admission& admission,
                            const std::string& client) {
   const RequestHead& head = reader.head();
-  ExchangeRecord record{.id = id, .client = client};
+  ExchangeRecord record{.id = id, .request_id = head.request_id, .trace_parent = head.trace_parent, .client = client};
+  record.unknown_path = admission.unknown_path;
   record.method = is_known_method(head.method) ? head.method : "other";
   record.pattern = admission.match.pattern;
   record.n_bytes_in = reader.n_body_bytes();
@@ -208,6 +218,7 @@ void Connection::await_request() {
   state_ = State::kReading;
   reader_ = std::make_unique<RequestReader>(
       RequestReader::Limits{room_->options.max_header_bytes, room_->options.max_body_bytes});
+  admission_ = {};
   allowance_ = BodyAllowance(room_->bodies);
   request_begun_ = false;
   n_body_seen_ = 0;
@@ -267,11 +278,10 @@ Reply& Connection::begin_reply() {
   state_ = State::kAnswering;
   room_->connections.set_waiting(this, false);
   room_->exchanges.add();
-  const RequestHead& head = reader_->head();
   exchange_id_ = ++room_->n_requests;
   reply_ = std::make_shared<Reply>(make_record(exchange_id_, *reader_, admission_, transport_->client()),
                                    room_->options.max_queued_bytes, room_->report);
-  close_after_ = close_after_ || !head.keep_alive || room_->is_closing.load();
+  close_after_ = close_after_ || !reader_->head().keep_alive || room_->is_closing.load();
   deadline_ = TimePoint::max();
   last_sent_ = Clock::now();
   return *reply_;
@@ -280,7 +290,7 @@ Reply& Connection::begin_reply() {
 // Creates the response writer for the request, and waits for the portions of the reply.
 void Connection::await_reply() {
   const RequestHead& head = reader_->head();
-  for (const char* name : kIdHeaders) admission_.headers.emplace_back(name, std::to_string(exchange_id_));
+  add_ids(head, exchange_id_, admission_.headers);
   response_ = ResponseWriter({.is_old = head.is_old,
                               .head_only = head.method == "HEAD",
                               .keep_alive = !close_after_,

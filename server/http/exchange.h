@@ -27,14 +27,15 @@ using Headers = std::vector<std::pair<std::string, std::string>>;  // names are 
 inline constexpr std::string_view kHeaderBlanks = " \t";
 
 struct Request {
-  uint64_t id = 0;     // number of the request on this server, for the log and the headers x-request-id and request-id
+  uint64_t id = 0;     // number of the request on this server, for the log
   std::string method;  // "GET", "POST" ...
   std::string path;    // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
   std::string query;   // as the client sent it, after the "?"; empty: no query
   Headers headers;
-  std::string body;           // not larger than the server's limit
-  std::string key_namespace;  // namespace of the API key; if no key is required, one for all clients
-  std::string client;         // the client's address, only for the log
+  std::string body;             // not larger than the server's limit
+  std::string key_namespace;    // namespace of the API key; if no key is required, one for all clients
+  std::string named_namespace;  // of the header x-ibid-namespace, if the key allows it; within key_namespace
+  std::string client;           // the client's address, only for the log
 
   // Returns the first header of that name, case-insensitive; empty if there is no such header.
   std::string_view header(std::string_view name) const {

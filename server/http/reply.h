@@ -18,19 +18,23 @@
 
 namespace ibid::http {
 
-// The outcome of an exchange, for a line of the log. Contains no text of the client.
+// The outcome of an exchange, for a line of the log. Its only texts of a client are ids of the request and the path of
+// a request that no route matches, of limited length and characters.
 struct ExchangeRecord {
   uint64_t id = 0;
-  std::string method = {};   // "GET"; "other" for a method that HTTP does not define
-  std::string pattern = {};  // pattern of the route; empty: no route matched
-  std::string client = {};   // the client's address
-  int status = 0;            // 0: no response was sent
-  size_t n_bytes_in = 0;     // size of the request's body
-  size_t n_bytes_out = 0;    // size of the response, with head and framing
-  double first_byte_ms = 0;  // time from the last byte of the request to the first byte of the response
-  double total_ms = 0;       // time from the last byte of the request to the last byte of the response
-  bool client_gone = false;  // the client left before all bytes of the response were delivered
-  bool client_slow = false;  // the client was disconnected because it did not read the response
+  std::string request_id = {};    // as RequestHead::request_id
+  std::string trace_parent = {};  // as RequestHead::trace_parent
+  std::string method = {};        // "GET"; "other" for a method that HTTP does not define
+  std::string pattern = {};       // pattern of the route; empty: no route matched
+  std::string unknown_path = {};  // as Admission::unknown_path
+  std::string client = {};        // the client's address
+  int status = 0;                 // 0: no response was sent
+  size_t n_bytes_in = 0;          // size of the request's body
+  size_t n_bytes_out = 0;         // size of the response, with head and framing
+  double first_byte_ms = 0;       // time from the last byte of the request to the first byte of the response
+  double total_ms = 0;            // time from the last byte of the request to the last byte of the response
+  bool client_gone = false;       // the client left before all bytes of the response were delivered
+  bool client_slow = false;       // the client was disconnected because it did not read the response
   AnswerFigures figures = {};
 };
 

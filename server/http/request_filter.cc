@@ -83,10 +83,42 @@ bool is_list_of_names(std::string_view text) {
          });
 }
 
+// True for letters and digits of ASCII, and for `marks`.
+bool is_plain(char c, std::string_view marks) {
+  const char letter = lower_ascii(c);
+  return (letter >= 'a' && letter <= 'z') || is_decimal_digit(c) || marks.find(c) != marks.npos;
+}
+
+std::string loggable_path(std::string_view path) {
+  constexpr size_t kMaxPath = 128;
+  constexpr std::string_view kMarks = "-_./~";
+  std::string text(path.substr(0, kMaxPath));
+  for (char& c : text) c = is_plain(c, kMarks) ? c : '?';
+  return text;
+}
+
 std::string_view field(const RequestHead& head, std::string_view name) {
   for (const auto& [key, value] : head.headers) {
     if (equals_ignoring_case(key, name)) return trimmed(value, kHeaderBlanks);
   }
+  return {};
+}
+
+// Reads the header x-ibid-namespace. may_name: the key of the request allows it.
+Refusal read_namespace(const RequestHead& head, bool may_name, Admission& admission) {
+  constexpr size_t kMaxName = 128;
+  constexpr std::string_view kMarks = "-_.:@";
+  std::vector<std::string_view> names;
+  for (const auto& [key, value] : head.headers) {
+    if (equals_ignoring_case(key, "x-ibid-namespace")) names.push_back(trimmed(value, kHeaderBlanks));
+  }
+  if (names.empty()) return {};
+  if (!may_name) return {403, "x-ibid-namespace needs an API key whose line in the key file ends with \"namespaces\""};
+  const std::string_view name = names.front();
+  const bool is_name = names.size() == 1 && !name.empty() && name.size() <= kMaxName &&
+                       std::all_of(name.begin(), name.end(), [&](char c) { return is_plain(c, kMarks); });
+  if (!is_name) return {400, "x-ibid-namespace must be one name of 1 to 128 letters, digits and \"-_.:@\""};
+  admission.named_namespace = name;
   return {};
 }
 
@@ -112,7 +144,9 @@ std::string_view bearer_of(std::string_view authorization) {
 }  // namespace
 
 KeyRing::KeyRing(const std::vector<ApiKey>& keys) {
-  for (const ApiKey& key : keys) entries_.push_back({digest_of(key.key), key.cache_namespace});
+  for (const ApiKey& key : keys) {
+    entries_.push_back({digest_of(key.key), key.cache_namespace, key.names_namespaces});
+  }
 }
 
 const KeyRing::Entry* KeyRing::find_key(std::string_view key) const {
@@ -124,7 +158,7 @@ const KeyRing::Entry* KeyRing::find_key(std::string_view key) const {
   return found;
 }
 
-std::optional<std::string> KeyRing::find(const Headers& headers) const {
+const KeyRing::Entry* KeyRing::find(const Headers& headers) const {
   std::string_view bearer, x_api_key;
   for (const auto& [name, value] : headers) {
     const std::string_view content = trimmed(value, kHeaderBlanks);
@@ -133,7 +167,7 @@ std::optional<std::string> KeyRing::find(const Headers& headers) const {
   }
   const Entry* entry = bearer.empty() ? nullptr : find_key(bearer);
   if (entry == nullptr && !x_api_key.empty()) entry = find_key(x_api_key);
-  return entry == nullptr ? std::nullopt : std::optional(entry->cache_namespace);
+  return entry;
 }
 
 RequestFilter::RequestFilter(FilterRules rules, const std::vector<ApiKey>& keys, Router router)
@@ -161,7 +195,7 @@ bool RequestFilter::may_ask(std::string_view origin, std::string_view host) cons
 void RequestFilter::add_cors(const RequestHead& head, std::string_view origin, Admission& admission) const {
   admission.headers.emplace_back("Access-Control-Allow-Origin", origin);
   admission.headers.emplace_back("Vary", "Origin");
-  admission.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, request-id, retry-after");
+  admission.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, request-id, traceparent, retry-after");
   if (head.method != "OPTIONS") return;
   const std::string_view wanted = field(head, "access-control-request-headers");
   if (!wanted.empty() && is_list_of_names(wanted)) {
@@ -197,20 +231,24 @@ Admission RequestFilter::admit(const RequestHead& head, bool is_local) const {
     admission.status = 200;
     return admission;
   }
-  if (!keys_.empty() && (match.handler == nullptr || match.access == Access::kKey)) {
-    std::optional<std::string> owner = keys_.find(head.headers);
-    if (!owner) {
+  const bool needs_key = match.handler == nullptr || match.access == Access::kKey;
+  const KeyRing::Entry* key = needs_key ? keys_.find(head.headers) : nullptr;
+  if (needs_key && !keys_.empty()) {
+    if (key == nullptr) {
       admission.headers.emplace_back("WWW-Authenticate", "Bearer");
       const bool has_one = !field(head, "authorization").empty() || !field(head, "x-api-key").empty();
       return refuse(401, has_one ? "unknown API key"
                                  : "an API key is required, as \"Authorization: Bearer KEY\" or \"x-api-key: KEY\"");
     }
-    admission.cache_namespace = *std::move(owner);
+    admission.cache_namespace = key->cache_namespace;
   }
+  if (needs_key) admission.refusal = read_namespace(head, key != nullptr && key->names_namespaces, admission);
+  if (admission.refusal) return admission;
   if (match.handler != nullptr) {
     admission.match = std::move(match);
     return admission;
   }
+  admission.unknown_path = loggable_path(head.target.path);
   if (allowed.empty()) return refuse(404, "no such path");
   admission.headers.emplace_back("Allow", std::move(allowed));
   return refuse(405, "method not allowed; see the Allow header");

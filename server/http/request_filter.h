@@ -29,15 +29,16 @@ class KeyRing {
   explicit KeyRing(const std::vector<ApiKey>& keys);
 
   bool empty() const { return entries_.empty(); }
-  // Returns the namespace of the key in the request ("Authorization: Bearer", "x-api-key"); nullopt if there is no
-  // valid key. Always compares all bytes of all keys, so that the time of the search reveals nothing about the keys.
-  std::optional<std::string> find(const Headers& headers) const;
-
- private:
   struct Entry {
     Sha256Digest digest;
     std::string cache_namespace;
+    bool names_namespaces;
   };
+  // Returns the key in the request ("Authorization: Bearer", "x-api-key"); nullptr if there is no valid key. Always
+  // compares all bytes of all keys, so that the time of the search reveals nothing about the keys.
+  const Entry* find(const Headers& headers) const;
+
+ private:
   const Entry* find_key(std::string_view key) const;
 
   std::vector<Entry> entries_;
@@ -49,15 +50,19 @@ struct Admission {
   int status = 0;            // if not 0, the response has this status and no body: OPTIONS
   Headers headers = {};      // headers that are added to any response: CORS, Allow
   Router::Match match = {};  // handler of the request, if neither refusal nor status is set
+  // Path of a request that no route matches, for the log: its first 128 characters, all but letters, digits and "-_./~"
+  // replaced by "?". Empty if a key is missing, because the sender is unknown then.
+  std::string unknown_path = {};
   std::string cache_namespace = {};
+  std::string named_namespace = {};  // value of the header x-ibid-namespace, if the key allows it
 };
 
 class RequestFilter {
  public:
   RequestFilter(FilterRules rules, const std::vector<ApiKey>& keys, Router router);
 
-  // is_local: the request came over a Unix socket, which browsers cannot use, so any Host is allowed. The only text of
-  // the client in the result is that of CORS headers, which repeat the browser's Origin and header names.
+  // is_local: the request came over a Unix socket, which browsers cannot use, so any Host is allowed. The only texts
+  // of the client in the result are unknown_path and CORS headers, which repeat the browser's Origin and header names.
   Admission admit(const RequestHead& head, bool is_local) const;
 
  private:

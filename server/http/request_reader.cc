@@ -76,6 +76,27 @@ std::vector<std::string> query_values(std::string_view query, std::string_view n
   return values;
 }
 
+bool is_request_id(std::string_view text) {
+  constexpr size_t kMaxId = 128;
+  constexpr std::string_view kMarks = "-_.:/+=@,~";
+  return !text.empty() && text.size() <= kMaxId && std::ranges::all_of(text, [&](char c) {
+    const char letter = lower_ascii(c);
+    return (letter >= 'a' && letter <= 'z') || is_decimal_digit(c) || kMarks.find(c) != kMarks.npos;
+  });
+}
+
+bool is_trace_parent(std::string_view text) {
+  constexpr std::string_view kForm = "hh-hhhhhhhhhhhhhhhhhhhhhhhhhhhhhhhh-hhhhhhhhhhhhhhhh-hh";
+  if (text.size() != kForm.size() || text.starts_with("ff")) return false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (kForm[i] == '-' ? text[i] != '-' : hex_digit(text[i]) < 0 || lower_ascii(text[i]) != text[i]) return false;
+  }
+  const auto is_zero = [&](size_t begin, size_t n) {
+    return text.substr(begin, n).find_first_not_of('0') == text.npos;
+  };
+  return !is_zero(3, 32) && !is_zero(36, 16);
+}
+
 namespace {
 
 namespace beast = boost::beast::http;
@@ -148,6 +169,14 @@ bool find_only(const Headers& headers, std::string_view name, std::string_view& 
     value = trimmed(text, kHeaderBlanks);
   }
   return true;
+}
+
+// Returns the first header of this name if it is accepted; else an empty text.
+std::string first_accepted(const Headers& headers, std::string_view name, bool (*accepts)(std::string_view text)) {
+  const auto found =
+      std::ranges::find_if(headers, [&](const auto& one) { return equals_ignoring_case(one.first, name); });
+  const std::string_view value = found == headers.end() ? "" : trimmed(found->second, kHeaderBlanks);
+  return accepts(value) ? std::string(value) : "";
 }
 
 }  // namespace
@@ -227,6 +256,8 @@ RequestReader::Progress RequestReader::take_head() {
     if (++n_fields > kMaxFields) return refuse(431, "the request has too many headers");
     head_.headers.emplace_back(view_of(field.name_string()), view_of(field.value()));
   }
+  head_.request_id = first_accepted(head_.headers, "x-request-id", is_request_id);
+  head_.trace_parent = first_accepted(head_.headers, "traceparent", is_trace_parent);
   std::optional<RequestTarget> target = parse_target(view_of(message.target()));
   if (!target) return refuse(400, "invalid request path: must be percent-encoded UTF-8");
   head_.target = *std::move(target);

@@ -31,6 +31,12 @@ std::optional<RequestTarget> parse_target(std::string_view target);
 // stays as it is.
 std::vector<std::string> query_values(std::string_view query, std::string_view name);
 
+// True for text that may be in a log and in a header: 1 to 128 letters, digits and "-_.:/+=@,~".
+bool is_request_id(std::string_view text);
+// True for a header traceparent of W3C's Trace Context: "<2>-<32>-<16>-<2>" lower-case hexadecimal digits, the version
+// not ff, neither id zero.
+bool is_trace_parent(std::string_view text);
+
 // Why a request is refused. The message contains no text from the client.
 struct Refusal {
   int status = 0;  // 0: not refused
@@ -47,6 +53,8 @@ struct RequestHead {
   bool keep_alive = false;
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
   bool has_body = false;
+  std::string request_id = {};    // of the header x-request-id; empty: absent, or not is_request_id()
+  std::string trace_parent = {};  // of the header traceparent; empty: absent, or not is_trace_parent()
 };
 
 class RequestReader {

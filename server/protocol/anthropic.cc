@@ -429,7 +429,7 @@ void post_messages(const Site& site, const http::ExchangePtr& exchange) {
 void post_count_tokens(const Site& site, const http::ExchangePtr& exchange) {
   check_text_body(exchange->request());
   MessagesCall call = read_messages_call(site, exchange->request(), true);
-  site.backend->count_prompt(std::move(call.request), respond_input_tokens(exchange), exchange->gone());
+  site.backend->encode_prompt(std::move(call.request), respond_input_tokens(exchange), exchange->gone());
 }
 
 }  // namespace ibid::serve

@@ -163,7 +163,10 @@ void drop_client_lines(const Site& site, AnswerRequest& request) {
 }
 
 std::string read_namespace(const Site& site, const http::Request& source, const Json& body) {
-  if (!site.namespace_by_user) return source.key_namespace;
+  const std::string owner = source.named_namespace.empty()
+                                ? source.key_namespace
+                                : named_namespace(source.key_namespace, source.named_namespace);
+  if (!site.namespace_by_user) return owner;
   NamedUser user;
   user.add(member(body, "user"), "user");
   if (style_of_path(source.path) == ErrorStyle::kAnthropic) {
@@ -174,7 +177,13 @@ std::string read_namespace(const Site& site, const http::Request& source, const 
   for (const auto& [name, value] : source.headers) {
     if (equals_ignoring_case(name, kUserHeader)) user.add(trimmed(value, http::kHeaderBlanks), kUserHeader);
   }
-  return user.name().empty() ? source.key_namespace : user_namespace(source.key_namespace, user.name());
+  if (!user.name().empty()) return user_namespace(owner, user.name());
+  if (site.allows_no_user || !source.named_namespace.empty()) return owner;
+  throw Fault{.message =
+                  "this server separates users, and the request names none: send \"user\" in the body or the "
+                  "query, or the header x-user-id",
+              .param = "user",
+              .code = "missing_required_parameter"};
 }
 
 std::string read_namespace(const Site& site, const http::Request& source) {

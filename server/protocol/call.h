@@ -3,9 +3,10 @@
 //
 // The namespace of a request decides which stored data the request can find, list and delete, whose KV it reuses, and
 // in whose turn it waits in the queue. Every endpoint gets the namespace only from read_namespace(). It is the
-// namespace of the API key. If the server separates users (Site::namespace_by_user), each user of a key has a namespace
-// within the key's, and a request that names no user uses the key's own. A request names its user by "user" in the body
-// or the query, by the header x-user-id, or in Anthropic's protocol by "metadata.user_id".
+// namespace of the API key, or the one within it that the header x-ibid-namespace names. If the server separates users
+// (Site::namespace_by_user), each user has a namespace within that one. A request names its user by "user" in the body
+// or the query, by the header x-user-id, or in Anthropic's protocol by "metadata.user_id". A request that names neither
+// a user nor a namespace is refused then, or uses the key's own (Site::allows_no_user).
 #pragma once
 
 #include <chrono>
@@ -33,7 +34,8 @@ void find_model(const Site& site, std::string& model, IgnoredParts& ignored);
 // nothing after them could be reused. docs/serve.md lists them.
 void drop_client_lines(const Site& site, AnswerRequest& request);
 
-// Returns the namespace of a request. Faults: the user is not a short text; the request names several different users.
+// Returns the namespace of a request. Faults: the user is not a short text; the request names several different users,
+// or none where one is needed.
 std::string read_namespace(const Site& site, const http::Request& source, const Json& body);
 // Returns the namespace of a request whose body is not parsed yet and may be empty. Faults: those of parse_body(), and
 // of the other read_namespace().

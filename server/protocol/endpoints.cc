@@ -139,6 +139,15 @@ constexpr Endpoint kEndpoints[] = {
     {"llama.cpp", "POST", "/rerank", "Always 400: reranking is not supported.", nullptr, plain<refuse_rerank>},
     {"llama.cpp", "POST", "/v1/rerank", "Always 400: reranking is not supported.", nullptr, plain<refuse_rerank>},
 
+    {"Routers", "POST", "/v1/chat/completions/render",
+     "Returns the tokens of a chat completion's prompt without answering it.", chat_rules, plain<post_chat_render>},
+    {"Routers", "POST", "/v1/completions/render", "Returns the tokens of each prompt of a completion, as a list.",
+     completion_rules, plain<post_completion_render>},
+    {"Routers", "GET", "/load", "Returns the number of requests that are computed or wait.", nullptr, plain<get_load>},
+    {"Routers", "GET", "/v1/loads", "The load in SGLang's form.", nullptr, plain<get_loads>},
+    {"Routers", "GET", "/model_info", "Describes the first model.", nullptr, plain<get_model_info>},
+    {"Routers", "GET", "/server_info", "Describes the first model and the server.", nullptr, plain<get_server_info>},
+
     {"ibid", "GET", "/openapi.json", "Returns the OpenAPI description of this server.", nullptr, plain<get_openapi>},
 };
 

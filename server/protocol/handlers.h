@@ -18,8 +18,10 @@ void get_model(const Site& site, const http::ExchangePtr& exchange, const std::s
 std::vector<FieldRule> chat_rules();
 void post_chat_completions(const Site& site, const http::ExchangePtr& exchange);
 void post_chat_input_tokens(const Site& site, const http::ExchangePtr& exchange);
+void post_chat_render(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> completion_rules();
 void post_completions(const Site& site, const http::ExchangePtr& exchange);
+void post_completion_render(const Site& site, const http::ExchangePtr& exchange);
 std::vector<FieldRule> response_rules();
 void post_responses(const Site& site, const http::ExchangePtr& exchange);
 void post_response_input_tokens(const Site& site, const http::ExchangePtr& exchange);
@@ -82,6 +84,12 @@ void get_slots(const Site& site, const http::ExchangePtr& exchange);
 void get_lora_adapters(const Site& site, const http::ExchangePtr& exchange);
 void refuse_lora(const Site& site, const http::ExchangePtr& exchange);
 void refuse_rerank(const Site& site, const http::ExchangePtr& exchange);
+
+// In routers.cc: endpoints for routers.
+void get_load(const Site& site, const http::ExchangePtr& exchange);
+void get_loads(const Site& site, const http::ExchangePtr& exchange);
+void get_model_info(const Site& site, const http::ExchangePtr& exchange);
+void get_server_info(const Site& site, const http::ExchangePtr& exchange);
 
 // In openapi.cc.
 void get_openapi(const Site& site, const http::ExchangePtr& exchange);

@@ -484,7 +484,7 @@ void get_props(const Site& site, const http::ExchangePtr& exchange) {
 void get_slots(const Site& site, const http::ExchangePtr& exchange) {
   const std::vector<ModelCard> cards = site.backend->models();
   const ModelCard card = cards.empty() ? ModelCard() : cards.front();
-  const size_t n_busy = std::min(site.backend->n_running(), site.n_parallel);
+  const size_t n_busy = std::min(site.backend->load().n_running, site.n_parallel);
   if (n_busy == site.n_parallel && !http::query_values(exchange->request().query, "fail_on_no_slot").empty()) {
     throw Fault{.status = 503, .message = "no slot is free", .code = "server_busy"};
   }

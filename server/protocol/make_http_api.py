@@ -15,8 +15,8 @@ the answer; `ibid.ignored` lists them. A field marked "no: 400" is refused unles
 list or object, or listed after "off:".
 
 OpenAI's paths also work without `/v1`; `POST /completions` is llama.cpp's for a body without a model. Each response has
-its number in the headers `x-request-id` and `request-id`. An operation that is not supported is an error 400
-(`not_supported`), because clients repeat requests that get a 5xx.
+the client's `X-Request-Id`, or else its number, in the headers `x-request-id` and `request-id`. An operation that is not
+supported is an error 400 (`not_supported`), because clients repeat requests that get a 5xx.
 
 """
 MANNERS = """## Common to all endpoints
@@ -27,7 +27,10 @@ MANNERS = """## Common to all endpoints
   responses of another user are neither found (404), continued nor deleted. A request names its user by `user`
   in the body (`/v1/messages`: `metadata.user_id`), in the query or in the header `x-user-id`. A GET or DELETE has no
   body, so it names its user in the query or in the header (`GET /v1/responses/resp_1?user=anna`). A request without a
-  user belongs to the key itself, and a request that names two users is an error 400.
+  user is an error 400, or with `--allow-no-user` belongs to the key itself. A request that names two users is an error
+  400.
+- With an API key that is allowed to do so, the header `x-ibid-namespace` names a namespace within that of the key; with
+  other keys it is an error 403.
 - Every answer has an object `ibid`: `prefilled`, `cached`, `from_disk`, `read_again` (tokens), `ttft_ms`, `total_ms`,
   `seed` (reproduces the answer), `finish_reason` with ibid's own values, `ended_by` if a limit ended it, `lost_prefix`
   if cached tokens had to be prefilled again (`tokens`, `message`, `byte`, `token`, `cause`), `left_out` if messages

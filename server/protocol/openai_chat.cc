@@ -304,7 +304,16 @@ std::shared_ptr<AnswerListener> make_chat_listener(const Site& site, const http:
 void post_chat_input_tokens(const Site& site, const http::ExchangePtr& exchange) {
   check_text_body(exchange->request());
   ChatCall call = read_chat(site, exchange->request());
-  site.backend->count_prompt(std::move(call.request), respond_input_tokens(exchange), exchange->gone());
+  site.backend->encode_prompt(std::move(call.request), respond_input_tokens(exchange), exchange->gone());
+}
+
+void post_chat_render(const Site& site, const http::ExchangePtr& exchange) {
+  check_text_body(exchange->request());
+  ChatCall call = read_chat(site, exchange->request(), false);
+  std::vector<AnswerRequest> requests;
+  requests.push_back(std::move(call.request));
+  const auto respond = [exchange](Json rendered) { respond_json(*exchange, rendered[0]); };
+  start_rendering(site, exchange, "chatcmpl-", std::move(requests), respond);
 }
 
 void post_chat_completions(const Site& site, const http::ExchangePtr& exchange) {

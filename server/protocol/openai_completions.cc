@@ -323,15 +323,42 @@ class CompletionStream final : public StreamReply {
 
 std::vector<FieldRule> completion_rules() { return prompt_rules(rules_of<CompletionCall>(kCompletionFields)); }
 
-void post_completions(const Site& site, const http::ExchangePtr& exchange) {
+namespace {
+
+// Reads the request. Call use_suffix() after the prompts were copied for `echo`.
+CompletionCall read_completion(const Site& site, const http::Request& source) {
   CompletionCall call;
   AnswerRequest& request = call.request;
   static const std::vector<FieldRule> kRules = completion_rules();
-  const Json body = begin_request(site, exchange->request(), kRules, request);
+  const Json body = begin_request(site, source, kRules, request);
   read_fields<CompletionCall>(body, kCompletionFields, call);
   read_answer_fields(body, request, false);
   if (call.echo) request.n_prompt_logprobs = request.options.n_logprobs;
   score_prompt(call.prompt_logprobs, call.stream, request);
+  return call;
+}
+
+// Makes the prompts those of texts to be filled in, if the request has a suffix.
+void use_suffix(CompletionCall& call) {
+  if (call.suffix.empty()) return;
+  for (Prompt& prompt : call.prompts) prompt = infill_of(std::move(prompt), call.suffix);
+}
+
+}  // namespace
+
+void post_completion_render(const Site& site, const http::ExchangePtr& exchange) {
+  check_text_body(exchange->request());
+  CompletionCall call = read_completion(site, exchange->request());
+  use_suffix(call);
+  std::vector<AnswerRequest> requests(call.prompts.size(), call.request);
+  for (size_t i = 0; i < requests.size(); ++i) requests[i].prompt = std::move(call.prompts[i]);
+  const auto respond = [exchange](const Json& rendered) { respond_json(*exchange, rendered); };
+  start_rendering(site, exchange, "cmpl-", std::move(requests), respond);
+}
+
+void post_completions(const Site& site, const http::ExchangePtr& exchange) {
+  CompletionCall call = read_completion(site, exchange->request());
+  AnswerRequest& request = call.request;
   Completion completion{.id = site.new_id("cmpl-"),
                         .created = site.now_s(),
                         .n = request.n_answers(),
@@ -346,9 +373,7 @@ void post_completions(const Site& site, const http::ExchangePtr& exchange) {
   if ((call.token_ids || call.continuous_usage) && !request.options.n_logprobs) request.options.n_logprobs = 0;
   request.returns_prompt_ids = call.token_ids;
   if (call.echo) completion.echoed = call.prompts;
-  if (!call.suffix.empty()) {
-    for (Prompt& prompt : call.prompts) prompt = infill_of(std::move(prompt), call.suffix);
-  }
+  use_suffix(call);
   const size_t n_answers = call.prompts.size() * completion.n;
   std::shared_ptr<AnswerListener> listener;
   if (call.stream) {

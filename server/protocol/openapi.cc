@@ -131,6 +131,20 @@ constexpr std::string_view kProps =
     R"({"default_generation_settings":{"type":"object","required":["n_ctx","params"]},"total_slots":)"
     R"({"type":"integer"},"chat_template":{"type":"string"}}})";
 
+constexpr std::string_view kRendered =
+    R"({"type":"object","required":["request_id","model","token_ids"],"properties":{"request_id":{"type":"string"},)"
+    R"("model":{"type":"string"},"token_ids":{"type":"array","items":{"type":"integer","minimum":0}}}})";
+constexpr std::string_view kRenderedList =
+    R"({"type":"array","minItems":1,"items":{"type":"object","required":["request_id","model","token_ids"]}})";
+constexpr std::string_view kLoad =
+    R"({"type":"object","required":["server_load","num_running_reqs","num_waiting_reqs","token_usage"]})";
+constexpr std::string_view kLoads =
+    R"({"type":"object","required":["loads","aggregate"],"properties":{"loads":{"type":"array","items":{"type":)"
+    R"("object","required":["dp_rank","num_running_reqs","num_waiting_reqs","num_used_tokens",)"
+    R"("max_total_num_tokens","token_usage"]}}}})";
+constexpr std::string_view kModelInfo =
+    R"({"type":"object","required":["model_path","served_model_name","max_model_len","is_generation"]})";
+
 struct AnswerSchema {
   std::string_view method, pattern, schema;
 };
@@ -172,6 +186,12 @@ constexpr AnswerSchema kAnswers[] = {
     {"GET", "/props", kProps},
     {"GET", "/slots", kSlots},
     {"GET", "/lora-adapters", kEmptyList},
+    {"POST", "/v1/chat/completions/render", kRendered},
+    {"POST", "/v1/completions/render", kRenderedList},
+    {"GET", "/load", kLoad},
+    {"GET", "/v1/loads", kLoads},
+    {"GET", "/model_info", kModelInfo},
+    {"GET", "/server_info", kModelInfo},
 };
 
 // Returns the schema of an endpoint's response; empty: any object.
@@ -305,7 +325,7 @@ struct StatusText {
 constexpr StatusText kErrors[] = {
     {"400", Answers::kAll, "Invalid request; the message names the field."},
     {"401", Answers::kAll, "Missing or unknown API key."},
-    {"403", Answers::kAll, "Host or Origin not allowed."},
+    {"403", Answers::kAll, "Host, Origin or x-ibid-namespace not allowed."},
     {"404", Answers::kNamed, "No such model, response, conversation or item."},
     {"405", Answers::kNone, "Method not allowed; see the Allow header."},
     {"408", Answers::kAll, "Timeout while reading the request."},

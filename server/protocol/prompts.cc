@@ -20,13 +20,13 @@ void check_text_body(const http::Request& request) {
               .code = "request_too_large"};
 }
 
-Backend::Then<size_t> respond_input_tokens(const http::ExchangePtr& exchange) {
-  return [exchange](const Result<size_t>& n) {
+Backend::Then<Tokens> respond_input_tokens(const http::ExchangePtr& exchange) {
+  return [exchange](const Result<Tokens>& ids) {
     answer_or_refuse(*exchange, [&] {
-      if (!n.ok()) throw fault_of(n.status());
+      if (!ids.ok()) throw fault_of(ids.status());
       Json json = Json::object();
       if (style_of_path(exchange->request().path) != ErrorStyle::kAnthropic) json["object"] = "response.input_tokens";
-      json["input_tokens"] = *n;
+      json["input_tokens"] = ids->size();
       respond_json(*exchange, json);
     });
   };
@@ -257,6 +257,70 @@ void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<P
     AnswerRequest one = request;
     one.prompt = std::move(prompts[p]);
     backend.start(std::move(one), std::make_shared<PromptListener>(list, p * request.n_answers()), list->stop_token());
+  }
+}
+
+namespace {
+
+// The tokens of several prompts, which arrive in any order on any threads.
+class Rendering {
+ public:
+  Rendering(http::ExchangePtr exchange, Json rendered, std::function<void(Json)> respond)
+      : exchange_(std::move(exchange)),
+        rendered_(std::move(rendered)),
+        n_open_(rendered_.size()),
+        respond_(std::move(respond)),
+        gone_(exchange_->gone(), [stop = stop_]() mutable { stop.request_stop(); }) {}
+
+  std::stop_token stop_token() const { return stop_.get_token(); }
+
+  // The result of prompt `i`.
+  void take(size_t i, const Result<Tokens>& ids) {
+    bool is_first_error = false;
+    {
+      const std::lock_guard lock(mutex_);
+      is_first_error = error_.ok() && !ids.ok();
+      if (is_first_error) error_ = ids.status();
+      if (ids.ok()) rendered_[i]["token_ids"] = *ids;
+      if (--n_open_ > 0 && !is_first_error) return;
+    }
+    if (is_first_error) stop_.request_stop();  // without the lock: may end other prompts within the call
+    {
+      const std::lock_guard lock(mutex_);
+      if (n_open_ > 0 || std::exchange(has_responded_, true)) return;
+    }
+    answer_or_refuse(*exchange_, [&] {
+      if (!error_.ok()) throw fault_of(error_);
+      respond_(std::move(rendered_));
+    });
+  }
+
+ private:
+  const http::ExchangePtr exchange_;
+  std::mutex mutex_;  // guards the members below, until has_responded_
+  Json rendered_;
+  size_t n_open_;
+  bool has_responded_ = false;
+  Status error_;
+  const std::function<void(Json)> respond_;
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> gone_;
+};
+
+}  // namespace
+
+void start_rendering(const Site& site, const http::ExchangePtr& exchange, std::string_view id_prefix,
+                     std::vector<AnswerRequest> requests, std::function<void(Json rendered)> respond) {
+  Json rendered = Json::array();
+  for (const AnswerRequest& request : requests) {
+    const Result<std::string> model = site.backend->resolve(request.model);
+    if (!model.ok()) throw fault_of(model.status());
+    rendered.push_back({{"request_id", site.new_id(id_prefix)}, {"model", *model}, {"token_ids", Json::array()}});
+  }
+  const auto rendering = std::make_shared<Rendering>(exchange, std::move(rendered), std::move(respond));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const auto then = [rendering, i](const Result<Tokens>& ids) { rendering->take(i, ids); };
+    site.backend->encode_prompt(std::move(requests[i]), then, rendering->stop_token());
   }
 }
 

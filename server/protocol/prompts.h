@@ -3,6 +3,7 @@
 // field.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -16,6 +17,8 @@
 
 namespace ibid::serve {
 
+struct Site;
+
 inline constexpr size_t kMaxPromptIds = 4u << 20;
 inline constexpr size_t kMaxPrompts = 128;  // maximum number of prompts in a request
 
@@ -25,7 +28,7 @@ inline constexpr size_t kMaxTextBodyBytes = 8u << 20;
 void check_text_body(const http::Request& request);
 
 // Returns a callback that responds with the number of tokens of a prompt: {"object", "input_tokens"}.
-Backend::Then<size_t> respond_input_tokens(const http::ExchangePtr& exchange);
+Backend::Then<Tokens> respond_input_tokens(const http::ExchangePtr& exchange);
 
 // A prompt is a text, a list of tokens, a list of texts and tokens, or llama.cpp's {"prompt_string": text} or
 // {"content": [{"type": "text", "text": text}]}. Reads one prompt, or a list of at most `most` prompts. A list that has
@@ -46,6 +49,11 @@ void read_token_ids(const Json& list, Tokens& ids);
 // gone: requested when the client has left.
 void start_prompts(Backend& backend, const AnswerRequest& request, std::vector<Prompt> prompts,
                    std::shared_ptr<AnswerListener> reply, std::stop_token gone);
+
+// Encodes the prompts of the requests, and passes to `respond` a list with {"request_id", "model", "token_ids"} for
+// each. An error of one prompt is the response instead, and cancels the others. id_prefix: of request_id.
+void start_rendering(const Site& site, const http::ExchangePtr& exchange, std::string_view id_prefix,
+                     std::vector<AnswerRequest> requests, std::function<void(Json rendered)> respond);
 
 inline constexpr std::string_view kPromptsSchema =
     R"({"anyOf":[{"type":"string","minLength":1},{"type":"array","minItems":1,"items":{"type":"integer","minimum":0,)"

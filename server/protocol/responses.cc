@@ -306,7 +306,7 @@ void post_response_input_tokens(const Site& site, const http::ExchangePtr& excha
   check_text_body(exchange->request());
   ResponseContext context{.site = site};
   read_response(site, exchange->request(), context);
-  site.backend->count_prompt(std::move(context.call.request), respond_input_tokens(exchange), exchange->gone());
+  site.backend->encode_prompt(std::move(context.call.request), respond_input_tokens(exchange), exchange->gone());
 }
 
 void get_response(const Site& site, const http::ExchangePtr& exchange, const std::string& cache_namespace,

@@ -290,7 +290,8 @@ Status AnswerJob::begin_prefill(const Place& place) {
   if (!status.ok() && !makes_room) return status;
   if (request_.n > 0) return begin_turns(place);
   TRY(status);
-  TRY_ASSIGN(const size_t n_prompt, count_prompt_ids(*place.engine(), request_));
+  TRY_ASSIGN(const Tokens prompt, encode_prompt_ids(*place.engine(), request_));
+  const size_t n_prompt = prompt.size();
   prefill_cost_ = {.ms = static_cast<double>(clock.steady_ns() - prefill_begin_ns_) * 1e-6,
                    .usage = {.n_prompt = n_prompt, .n_cached = n_prompt}};
   emit_begin(place, n_prompt);

@@ -57,6 +57,13 @@ struct ModelCall {
   std::optional<std::chrono::milliseconds> keep_alive = {};  // as AnswerRequest::keep_alive
 };
 
+// The requests of a server now, and the memory that running ones hold, in positions of keys and values.
+struct BackendLoad {
+  size_t n_running = 0, n_waiting = 0;  // requests for answers
+  size_t n_used_tokens = 0;             // held by running requests, in whole pages
+  size_t n_tokens = 0;                  // that fit in the budgets of the loaded models
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -70,9 +77,9 @@ class Backend {
   // cancels the request, whose computation then ends within a layer.
   virtual void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) = 0;
   virtual void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) = 0;
-  // count_prompt(): counts the tokens of the request's prompt. render_prompt(): renders the prompt with the model's
+  // encode_prompt(): returns the tokens of the request's prompt. render_prompt(): renders the prompt with the model's
   // template.
-  virtual void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) = 0;
+  virtual void encode_prompt(AnswerRequest request, Then<Tokens> then, std::stop_token stop) = 0;
   virtual void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) = 0;
   // Passes the model's tokenizer to `then`, which must not take long; loads the model first if necessary.
   virtual void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) = 0;
@@ -87,8 +94,7 @@ class Backend {
   virtual Result<std::string> resolve(std::string_view model) const = 0;
   // Returns all models. A request with an empty model name means the first one.
   virtual std::vector<ModelCard> models() const = 0;
-  // The number of requests for answers that are computed now.
-  virtual size_t n_running() const { return 0; }
+  virtual BackendLoad load() const { return {}; }
   // Returns the header of a model's file, whether the model is loaded or not. Only the first call reads the file.
   virtual ModelHeader header(std::string_view model) const = 0;
   // Returns the sampling options of the model for requests that set none of them.

@@ -229,17 +229,17 @@ Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request) {
   return again ? rendered(engine, request, request.messages) : std::move(text);
 }
 
-Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request) {
+Result<Tokens> encode_prompt_ids(const Engine& engine, AnswerRequest& request) {
   TRY(tokenize_prompt(engine, request.prompt));
   if (request.prompt) {
     const auto* text = std::get_if<std::string>(&*request.prompt);
     const Json message = text != nullptr ? plain_message(*text) : plain_message(std::get<Tokens>(*request.prompt));
-    TRY_ASSIGN(const PromptDelta plan,
-               plan_plain_prompt(engine.state().tokenizer(), Json::array({message}), Transcript()));
-    return plan.n_prompt;
+    const Transcript nothing;
+    TRY_ASSIGN(const PromptDelta plan, plan_plain_prompt(engine.state().tokenizer(), Json::array({message}), nothing));
+    return PromptIds(plan, nothing).from(0);
   }
   TRY_ASSIGN(const MarkedText text, prompt_text(engine, request));
-  return engine.state().tokenizer().encode_marked(text).size();
+  return engine.state().tokenizer().encode_marked(text);
 }
 
 size_t bytes_of_prompt(const AnswerRequest& request) {

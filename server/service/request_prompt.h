@@ -33,7 +33,7 @@ Result<MarkedText> rendered(const Engine& engine, const AnswerRequest& request, 
 // Return the request's prompt, or its number of tokens. Both functions prepare the messages
 // (server/service/system_messages.h), and convert prompts of several parts to tokens.
 Result<MarkedText> prompt_text(const Engine& engine, AnswerRequest& request);
-Result<size_t> count_prompt_ids(const Engine& engine, AnswerRequest& request);
+Result<Tokens> encode_prompt_ids(const Engine& engine, AnswerRequest& request);
 // Return the approximate size of the prompt's texts, without rendering them.
 size_t bytes_of_prompt(const Prompt& prompt);
 size_t bytes_of_prompt(const AnswerRequest& request);

@@ -106,12 +106,12 @@ void Service::embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener>
   enter(make_embedding_job(std::move(request), std::move(listener), std::move(stop), waker_, clock_));
 }
 
-void Service::count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) {
+void Service::encode_prompt(AnswerRequest request, Then<Tokens> then, std::stop_token stop) {
   Job::Parameters parameters = parameters_of(request);
   auto ask = [request = std::move(request)](const ModelLeasePtr& lease) mutable {
-    return count_prompt_ids(*lease->engine(), request);
+    return encode_prompt_ids(*lease->engine(), request);
   };
-  enter(std::make_unique<TaskJob<size_t>>(std::move(parameters), std::move(ask), std::move(then), std::move(stop),
+  enter(std::make_unique<TaskJob<Tokens>>(std::move(parameters), std::move(ask), std::move(then), std::move(stop),
                                           waker_));
 }
 
@@ -386,6 +386,20 @@ void Service::forget_namespace(std::string_view cache_namespace) {
   for (const HostedModel& model : models_.list()) {
     if (model.engine != nullptr) model.engine->state().store().clear(cache_namespace);
   }
+}
+
+BackendLoad Service::load() const {
+  BackendLoad load;
+  for (const HostedModel& model : models_.list()) {
+    if (model.engine == nullptr) continue;
+    EngineState& engine = model.engine->state();
+    load.n_used_tokens += engine.store().n_held_pages() * kPagePositions;
+    load.n_tokens += engine.pool().budget_pages() * kPagePositions;
+  }
+  const std::lock_guard lock(mutex_);
+  load.n_running = queue_.n_running();
+  load.n_waiting = queue_.n_waiting();
+  return load;
 }
 
 ServiceStats Service::stats() const {

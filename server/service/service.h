@@ -74,7 +74,7 @@ class Service final : public Backend {
 
   void start(AnswerRequest request, std::shared_ptr<AnswerListener> listener, std::stop_token stop) override;
   void embed(EmbeddingRequest request, std::shared_ptr<EmbeddingListener> listener, std::stop_token stop) override;
-  void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token stop) override;
+  void encode_prompt(AnswerRequest request, Then<Tokens> then, std::stop_token stop) override;
   void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token stop) override;
   void with_tokenizer(ModelCall call, Then<std::shared_ptr<const Tokenizer>> then, std::stop_token stop) override;
   void write_behind(std::function<void()> work) override { conversations_.write_behind(std::move(work)); }
@@ -83,7 +83,7 @@ class Service final : public Backend {
   std::vector<ModelCard> models() const override;
   ModelHeader header(std::string_view model) const override;
   TurnOptions default_options(std::string_view model) const override;
-  size_t n_running() const override { return stats().n_running; }
+  BackendLoad load() const override;
 
   // Returns ConversationOptions::store, or the store in memory that replaces it.
   ConversationStore& store() { return conversations_.store(); }

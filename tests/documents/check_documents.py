@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 FOLDERS = ("include|base|net|weights|kernels|tokenizer|templates|grammar|sampling|cache|model|runtime|server|apps|tests|"
-           "bench|docs|cmake")
+           "bench|docs|cmake|deploy")
 PATH = re.compile(rf"(?:{FOLDERS})/[\w./*-]*")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")

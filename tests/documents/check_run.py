@@ -127,6 +127,9 @@ def check_tests(clone):
     want("; the tests take about " in every.stderr, "how long the tests take", every)
     fast = clone.start("test", "--fast")
     want(fast.returncode == 0 and " -C Fast -L ^fast$\nsummarize summarize.py\n" in fast.stdout, "the fast tests", fast)
+    cluster = clone.start("test", "--cluster")
+    want(cluster.returncode == 0 and " -C Cluster -L ^cluster$ -E ^cluster.sample$\nsummarize summarize.py\n" in cluster.stdout,
+         "the tests of several servers", cluster)
     single = clone.start("test", "--preset", "release", "-R", "a test")
     want(single.returncode == 0 and single.stdout.endswith("ctest --preset release --parallel 2 -R a test\n"),
          "single tests", single)

@@ -22,6 +22,25 @@ TEST(ApiKeyFileTest, ReadsKeysWithAndWithoutAName) {
   EXPECT_NE((*keys)[0].cache_namespace, (*keys)[1].cache_namespace);
 }
 
+TEST(ApiKeyFileTest, OnlyAMarkedKeyNamesNamespaces) {
+  const auto keys = parse_api_keys("router=abcdefghij namespaces\nsk-0123456789\t namespaces \r\nklmnopqrst\n", "keys");
+  ASSERT_TRUE(keys.ok()) << keys.status().message();
+  ASSERT_EQ(keys->size(), 3u);
+  EXPECT_TRUE((*keys)[0].names_namespaces);
+  EXPECT_EQ((*keys)[0].key, "abcdefghij");
+  EXPECT_TRUE((*keys)[1].names_namespaces);
+  EXPECT_EQ((*keys)[1].key, "sk-0123456789");
+  EXPECT_FALSE((*keys)[2].names_namespaces);
+  for (const char* bad : {"abcdefghij namespace", "abcdefghij Namespaces", "abcdefghij namespaces more",
+                          "abcdefghij secret-9", "namespaces namespaces-"}) {
+    const auto refused = parse_api_keys(bad, "keys.txt");
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_THAT(refused.status().message(), HasSubstr("keys.txt, line 1: "));
+    EXPECT_THAT(refused.status().message(), Not(HasSubstr("abcdefghij")));
+    EXPECT_THAT(refused.status().message(), Not(HasSubstr("secret")));
+  }
+}
+
 TEST(ApiKeyFileTest, UnnamedKeyHasAStableNamespaceWithoutTheKeyText) {
   const auto keys = parse_api_keys("key-of-me-alone\n", "keys");
   const auto again = parse_api_keys("key-of-me-alone", "other");

@@ -49,6 +49,18 @@ TEST(RequestLogTest, LogLineOfAnUnroutedRequestHasNoPath) {
   EXPECT_FALSE(line->contains("model"));
 }
 
+TEST(RequestLogTest, LineHasTheIdsOfTheClientAndAnUnknownPath) {
+  const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const auto line = parse_json(
+      log_line({.id = 1, .request_id = "a-1", .trace_parent = trace, .unknown_path = "/get_load"}, 0), "line");
+  EXPECT_EQ((*line)["id"], 1);
+  EXPECT_EQ((*line)["request_id"], "a-1");
+  EXPECT_EQ((*line)["traceparent"], trace);
+  EXPECT_EQ((*line)["unknown_path"], "/get_load");
+  const auto other = parse_json(log_line({.id = 1, .pattern = "/v1/models"}, 0), "line");
+  for (const char* name : {"request_id", "traceparent", "unknown_path"}) EXPECT_FALSE(other->contains(name)) << name;
+}
+
 TEST(RequestLogTest, DestructorWritesQueuedLines) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

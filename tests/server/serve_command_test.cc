@@ -74,15 +74,31 @@ TEST_F(ServeCommand, ServesAModelAndShutsDownGracefully) {
   }
   EXPECT_THAT(metrics, HasSubstr("ibid_generation_tokens_total 5\n"));
   EXPECT_THAT(metrics, HasSubstr("ibid_sequences_completed_total{reason=\"length\"} 1\n"));
-  for (const char* name :
-       {"ibid_prompt_seconds_total", "ibid_tokens_predicted_total", "ibid_requests_processing",
-        "llamacpp:prompt_tokens_total", "llamacpp:requests_processing", "llamacpp:prompt_tokens_cached_total",
-        "llamacpp:n_decode_total", "llamacpp:n_busy_slots_per_decode", "llamacpp:spec_decode_num_draft_tokens_total",
-        "llamacpp:spec_decode_num_accepted_tokens_total", "llamacpp:spec_decode_num_drafts_total",
-        "ibid_requests_deferred", "ibid_n_tokens_max", "ibid_prefix_cache_lookups_total",
-        "ibid_prefix_cache_evictions_total", "ibid_kv_store_sessions"}) {
+  for (const char* name : {"ibid_prompt_seconds_total",
+                           "ibid_tokens_predicted_total",
+                           "ibid_requests_processing",
+                           "llamacpp:prompt_tokens_total",
+                           "llamacpp:requests_processing",
+                           "llamacpp:prompt_tokens_cached_total",
+                           "llamacpp:n_decode_total",
+                           "llamacpp:n_busy_slots_per_decode",
+                           "llamacpp:spec_decode_num_draft_tokens_total",
+                           "llamacpp:spec_decode_num_accepted_tokens_total",
+                           "llamacpp:spec_decode_num_drafts_total",
+                           "ibid_requests_deferred",
+                           "ibid_n_tokens_max",
+                           "ibid_prefix_cache_lookups_total",
+                           "ibid_prefix_cache_evictions_total",
+                           "ibid_kv_store_sessions",
+                           "vllm:num_requests_running",
+                           "vllm:num_requests_waiting",
+                           "vllm:prefix_cache_queries_total",
+                           "vllm:prefix_cache_hits_total",
+                           "vllm:kv_cache_usage_perc"}) {
     EXPECT_THAT(metrics, HasSubstr(std::string("\n# TYPE ") + name + " "));
   }
+  EXPECT_THAT(metrics, HasSubstr("vllm:kv_cache_usage_perc{model_name=\"talker\"} 0\n")) << "nothing runs";
+  EXPECT_THAT(metrics, HasSubstr("vllm:cache_config_info{block_size=\"64\",num_gpu_blocks=\""));
   EXPECT_THAT(metrics, HasSubstr("ibid_kv_budget_bytes{model=\"talker\"} "));
   EXPECT_THAT(metrics, HasSubstr("path=\"/v1/chat/completions\",method=\"POST\",status=\"200\"} 1\n"));
   served.signal_it(SIGTERM);
@@ -92,9 +108,12 @@ TEST_F(ServeCommand, ServesAModelAndShutsDownGracefully) {
 TEST_F(ServeCommand, LogHasNumbersAndNoClientText) {
   ServedProcess served({model_, "--port", "0", "--log"}, {"IBID_API_KEY=key-of-a-test"});
   const uint16_t port = served.port();
-  ask(port, chat_text(3, "", "Authorization: Bearer key-of-a-test\r\n"));
+  ask(port, chat_text(3, "", "Authorization: Bearer key-of-a-test\r\nX-Request-Id: router-7\r\n"));
+  ask(port, get_text("/get_loads", "x-api-key: key-of-a-test\r\n"));
   ask(port, get_text("/a/path/of/mine", "x-api-key: wrong-key-9\r\n"));
   ASSERT_TRUE(served.says("\"status\":401")) << served.said();
+  EXPECT_THAT(served.said(), HasSubstr("\"request_id\":\"router-7\""));
+  EXPECT_THAT(served.said(), HasSubstr("\"unknown_path\":\"/get_loads\""));
   served.signal_it(SIGTERM);
   served.wait();
   EXPECT_THAT(served.said(), HasSubstr("\"n_decoded\":3"));

@@ -131,6 +131,21 @@ TEST_F(RequestFilterTest, RequestWithoutAKeyCannotDetectExistingPaths) {
   EXPECT_EQ(locked.admit(head("GET", "/open", "localhost"), false).refusal.status, 0);
 }
 
+TEST_F(RequestFilterTest, UnknownPathIsForTheLogIfTheKeyIsKnown) {
+  const RequestFilter locked = filter({{"secret-key", "mine"}});
+  const auto path = [&](const char* method, const std::string& asked, Headers headers) {
+    return locked.admit(head(method, asked, "localhost", std::move(headers)), false).unknown_path;
+  };
+  const Headers key = {{"x-api-key", "secret-key"}};
+  EXPECT_EQ(path("GET", "/get_model_info", key), "/get_model_info");
+  EXPECT_EQ(path("DELETE", "/locked", key), "/locked") << "a method that the path does not have";
+  EXPECT_EQ(path("POST", "/locked", key), "");
+  EXPECT_EQ(path("GET", "/get_model_info", {}), "");
+  EXPECT_EQ(path("GET", "/get_model_info", {{"x-api-key", "secret-kez"}}), "");
+  EXPECT_EQ(path("GET", "/a b\"\\\n\x7f\xc3\xa9<>{}%", key), "/a?b" + std::string(11, '?'));
+  EXPECT_EQ(path("GET", "/" + std::string(10'000, 'a'), key), "/" + std::string(127, 'a'));
+}
+
 TEST_F(RequestFilterTest, EachKeyHasItsNamespace) {
   const RequestFilter locked = filter({{"secret-key", "mine"}, {"other-key", "theirs"}});
   const auto whose = [&](const char* key) {
@@ -138,6 +153,34 @@ TEST_F(RequestFilterTest, EachKeyHasItsNamespace) {
   };
   EXPECT_EQ(whose("secret-key"), "mine");
   EXPECT_EQ(whose("other-key"), "theirs");
+}
+
+TEST_F(RequestFilterTest, OnlyAKeyThatAllowsItNamesANamespace) {
+  const std::vector<ApiKey> keys = {{"router-key", "mine", true}, {"other-key", "theirs"}};
+  const auto admit = [&](const char* key, Headers headers, const char* path = "/locked") {
+    headers.emplace_back("x-api-key", key);
+    const bool is_locked = path == std::string_view("/locked");
+    return filter(keys).admit(head(is_locked ? "POST" : "GET", path, "localhost", std::move(headers)), false);
+  };
+  const Admission named = admit("router-key", {{"X-Ibid-Namespace", " tenant-7:a@b.c_d "}});
+  EXPECT_EQ(named.refusal.status, 0);
+  EXPECT_EQ(named.cache_namespace, "mine");
+  EXPECT_EQ(named.named_namespace, "tenant-7:a@b.c_d");
+  EXPECT_EQ(admit("router-key", {}).named_namespace, "");
+  EXPECT_EQ(admit("other-key", {}).refusal.status, 0);
+  EXPECT_EQ(admit("other-key", {{"x-ibid-namespace", "a"}}).refusal.status, 403);
+  EXPECT_EQ(admit("other-key", {{"x-ibid-namespace", ""}}).refusal.status, 403);
+  EXPECT_EQ(admit("wrong-key", {{"x-ibid-namespace", "a"}}).refusal.status, 401);
+  EXPECT_EQ(admit("router-key", {{"x-ibid-namespace", "a"}, {"X-IBID-NAMESPACE", "b"}}).refusal.status, 400);
+  for (const std::string& bad : {std::string(), std::string("a b"), std::string("a\x1fuser:b"), std::string("a\tb"),
+                                 std::string("\xc3\xa9"), std::string("a/b"), std::string(129, 'a')}) {
+    EXPECT_EQ(admit("router-key", {{"x-ibid-namespace", bad}}).refusal.status, 400) << bad;
+  }
+  const Admission longest = admit("router-key", {{"x-ibid-namespace", std::string(128, 'a')}});
+  EXPECT_EQ(longest.named_namespace.size(), 128u);
+  const Headers name = {{"x-ibid-namespace", "a"}};
+  EXPECT_EQ(filter().admit(head("POST", "/locked", "localhost", name), false).refusal.status, 403) << "no keys";
+  EXPECT_EQ(admit("wrong-key", name, "/open").refusal.status, 0) << "a path that needs no key";
 }
 
 TEST_F(RequestFilterTest, OtherMethodsAndPathsAreRefused) {

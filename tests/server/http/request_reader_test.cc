@@ -210,5 +210,35 @@ TEST(RequestTargetTest, PathsAreDecodedStrictly) {
   }
 }
 
+TEST(RequestReaderTest, TakesOverIdsOfLimitedLengthAndCharacters) {
+  const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  const auto read = [](const std::string& headers) {
+    const Outcome outcome = read_in_pieces(head(headers, "GET / HTTP/1.1"), 1000);
+    EXPECT_EQ(outcome.status, 200) << headers;
+    return outcome.head;
+  };
+  const RequestHead both = read("X-REQUEST-ID:  7F000001:A_b-1.2/3+4=@,~ \r\ntraceparent: " + trace + "\r\n");
+  EXPECT_EQ(both.request_id, "7F000001:A_b-1.2/3+4=@,~");
+  EXPECT_EQ(both.trace_parent, trace);
+  EXPECT_EQ(read("").request_id, "");
+  EXPECT_EQ(read("x-request-id: " + std::string(128, 'a') + "\r\n").request_id, std::string(128, 'a'));
+  EXPECT_EQ(read("x-request-id: a\r\nx-request-id: b\r\n").request_id, "a");
+  for (const std::string& bad : {std::string(129, 'a'), std::string(), std::string("a b"), std::string("a\"b"),
+                                 std::string("a\\b"), std::string("<a>"), std::string("a{}"), std::string("\xc3\xa9"),
+                                 std::string("a\tb"), std::string("a;b"), std::string("a%0a")}) {
+    EXPECT_EQ(read("x-request-id: " + bad + "\r\n").request_id, "") << bad;
+  }
+  const auto changed = [&](size_t at, std::string_view with) {
+    std::string other = trace;
+    return other.replace(at, with.size(), with);
+  };
+  for (const std::string& bad :
+       {trace + "0", trace.substr(1), changed(0, "ff"), changed(2, "_"), changed(3, "G"), changed(3, "A"),
+        changed(3, std::string(32, '0')), changed(36, std::string(16, '0')), changed(54, "\""), std::string("x")}) {
+    EXPECT_EQ(read("traceparent: " + bad + "\r\n").trace_parent, "") << bad;
+  }
+  EXPECT_EQ(read("traceparent: " + changed(0, "01") + "\r\n").trace_parent, changed(0, "01"));
+}
+
 }  // namespace
 }  // namespace ibid::http

@@ -26,6 +26,32 @@ TEST_F(ServerTest, ServerAnswersARequest) {
   EXPECT_THAT(response, HasSubstr("Date: "));
 }
 
+TEST_F(ServerTest, IdsOfTheClientAreTakenOver) {
+  start();
+  const std::string trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  RawClient one = client();
+  one.send(get_text("/parts/a", "X-Request-Id: 7F000001:A_1\r\ntraceparent: " + trace + "\r\n"));
+  const std::string response = one.read_response();
+  EXPECT_THAT(response, HasSubstr("\r\nx-request-id: 7F000001:A_1\r\nrequest-id: 7F000001:A_1\r\n"));
+  EXPECT_THAT(response, HasSubstr("\r\ntraceparent: " + trace + "\r\n"));
+  one.send(get_text("/nowhere", "X-Request-Id: a b\r\ntraceparent: 00-x\r\n"));
+  const std::string other = one.read_response();
+  EXPECT_THAT(other, HasSubstr("\r\nx-request-id: 2\r\n"));
+  EXPECT_THAT(other, Not(HasSubstr("traceparent")));
+  one.send("x");
+  EXPECT_EQ(status_of(one.read_response()), 400);
+  const std::vector<ExchangeRecord> all = records(3);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].request_id, "7F000001:A_1");
+  EXPECT_EQ(all[0].trace_parent, trace);
+  EXPECT_EQ(all[0].pattern, "/parts/{...}");
+  EXPECT_EQ(all[0].unknown_path, "");
+  EXPECT_EQ(all[1].request_id, "");
+  EXPECT_EQ(all[1].pattern, "");
+  EXPECT_EQ(all[1].unknown_path, "/nowhere");
+  EXPECT_EQ(all[2].unknown_path, "") << "the record has nothing of the request before";
+}
+
 TEST_F(ServerTest, ConnectionIsKeptForManyRequests) {
   start();
   RawClient one = client();

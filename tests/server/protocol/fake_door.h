@@ -132,9 +132,12 @@ class FakeBackend final : public Backend {
     for (size_t i = 0; i < request.inputs.size(); ++i) reply.vectors.push_back({static_cast<float>(i) + 0.5f, -1.0f});
     listener->reply(std::move(reply));
   }
-  void count_prompt(AnswerRequest request, Then<size_t> then, std::stop_token) override {
+  // A prompt of 42 tokens, of which the first is the number of the request.
+  void encode_prompt(AnswerRequest request, Then<Tokens> then, std::stop_token) override {
     requests.push_back(std::move(request));
-    then(size_t{42});
+    Tokens ids(42, 7);
+    ids.front() = static_cast<TokenId>(requests.size());
+    encode_status.ok() ? then(std::move(ids)) : then(encode_status);
   }
   void render_prompt(AnswerRequest request, Then<std::string> then, std::stop_token) override {
     requests.push_back(std::move(request));
@@ -162,7 +165,7 @@ class FakeBackend final : public Backend {
              .chat_template = "{{ messages }}"},
             {.name = "other", .file_bytes = 2000, .created_s = 1700000001}};
   }
-  size_t n_running() const override { return 1; }
+  BackendLoad load() const override { return {.n_running = 1, .n_waiting = 3, .n_used_tokens = 640, .n_tokens = 2560}; }
   ModelHeader header(std::string_view model) const override { return model == "other" ? other_header : ModelHeader(); }
   TurnOptions default_options(std::string_view) const override { return defaults; }
   Status unload(std::string_view model) override {
@@ -198,7 +201,7 @@ class FakeBackend final : public Backend {
   std::vector<std::string> unloaded;
   std::vector<ModelCall> calls;
   std::vector<EmbeddingRequest> embedded;
-  Status embedding_status;
+  Status embedding_status, encode_status;
 };
 
 class FakeDoor {
@@ -216,9 +219,9 @@ class FakeDoor {
   }
   // Makes new ids differ from those of an earlier door.
   void new_ids_from(size_t n) { n_ids_ = n; }
-  // Sets the option --namespace-by-user.
+  // Sets the options --namespace-by-user and --allow-no-user.
   void tell_users_apart() {
-    change_site([](Site& site) { site.namespace_by_user = true; });
+    change_site([](Site& site) { site.namespace_by_user = site.allows_no_user = true; });
   }
   void change_site(const std::function<void(Site& site)>& change) {
     change(*site_);
@@ -227,13 +230,15 @@ class FakeDoor {
   }
 
   std::shared_ptr<FakeExchange> send(std::string method, std::string path, std::string body = "",
-                                     std::string key_namespace = "us", http::Headers headers = {}) {
+                                     std::string key_namespace = "us", http::Headers headers = {},
+                                     std::string named_namespace = "") {
     const size_t question = std::min(path.find('?'), path.size());
     http::Request request{.method = std::move(method),
                           .path = path.substr(0, question),
                           .headers = std::move(headers),
                           .body = std::move(body),
-                          .key_namespace = std::move(key_namespace)};
+                          .key_namespace = std::move(key_namespace),
+                          .named_namespace = std::move(named_namespace)};
     if (question < path.size()) request.query = path.substr(question + 1);
     auto exchange = std::make_shared<FakeExchange>(std::move(request));
     const http::Router::Match match = router_.find(exchange->request().method, exchange->request().path);

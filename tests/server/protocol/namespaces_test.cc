@@ -48,7 +48,7 @@ TEST_F(NamespacesTest, EveryComputingEndpointUsesTheUsersNamespace) {
     const size_t n = backend.requests.size() + backend.calls.size() + backend.embedded.size();
     n_seen += n == 3 ? 1 : 0;
   }
-  EXPECT_EQ(n_seen, 17u) << "endpoints of answers, prompts, tokens and embeddings";
+  EXPECT_EQ(n_seen, 20u) << "endpoints of answers, prompts, tokens and embeddings";
 }
 
 TEST_F(NamespacesTest, StoredResponseIsVisibleOnlyToItsUser) {
@@ -111,6 +111,56 @@ TEST_F(NamespacesTest, RequestNamesAtMostOneUser) {
   EXPECT_EQ(door.last().cache_namespace, user_namespace("us", "anna"));
   EXPECT_EQ(status("POST", path, std::string(kAnyBody) + R"(, "metadata": {"user_id": "anna"}})"), 200);
   EXPECT_EQ(door.last().cache_namespace, "us") << "OpenAI's metadata does not select a namespace";
+}
+
+TEST_F(NamespacesTest, RequestWithoutAUserIsRefusedUnlessAllowed) {
+  door.change_site([](Site& site) { site.allows_no_user = false; });
+  size_t n_seen = 0;
+  for (const Endpoint& endpoint : endpoints()) {
+    const std::string pattern(endpoint.pattern);
+    if (endpoint.fields == nullptr || pattern.find('{') != std::string::npos) continue;
+    const std::string body = pattern.starts_with("/v1/responses") ? R"({"input": "a")" : kAnyBody;
+    FakeBackend& backend = *door.backend;
+    backend.requests.clear(), backend.calls.clear(), backend.embedded.clear();
+    const auto refused = door.post(pattern, body + R"(, "user": ""})");
+    if (refused->status == 200) continue;  // the endpoint describes models
+    EXPECT_EQ(refused->status, 400) << pattern << refused->body;
+    EXPECT_THAT(refused->body, testing::HasSubstr("user: this server separates users")) << pattern;
+    EXPECT_EQ(backend.requests.size() + backend.calls.size() + backend.embedded.size(), 0u) << pattern;
+    EXPECT_EQ(status("POST", pattern, body + R"(, "user": "anna"})"), 200) << pattern;
+    n_seen += 1;
+  }
+  EXPECT_EQ(n_seen, 21u) << "endpoints of answers, prompts, tokens and embeddings, and /v1/conversations";
+  EXPECT_EQ(status("GET", "/v1/responses/x"), 400);
+  EXPECT_EQ(status("DELETE", "/v1/conversations/x"), 400);
+  EXPECT_EQ(status("GET", "/v1/models"), 200);
+}
+
+TEST_F(NamespacesTest, NamedNamespaceIsWithinThatOfTheKey) {
+  const std::string body = std::string(kAnyBody) + "}", of_anna = std::string(kAnyBody) + R"(, "user": "anna"})";
+  const auto space_of = [&](const std::string& text) {
+    EXPECT_EQ(door.send("POST", "/v1/chat/completions", text, "us", {}, "tenant-7")->status, 200);
+    return door.last().cache_namespace;
+  };
+  const std::string tenant = named_namespace("us", "tenant-7");
+  door.change_site([](Site& site) { site.allows_no_user = false; });
+  EXPECT_EQ(space_of(body), tenant) << "the name stands for a user";
+  EXPECT_EQ(space_of(of_anna), user_namespace(tenant, "anna"));
+  door.change_site([](Site& site) { site.namespace_by_user = false; });
+  EXPECT_EQ(space_of(of_anna), tenant);
+  EXPECT_EQ(space_of(std::string(kAnyBody) + R"(, "cache_salt": "s"})"), salted_namespace(tenant, "s"));
+  for (const std::string& space : {tenant, user_namespace(tenant, "anna"), salted_namespace(tenant, "s")}) {
+    EXPECT_EQ(key_of_namespace(space), "us");
+  }
+  EXPECT_EQ(owner_of_namespace(salted_namespace(user_namespace(tenant, "anna"), "s")), user_namespace(tenant, "anna"));
+  const std::string id = door.send("POST", "/v1/responses", R"({"input": "a"})", "us", {}, "tenant-7")->json()["id"];
+  const auto found = [&](const std::string& key, const std::string& name) {
+    return door.send("GET", "/v1/responses/" + id, "", key, {}, name)->status;
+  };
+  EXPECT_EQ(found("us", "tenant-7"), 200);
+  EXPECT_EQ(found("us", ""), 404);
+  EXPECT_EQ(found("us", "tenant-8"), 404);
+  EXPECT_EQ(found("them", "tenant-7"), 404);
 }
 
 TEST_F(NamespacesTest, UsersOfAKeyShareANamespaceWithoutTheOption) {

@@ -12,7 +12,9 @@ namespace {
 
 Json sound_body(std::string_view path) {
   Json body = Json::parse(R"({"messages": [{"role": "user", "content": "hi"}], "max_tokens": 5})");
-  if (path == "/v1/completions" || path == "/completion" || path == "/completions") body = Json{{"prompt", "once"}};
+  if (path.starts_with("/v1/completions") || path == "/completion" || path == "/completions") {
+    body = Json{{"prompt", "once"}};
+  }
   if (path.starts_with("/v1/responses")) body = Json{{"input", "hi"}};
   if (path == "/api/generate") body = Json{{"prompt", "hi"}};
   if (path == "/api/chat") body.erase("max_tokens");

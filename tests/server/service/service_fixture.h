@@ -226,11 +226,12 @@ struct ServiceFixture {
     return heard->n_answers() > 0 ? heard->answer_of() : Answer{};
   }
 
-  size_t count_prompt(AnswerRequest request) {
-    std::promise<size_t> n;
-    service->count_prompt(std::move(request), [&n](const Result<size_t>& count) { n.set_value(count.value()); }, {});
-    return n.get_future().get();
+  Tokens encode_prompt(AnswerRequest request) {
+    std::promise<Tokens> all;
+    service->encode_prompt(std::move(request), [&all](const Result<Tokens>& ids) { all.set_value(ids.value()); }, {});
+    return all.get_future().get();
   }
+  size_t count_prompt(AnswerRequest request) { return encode_prompt(std::move(request)).size(); }
   std::string render_prompt(AnswerRequest request) {
     std::promise<std::string> text;
     service->render_prompt(std::move(request),

@@ -460,6 +460,7 @@ TEST(ServiceTest, ToolsAndVariablesApplyOnlyToTheirRequest) {
   EXPECT_EQ(again.content, plain.content);
   EXPECT_EQ(f.count_prompt(request), plain.usage.n_prompt);
   EXPECT_EQ(f.render_prompt(request), "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
+  EXPECT_EQ(f.encode_prompt(request), f.chat.ids(f.render_prompt(request)));
 }
 
 TEST(ServiceTest, RenderedPromptHasTheDateOfAnAnswersPrompt) {
