@@ -112,8 +112,12 @@ TEST(RegexTest, SyntaxOfOneDialectIsParsedOnlyInThatDialect) {
            {"\\p{^Zl}", refused("the class '\\p{^Zl}'", 3), "<0-8231,8233-55295,57344-1114111*>"},
            {"\\p{gc=Zl}", "<8232>", refused("the class '\\p{gc=Zl}'", 3)},
        }) {
-    if (!ecma_script.empty()) EXPECT_EQ(parsed(pattern, RegexDialect::kEcmaScript), ecma_script) << pattern;
-    if (!oniguruma.empty()) EXPECT_EQ(parsed(pattern, RegexDialect::kOniguruma), oniguruma) << pattern;
+    if (!ecma_script.empty()) {
+      EXPECT_EQ(parsed(pattern, RegexDialect::kEcmaScript), ecma_script) << pattern;
+    }
+    if (!oniguruma.empty()) {
+      EXPECT_EQ(parsed(pattern, RegexDialect::kOniguruma), oniguruma) << pattern;
+    }
   }
 }
 
