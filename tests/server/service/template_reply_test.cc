@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "base/text.h"
 #include "runtime/session/turn_reply.h"
 #include "server/service/request_prompt.h"
 #include "templates/chat_template.h"
@@ -137,7 +138,8 @@ struct FamilyFixture : ServiceFixture {
   // inserts other text before it or refuses it.
   std::optional<Tokens> written(const AnswerRequest& request, const Json& message) const {
     const Result<MarkedText> prompt = rendered(*chat.engine, request, request.messages);
-    TemplateVariables variables{chat.engine->state().chat_template()->default_variables()};
+    TemplateVariables variables{.values = chat.engine->state().chat_template()->default_variables(),
+                                .now = iso_time(chat.engine->state().clock().unix_ns())};
     variables.values.update(variables_for(request));
     variables.values["add_generation_prompt"] = false;
     Json messages = request.messages;
