@@ -94,7 +94,7 @@ FormatSpec parse_format_spec(std::string_view text) {
     int64_t n = 0;
     for (; at("0123456789"); ++i) {
       n = n * 10 + (text[i] - '0');
-      if (n > INT32_MAX) fail_budget("a width in a format string exceeds 2147483647");
+      if (n > INT32_MAX) fail_budget("a width in a format string exceeds 2147483647 (budget: bytes)");
     }
     return n;
   };
@@ -231,7 +231,7 @@ class PercentFormatter {
     int64_t n = 0;
     for (; peek() >= '0' && peek() <= '9'; ++position_) {
       n = n * 10 + (peek() - '0');
-      if (n > INT32_MAX) fail_budget("a width in a format string exceeds 2147483647");
+      if (n > INT32_MAX) fail_budget("a width in a format string exceeds 2147483647 (budget: bytes)");
     }
     return n;
   }
