@@ -104,9 +104,10 @@ TEST_F(CommandLine, ParseCommandSplitsAnAnswerIntoReasoningContentAndCalls) {
   const std::string command = "parse --jsonl --template " + path;
   const std::string tools = R"("tools":[{"type":"function","function":{"name":"f"}}])";
   const std::string call = R"("text":"Hm.</think>See.<call>f\n{\"a\": 1}</call>")";
-  EXPECT_EQ(run(command, "{\"thinks\":true," + call + "," + tools + "}\n").out,
-            R"({"content":"See.","reasoning":"Hm.","tool_calls":[{"name":"f","arguments":{"a":1}}],"form":"read off )"
-            "the template\"}\n");
+  EXPECT_EQ(
+      run(command, "{\"thinks\":true," + call + "," + tools + "}\n").out,
+      R"({"content":"See.","reasoning":"Hm.","tool_calls":[{"name":"f","arguments":{"a":1}}],"form":"derived from )"
+      "the template\"}\n");
   for (const std::string& without : {std::string("\"tools\":[]"), tools + ",\"tool_choice\":\"none\""}) {
     EXPECT_THAT(run(command, "{" + call + "," + without + "}\n").out,
                 HasSubstr(R"("content":"Hm.</think>See.<call>f\n{\"a\": 1}</call>","reasoning":"","tool_calls":[])"));

@@ -58,7 +58,7 @@ const std::set<std::string> kFolded = {"falcon_h1", "falcon_h1_norm"};
 const std::set<std::string> kOtherNumbers = {"llama4_text"};
 // Models that GGUF cannot represent, with a part of the error.
 const std::map<std::string, std::string> kRefused = {
-    {"afmoe_unscaled", "this model has its multipliers"},
+    {"afmoe_unscaled", "this model's factors"},
     {"deepseek_v3_halves", "this model's latent attention"},
     {"gpt2_unscaled", "this model's attention scale"},
     {"falcon_h1_biases",
