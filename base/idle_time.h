@@ -5,20 +5,16 @@
 // An interface, so that tests can simulate a machine that is never idle.
 #pragma once
 
-#include <chrono>
 #include <memory>
 
 namespace ibid {
 
 class IdleTime {
  public:
-  static constexpr std::chrono::nanoseconds kNoLimit = std::chrono::nanoseconds::max();
-
   virtual ~IdleTime() = default;
-  // Returns true when a core was idle, or if interrupt() was called since the last wait returned; false after `limit`.
+  // Returns when a core was idle, or if interrupt() was called since the last wait() returned.
   // REQUIRES: only one thread waits at a time.
-  virtual bool wait_for(std::chrono::nanoseconds limit) = 0;
-  void wait() { (void)wait_for(kNoLimit); }
+  virtual void wait() = 0;
   // May be called by any thread.
   virtual void interrupt() noexcept = 0;
 };

@@ -214,7 +214,7 @@ TEST_F(FileTierStates, CollidingFileNamesAreMissesAndNeverGiveWrongStates) {
 }
 
 TEST_F(FileTierStates, StatesUseHalfOfTheBudgetAndTheOldestIsEvictedFirst) {
-  FileTierOptions wanted = options(20);  // space for ten pages, and for fewer states than the sequence keeps
+  FileTierOptions wanted = options(24);  // space for ten pages, and for fewer states than the sequence keeps
   const Tokens ids = random_tokens(30, 600);
   const auto tier = open(wanted);
   KvCacheEntry entry(pool_);

@@ -7,14 +7,10 @@
 
 namespace ibid {
 
-// A machine on which other programs keep every processor busy: a wait ends only at its limit or on interrupt().
+// A machine on which other programs keep every processor busy: wait() returns only on interrupt().
 class NeverIdle : public IdleTime {
  public:
-  bool wait_for(std::chrono::nanoseconds limit) override {
-    if (limit != kNoLimit) return interrupted_.try_acquire_for(limit);
-    interrupted_.acquire();
-    return true;
-  }
+  void wait() override { interrupted_.acquire(); }
   void interrupt() noexcept override { interrupted_.release(); }
 
  private:
@@ -23,7 +19,7 @@ class NeverIdle : public IdleTime {
 
 class AlwaysIdle : public IdleTime {
  public:
-  bool wait_for(std::chrono::nanoseconds) override { return true; }
+  void wait() override {}
   void interrupt() noexcept override {}
 };
 
