@@ -3,7 +3,6 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -17,13 +16,16 @@
 #include <deque>
 #include <mutex>
 #include <new>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/check.h"
 #include "base/text.h"
+#include "base/thread_error.h"
 #include "cache/store/lru_kv_cache_store.h"
+#include "net/socket_address.h"
 
 namespace ibid::serve {
 
@@ -48,9 +50,7 @@ Status refused(std::string_view endpoint, const std::string& why) {
 
 Status check_path(std::string_view endpoint, const std::string& path) {
   if (!path.starts_with('/')) return refused(endpoint, "needs an absolute path: ipc:///run/user/1000/events");
-  if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return refused(endpoint, "the path has at most " + std::to_string(sizeof(sockaddr_un::sun_path) - 1) + " bytes");
-  }
+  if (const Status status = net::unix_address(path).status(); !status.ok()) return refused(endpoint, status.message());
   // ZeroMQ removes the file at the path.
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0 && !S_ISSOCK(found.st_mode)) {
@@ -58,8 +58,6 @@ Status check_path(std::string_view endpoint, const std::string& path) {
   }
   return {};
 }
-
-bool is_loopback(std::string_view host) { return host == "[::1]" || host.starts_with("127."); }
 
 }  // namespace
 
@@ -78,7 +76,9 @@ Status check_event_endpoint(std::string_view endpoint, bool may_leave_machine) {
                          return hex_digit(c) >= 0 || c == '.' || c == ':' || c == '[' || c == ']';
                        }));
   if (!is_host) return refused(endpoint, "needs an IP address of this machine");
-  if (is_loopback(host) || may_leave_machine) return {};
+  const bool has_brackets = host.starts_with('[') && host.ends_with(']');
+  if (net::is_loopback(std::string(has_brackets ? host.substr(1, host.size() - 2) : host))) return {};
+  if (may_leave_machine) return {};
   return refused(endpoint,
                  "can be reached from other machines, and the events are neither encrypted nor signed; use a "
                  "loopback address, or allow it with --kv-events-open");
@@ -412,9 +412,7 @@ struct KvEventPublisher::Parts {
   std::thread thread;
 };
 
-KvEventPublisher::KvEventPublisher(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {
-  parts_->thread = std::thread([parts = parts_.get()] { parts->run(); });
-}
+KvEventPublisher::KvEventPublisher(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 KvEventPublisher::~KvEventPublisher() {
   parts_->is_ending = true;
@@ -429,6 +427,11 @@ Result<std::unique_ptr<KvEventPublisher>> KvEventPublisher::open(KvEventOptions 
   }
   auto parts = std::make_unique<Parts>(options, clock);
   TRY(parts->bind());
+  try {
+    parts->thread = std::thread([its = parts.get()] { its->run(); });
+  } catch (const std::system_error& error) {
+    return no_thread("the thread of KV events", error.code());
+  }
   return std::unique_ptr<KvEventPublisher>(new KvEventPublisher(std::move(parts)));
 }
 

@@ -48,7 +48,8 @@ Status check_event_endpoint(std::string_view endpoint, bool may_leave_machine);
 
 class KvEventPublisher {
  public:
-  // Binds the sockets. Errors: those of check_event_endpoint(); kIo if an endpoint cannot be bound.
+  // Binds the sockets and starts the thread. Errors: those of check_event_endpoint(); kIo if an endpoint cannot be
+  // bound; kOutOfMemory if no thread can be started.
   static Result<std::unique_ptr<KvEventPublisher>> open(KvEventOptions options, Clock& clock);
   // Publishes AllBlocksCleared.
   ~KvEventPublisher();

@@ -15,19 +15,17 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/server/clients"))
+from server import skip, talking_model  # noqa: E402, F401  talking_model: for routers_test.py
+
 PATIENCE_S = 60
-DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
-
-
-def skip(why):
-    print("skipped:", why, file=sys.stderr)
-    sys.exit(77)
+DEPLOY = ROOT / "deploy"
 
 
 def expect(condition, *what):
@@ -102,14 +100,6 @@ class Node:
     def running(self):
         status, text = get(self.url + "/load")
         return json.loads(text)["num_running_reqs"] if status == 200 else 0
-
-
-@contextlib.contextmanager
-def tiny_model():
-    program = os.environ.get("IBID_WRITE_TALKING_MODEL") or skip("IBID_WRITE_TALKING_MODEL is not set")
-    with tempfile.TemporaryDirectory() as directory:
-        subprocess.run([program, f"{directory}/talker.gguf"], check=True)
-        yield f"{directory}/talker.gguf"
 
 
 @contextlib.contextmanager

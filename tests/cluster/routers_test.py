@@ -14,8 +14,8 @@ import sys
 import tempfile
 import time
 
-from nodes import (Conversations, DEPLOY, chat, expect, free_port, get, nodes, process, program_with, python_with, tiny_model,
-                   wait_for)
+from nodes import (Conversations, DEPLOY, chat, expect, free_port, get, nodes, process, program_with, python_with,
+                   talking_model, wait_for)
 
 MIN_SHARE = 0.99      # of known tokens that come from the cache
 MAX_USED_AGAIN_S = 5  # after /ready of a restarted node
@@ -207,7 +207,7 @@ def main():
         n = 12  # its hashes are those of the addresses, so the shares of the nodes differ between runs
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
-        model = arguments.model or stack.enter_context(tiny_model())
+        model = arguments.model or stack.enter_context(talking_model())
         events = arguments.router == "vllm_router"
         router = Router(arguments.router, directory)
         with nodes(directory, model, events=events) as all_nodes, router.running(all_nodes):

@@ -266,10 +266,11 @@ TEST_F(KvEventPublisherTest, OnlyThisUserCanConnectToThePath) {
 
 TEST(KvEventEndpointTest, OnlyThisMachineCanConnectUnlessAllowed) {
   for (const char* endpoint : {"ipc:///run/user/1000/events", "tcp://127.0.0.1:5557", "tcp://127.9.9.9:1",
-                               "tcp://[::1]:65535", "tcp://127.0.0.1:*"}) {
+                               "tcp://[::1]:65535", "tcp://[::ffff:127.0.0.1]:1", "tcp://127.0.0.1:*"}) {
     EXPECT_TRUE(check_event_endpoint(endpoint, false).ok()) << endpoint;
   }
-  for (const char* endpoint : {"tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://[::]:5557", "tcp://10.0.0.7:5557"}) {
+  for (const char* endpoint :
+       {"tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://[::]:5557", "tcp://10.0.0.7:5557", "tcp://127.dead:5557"}) {
     EXPECT_THAT(check_event_endpoint(endpoint, false).message(), HasSubstr("--kv-events-open")) << endpoint;
     EXPECT_TRUE(check_event_endpoint(endpoint, true).ok()) << endpoint;
   }
