@@ -259,7 +259,8 @@ Result<ChatSession> SavedConversation::open(std::shared_ptr<Engine> engine, Sess
   if (is_new_) return ChatSession::create(std::move(engine), std::move(options));
   TRY_ASSIGN(ChatSession session, ChatSession::load(std::move(engine), files_.path(name_)));
   if (session.load_warnings().any()) {
-    remark("ibid: all messages of '" + name_ + "' were restored; lost were " + session.load_warnings().to_string());
+    remark("ibid: all messages of '" + name_ +
+           "' were restored, but not these parts: " + session.load_warnings().to_string());
   }
   const Json& messages = session.state().messages();
   const bool has_system = !messages.empty() && is_from(messages[0], Role::kSystem);

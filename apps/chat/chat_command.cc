@@ -65,7 +65,7 @@ constexpr std::array kCommands = {
     ChatCommand{"/branches", "", "", "lists the other branches of this conversation",
                 "/edit, /regen, /undo, /back and others create them. Each is shown with its\n"
                 "number, its first message that differs from this branch, and its last words.\n"
-                "A kept conversation keeps them as well, a hundred of them.",
+                "At most 100 branches stay; a kept conversation includes them.",
                 0, 0, branches<&B::list_branches>},
     ChatCommand{"/goto", "", "N", "continues with branch N", "", 1, 1, branches<&B::go_to>},
     ChatCommand{"/history", "", "[N]", "shows the numbered messages, or the whole of message N", "", 0, 1,

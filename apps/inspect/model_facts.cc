@@ -156,7 +156,7 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
   }
   if (rule.n_rotated_pairs != 0) {
     text += ", the first " + std::to_string(rule.n_rotated_pairs) + " of " + std::to_string(rule.rotary_dim / 2) +
-            " pairs rotated";
+            " pairs of dimensions rotated";
   }
   const std::string original = ", original context " + short_number_text(rule.original_max_positions);
   switch (rule.kind) {
@@ -171,7 +171,8 @@ std::string rope_text(const RopeRule& rule, const ModelConfig& config) {
   if (rule.magnitude != 1) text += ", magnitude " + short_number_text(rule.magnitude);
   if (rule.kind == RopeRule::Kind::kPlain && !rule.frequency_factors.empty()) {
     const auto [least, most] = std::ranges::minmax(rule.frequency_factors);
-    text += ", a factor for each pair (" + short_number_text(least) + " to " + short_number_text(most) + ")";
+    text += ", a frequency factor for each pair of dimensions (" + short_number_text(least) + " to " +
+            short_number_text(most) + ")";
   }
   return text;
 }

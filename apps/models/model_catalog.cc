@@ -165,7 +165,7 @@ Status no_such_model(const std::string& argument, const std::vector<LocalModel>&
   const std::vector<std::string> near = nearest_names(argument, names_here(models));
   if (!near.empty()) what += "; did you mean " + near.front() + "?";
   if (looks_like_a_remote_name(argument)) {
-    what += (near.empty() ? ". " : " ") + std::string("Models of a hub are fetched before they run: ") +
+    what += (near.empty() ? ". " : " ") + std::string("To run a model of a hub, fetch it first: ") +
             own_command("pull hf:OWNER/NAME") + ".";
   } else if (near.empty()) {
     what += ".";

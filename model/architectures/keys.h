@@ -44,7 +44,7 @@ inline constexpr Key kLayerInputs{"width of layer inputs", "embedding_length_per
                                   "hidden_size_per_layer_input"};
 inline constexpr Key kStreams{"streams", "altup.num_inputs", "altup_num_inputs"};
 inline constexpr Key kActiveStream{"active stream", "altup.active_idx", "altup_active_idx"};
-inline constexpr Key kGateCutoffs{"activation cutoffs of gates", "activation_sparsity_scale", ""};
+inline constexpr Key kGateCutoffs{"sparsity cutoffs of gate activations", "activation_sparsity_scale", ""};
 
 // --- latent attention
 inline constexpr Key kQRank{"rank of the queries' latent", "attention.q_lora_rank", "q_lora_rank"};

@@ -244,10 +244,10 @@ double normal_quantile(double p) {
   return x;
 }
 
-// Reads the cutoffs of gates (LayerConfig::gate_cutoff). config.json has the share of gates to cut, GGUF the cutoff in
-// standard deviations (infinite: no cutoff).
+// Reads LayerConfig::gate_cutoff. config.json has the share of gate activations that become 0, GGUF the cutoff below
+// which they become 0, in standard deviations (infinite: no cutoff).
 Status read_gate_cutoffs(const Hyperparameters& file, const Architecture& row, ModelConfig& config) {
-  constexpr Key kShares{"activation sparsity of gates", "", "activation_sparsity_pattern"};
+  constexpr Key kShares{"sparsity of gate activations", "", "activation_sparsity_pattern"};
   constexpr double kUsualShare = 0.95;
   const Key& key = file.gguf() ? keys::kGateCutoffs : kShares;
   TRY_ASSIGN(const auto listed, file.numbers_or_infinity(key, config.n_layers));

@@ -25,7 +25,7 @@ TEST(MessageJson, FieldsFollowRoleAndContentInTheirOrder) {
             R"({"role":"tool","content":"21","name":"weather","id":[1.5,null]})");
 }
 
-TEST(MessageJson, FieldsMayContainTheContent) {
+TEST(MessageJson, ContentMayBeGivenInMessageFields) {
   EXPECT_EQ(seen({.role = "user", .fields = R"({"content": [{"type": "text", "text": "Hi"}]})"}),
             R"({"role":"user","content":[{"type":"text","text":"Hi"}]})");
   EXPECT_EQ(seen({.role = "assistant", .fields = R"({"tool_calls": []})"}), R"({"role":"assistant","tool_calls":[]})");

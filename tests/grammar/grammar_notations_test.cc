@@ -244,7 +244,7 @@ TEST(CallGrammarTest, OverlongReasoningMarkersAreRejected) {
   }
 }
 
-TEST(CallGrammarTest, CallMayContainTextUpToAMarkerAndAlternatives) {
+TEST(CallGrammarTest, CallMayContainAlternativesAndTextThatEndsAtAMarker) {
   RequiredCalls demanded;
   demanded.calls = {{{.words = "<p>", .text_up_to = "\n</p>", .one_of = {{{.words = "\n<q>"}}, {}}}, {.words = "!"}}};
   const Result<Grammar> calls = compile_calls(demanded);

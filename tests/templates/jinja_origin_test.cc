@@ -133,7 +133,7 @@ TEST(JinjaOrigin, RolesHaveOriginInput) {
   EXPECT_EQ(text.origins, "tiiiit");
 }
 
-TEST(JinjaOrigin, VariablesHaveOriginInputUnlessTheyAreSpecialTokens) {
+TEST(JinjaOrigin, VariablesAreMarkedAsInputUnlessTheyAreSpecialTokens) {
   const Json values = {{"bos_token", "<s>"}, {"note", "x"}, {"tools", Json::array({{{"name", "f"}}})}};
   EXPECT_EQ(render("{{ bos_token }}{{ note }}", "", values).origins, "ttti");
   EXPECT_EQ(render("{{ tools[0].name }}", "", values).origins, "i");

@@ -203,7 +203,7 @@ TEST(RepairedReply, CallsBetweenSpecialTokensAreRepaired) {
   });
 }
 
-TEST(RepairedReply, ValuesBetweenTagsNamedByTheirKeysAreParsed) {
+TEST(RepairedReply, ArgumentsInTagsWithTheArgumentsNameAreParsed) {
   EXPECT_EQ(
       describe_calls(tags_form()),
       "]<]x[>[<calls>\\n]<]x[>[<invoke name=\"NAME\">]<]x[>[<KEY>VALUE]<]x[>[</KEY>]<]x[>[</invoke>\\n]<]x[>[</calls>");

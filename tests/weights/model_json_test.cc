@@ -39,7 +39,7 @@ TEST(ModelJson, TextWithoutInfinityAndNanIsParsedAsPlainJson) {
   }
 }
 
-TEST(ModelJson, OnlyWholeWordsInfinityAndNanInValuePositionAreAccepted) {
+TEST(ModelJson, InfinityAndNanAreAcceptedOnlyAsWholeValues) {
   for (const char* text : {"Infinity",
                            " NaN ",
                            "[infinity]",
