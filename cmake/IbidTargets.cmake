@@ -1,15 +1,28 @@
-# ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>]): the static library of one layer, from all
-#   files of the folder. EXCLUDE: files that are not for every machine.
-#   Layers are internal; the library for users is built from all of them (cmake/IbidInstall.cmake).
+# ibid_library(<folder> DEPENDS ... PRIVATE_DEPENDS ... [EXCLUDE <regex>])
+#   Adds the static library of one layer, from all files of the folder. Layers are internal; the library for users is
+#   built from all of them (cmake/IbidInstall.cmake).
+#     EXCLUDE   paths of files that are left out, because this machine cannot compile them
+#
 # ibid_test(<folder> [SOURCES ...] [ALSO ...] [EXCEPT ...] DEPENDS ... [ISA] [SEPARATE] [SHARDS <n>] [FAST <filter>]
-#           [SAMPLED <filter>]): the layer's GoogleTest executable, from the folder's files or SOURCES. SEPARATE
-#   compiles them one by one, for files that define the same names. ISA reruns it, except for tests of the real model,
-#   with each lower instruction set forced. SAMPLED: tests of one property for many models and settings. ctest runs:
-#     ctest             test by test (label single), a process each, to work on a layer: ctest -R KvCacheEntry
-#     ctest -C All      every test as <folder>.all, in SHARDS processes: ./run test --all, without the singles
-#     ctest -C Whole    as All, but only one in six of the SAMPLED tests, as <folder>.sample, and one in eight for each
-#                       lower instruction set: ./run test
-#     ctest -C Fast     <folder>.fast, the tests that match FAST (a GoogleTest filter): ./run test --fast
+#           [SAMPLED <filter>])
+#   Adds the GoogleTest executable of one layer. Filters are those of GoogleTest.
+#     SOURCES   its files; default: all files of the folder, except EXCEPT
+#     ALSO      files of other folders
+#     ISA       also runs the tests, except those of the real model, with each lower instruction set forced
+#     SEPARATE  compiles the files one by one, because some define the same names
+#     SHARDS    number of processes that run all tests; default 1
+#     FAST      filter of the tests that ctest -C Fast runs
+#     SAMPLED   filter of tests of one property for many models and settings, of which ctest -C Whole runs one in six
+#   Each row is a set of runs. The last three commands also run the single tests, unless -LE '^single$' is given; a
+#   build with a sanitizer has only <folder>.all, in 4 processes.
+#     command         name in ctest            tests                                               used by
+#     ctest           <folder>.<test>          each test in a process of its own (label single)    ./run test -R NAME
+#     ctest -C All    <folder>.all             all                                                 ./run test --all
+#                     <folder>.isa.X           all, with ISA                                       ./run test --all
+#     ctest -C Whole  <folder>.whole           all that are not SAMPLED                            ./run test
+#                     <folder>.sample          one in six that are SAMPLED                         ./run test
+#                     <folder>.isa.X.sample    one in eight of all, with ISA                       ./run test
+#     ctest -C Fast   <folder>.fast            those of FAST                                       ./run test --fast
 include(GoogleTest)
 
 # Options structs are filled by designated initialisers; omitted fields have their defaults.

@@ -166,9 +166,9 @@ Result<std::optional<std::vector<ListedValue>>> ArrayCompiler::few_values(Schema
   return std::optional(out);
 }
 
-// State (c, f): c items were written (counted only as far as minItems and maxItems require), and f of them match the
-// schema of `contains`. Without maxContains f means "at least f": a matching item may also be counted as one that does
-// not match.
+// Builds a graph with the states (c, f): c items were written (counted only as far as minItems and maxItems require),
+// and f of them match the schema of `contains`. Without maxContains f is only a lower bound: a matching item may also
+// leave f unchanged. So the negation of the schema is not needed.
 Result<ExprId> ArrayCompiler::that_contains() {
   const CountBounds& count = part_.item_count;
   const size_t n_first = part_.first_items.size();

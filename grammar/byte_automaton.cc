@@ -411,8 +411,9 @@ Status AutomatonBuilder::find_ranks() {
     }
   }
   if (rank == out_.rules_.size()) return {};
-  // The loop gave no rank to rules on a cycle of calls and to rules that are called from a cycle. A walk from callee to
-  // caller finds the cycle: the first rule that it meets twice is on it.
+  // The loop gave no rank to the rules on a cycle of calls, nor to rules that a cycle calls. Each of these rules has a
+  // caller without a rank. So a walk from a rule to such a caller, then to a caller of that rule and so on, enters a
+  // cycle: the first rule that the walk meets twice is on the cycle.
   RuleId at =
       static_cast<RuleId>(std::ranges::find_if(n_callers, [](uint32_t n) { return n > 0; }) - n_callers.begin());
   std::vector<RuleId> caller(out_.rules_.size());  // by rule: a caller to which the loop gave no rank

@@ -115,7 +115,7 @@ struct CallsInText {
     std::string word = {};           // a word that begins a call: if it occurs in the text, `rest` must follow
     bool only_at_beginning = false;  // the word counts only at the beginning of the text, after optional spaces
     bool ends = false;               // only spaces may follow `rest` up to the end of the answer
-    std::optional<RequiredCalls::Call> rest = {};  // what follows the word; nullopt: the word is forbidden
+    std::optional<RequiredCalls::Call> rest = {};  // the text after the word; nullopt: the word is forbidden
   };
   Preamble lead = {};  // the text before the content; Preamble::opening has no effect here
   std::vector<Begin> begins = {};
@@ -163,7 +163,7 @@ struct ArgumentNotation {
   Form form = Form::kMarked;
   std::string before_key = {}, after_value = {};
   std::string after_closing_key = {};   // kMarked: if not empty, after_value is followed by the key and this text
-  std::string before_value = {};        // before a string value
+  std::string before_value = {};        // precedes a value that is a string
   std::string before_other_value = {};  // precedes a value that is not a string; may equal before_value
   std::string quote = {};
 };

@@ -22,15 +22,19 @@
 
 namespace ibid {
 
-// --- TokenMasks: computes the tokens that may come next in a configuration of a grammar: tokens whose bytes continue
-// some text of the grammar. Walks the vocabulary's trie and the grammar together, and caches results in two ways. (1)
-// For an item (a state in a rule, and the stack of states to which the rule returns), one part of the result depends on
-// the rule only, not on its callers. This part is cached by the item's state (and the states of a few rules to which it
-// returns). Tokens that extend beyond the rule are walked further from the end of the rule. So the inside of a string
-// is walked once for all strings of a schema. (2) Configurations with many items (property names, choices) allow few
-// tokens, and their whole result is cached. Repetition counts that are too far from their end to matter to a token are
-// treated as equal. If all bytes of a part of the trie lead from a configuration to itself, such as words inside a
-// string, the part is not walked. Not thread-safe.
+// --- TokenMasks: computes the tokens that may come next in a configuration of a grammar: the tokens after whose bytes
+// the text can still be completed to a text of the grammar. Walks the vocabulary's trie and the grammar together. Not
+// thread-safe.
+//
+// Caches and shortcuts:
+// - The result for an item (a state in a rule, and the stack of states to which the rule returns) is cached by the
+//   item's state alone: the tokens that end inside the rule, and the nodes of the trie at which the rule may end. From
+//   these nodes the walk continues in the item's callers. So the inside of a string is walked once for all strings of a
+//   schema. If walks in the callers are long, the cache's key also has states to which the rule returns.
+// - Configurations with many items (property names, choices) allow few tokens, so the whole result is cached.
+// - Counts of a repetition share a result if one token cannot lead from them to the minimum or maximum.
+// - If all bytes below a node of the trie lead from a configuration back to itself, as those of words inside a string,
+//   all tokens below the node are allowed without a walk.
 
 class TokenMasks {
  public:

@@ -46,7 +46,7 @@ struct Comparison {
   }
   void end_whole(const std::string& bound) {
     if (n_whole != bound.size()) order = n_whole < bound.size() ? -1 : 1;
-    n_whole = 0;  // from here on `order` is decided, so states need not differ in n_whole
+    n_whole = 0;  // not used any more; so states that differ only in n_whole become equal
   }
   void read_fraction(char digit, const std::string& bound) {
     const char other = n_fraction < bound.size() ? bound[n_fraction] : '0';

@@ -104,7 +104,7 @@ class DisjointnessChecker {
   Result<bool> values_differ(SchemaId a, SchemaId b, size_t depth);
 
   SchemaDocument& document_;
-  std::unordered_map<uint64_t, bool> known_;  // by pair of schema ids
+  std::unordered_map<uint64_t, bool> known_;  // known results of are_disjoint(), by pair of schema ids
 };
 
 // --- ArrayCompiler: compiles the arrays that a schema allows to a grammar expression.
@@ -155,7 +155,7 @@ class ObjectCompiler {
   // The constraints that one schema of propertyNames puts on a name.
   struct NameConstraints {
     SchemaPart part;
-    std::unordered_set<std::string_view> listed;  // the strings of its enum
+    std::unordered_set<std::string_view> listed;  // the strings of the schema's enum
   };
   Status read_property_names();
   Status list_properties();

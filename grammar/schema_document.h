@@ -128,8 +128,8 @@ class SchemaDocument {
   struct Place {
     const Json* json;
     PlaceId parent;
-    uint32_t index;          // index in its array
-    const std::string* key;  // key in its object
+    uint32_t index;          // index in the array that contains the place
+    const std::string* key;  // key in the object that contains the place
     uint32_t resource;
     PlaceId first_like;
     bool derived = false, marked = false;
@@ -171,7 +171,7 @@ class SchemaDocument {
   std::unordered_map<uint64_t, SchemaId> unions_;
   std::unordered_map<std::string, uint32_t> value_numbers_;
   std::map<std::tuple<PlaceId, std::string, std::string>, std::optional<Result<SchemaId>>> derived_;
-  std::deque<Json> derived_json_;  // the JSON of derived schemas; place_of_ refers to its values
+  std::deque<Json> derived_json_;  // JSON of derived schemas; place_of_ refers to values in it
   int n_nested_ = 0;               // number of NestedRead objects that exist
   std::vector<std::string> ignored_;
   std::unordered_set<std::string> ignored_names_;

@@ -50,7 +50,7 @@ class TokenTexts {
 
   struct Token {
     std::string bytes;        // the token's text; empty: the token is never allowed
-    std::string first_bytes;  // the token's bytes at the beginning of an answer, if they differ from `bytes`
+    std::string first_bytes;  // the token's bytes as the first token of an answer, if they differ from `bytes`
     bool special = false;     // allowed only in free text (Grammar::Parts::special_tokens_in_first_rule)
   };
   // tokens: indexed by token id. O(bytes log tokens).
@@ -69,7 +69,8 @@ class TokenTexts {
   const TokenTrie& short_tokens() const { return short_; }
   const TokenTrie& long_tokens() const { return long_; }
   const TokenTrie& special_tokens() const { return special_; }
-  // Trie of all ordinary tokens by their bytes at the beginning of an answer; nullptr if these are the usual bytes.
+  // Trie of all ordinary tokens by the bytes to which they decode as the first token of an answer (some tokenizers drop
+  // a leading space there); nullptr if every token decodes to the same bytes at every place.
   const TokenTrie* first_tokens() const { return first_.get(); }
 
   // Returns the longest ordinary token whose bytes are a prefix of `text`; -1 if no token is.

@@ -29,7 +29,7 @@ class CircuitBreaker {
   State state() const;
   // Why the breaker is open: the last failure; empty if it is not open.
   std::string reason() const;
-  size_t n_opened() const;  // how often it was opened
+  size_t n_opened() const;  // number of times that the breaker was opened
 
   // Report the outcome of each call that was allowed.
   void call_succeeded();

@@ -36,7 +36,7 @@ class RespRequest {
 
  private:
   struct Value {
-    size_t position;  // in text_, before which the value is sent
+    size_t position;  // position in text_ at which the value is sent
     std::span<const std::byte> bytes;
   };
   std::string text_;

@@ -38,10 +38,10 @@ struct RespValue {
 
 struct RespLimits {
   size_t max_line_bytes = 4096;
-  size_t max_text_bytes = 65'536;  // of all texts of an answer
-  size_t max_elements = 4096;      // of all lists of an answer
+  size_t max_text_bytes = 65'536;  // maximum bytes of all texts of an answer
+  size_t max_elements = 4096;      // maximum elements of all lists of an answer
   size_t max_depth = 4;
-  size_t max_pushes = 64;  // messages that are not an answer, before one
+  size_t max_pushes = 64;  // maximum number of pushes and attributes before an answer
 };
 
 // For one thread at a time. The stream must outlive the reader.
@@ -58,7 +58,7 @@ class RespReader {
   bool has_buffered() const { return begin_ < end_; }
 
  private:
-  struct Budget {  // what is left of the limits for one answer
+  struct Budget {  // the rest of the limits for one answer
     size_t text_bytes, elements, pushes;
   };
   Result<RespValue> read_value(const TimeLimits& time, std::span<std::byte> room, Budget& left, size_t depth);

@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::array<std::byte, 4> kMagic = {std::byte{'i'}, std::byte{'b'}, std::byte{'S'}, std::byte{'1'}};
 constexpr size_t kNonceBytes = 12, kTagBytes = 16, kHeaderBytes = 20, kMaxKeys = 2;
-constexpr size_t kCheckedBytes = 8;         // of the header, that the tag covers
-constexpr size_t kMaxStepBytes = 1u << 30;  // of one call of OpenSSL, which counts in int
+constexpr size_t kCheckedBytes = 8;         // bytes of the header that the tag covers
+constexpr size_t kMaxStepBytes = 1u << 30;  // maximum bytes of one call of OpenSSL, which counts them in int
 constexpr size_t kMaxKeyFileBytes = 4096;
 
 unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }

@@ -31,7 +31,7 @@ namespace ibid::net {
 
 class Sealer {
  public:
-  static constexpr size_t kOverheadBytes = 36;  // of a sealed value beyond the value
+  static constexpr size_t kOverheadBytes = 36;  // bytes that sealing adds to a value
 
   // Errors: those of read_private_file() and parse().
   static Result<Sealer> read(const std::string& path);

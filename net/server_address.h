@@ -27,7 +27,7 @@ struct ServerAddress {
   Kind kind = Kind::kTcp;
   std::string host;  // a name, an IPv4 or an IPv6 address without brackets
   uint16_t port = 6379;
-  std::string path;  // of a Unix socket
+  std::string path;  // path of a Unix socket
   std::string user, password;
   int database = 0;
   TlsFiles tls;

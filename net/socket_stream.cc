@@ -15,7 +15,7 @@ namespace ibid::net {
 namespace {
 
 constexpr int64_t kNsPerMs = 1'000'000;
-constexpr int64_t kMaxWaitMs = 10;  // between two looks at the clock
+constexpr int64_t kMaxWaitMs = 10;  // maximum time between two checks of the clock
 
 Status connection_failed(int error_number) {
   return {ErrorCode::kIo, std::string("connection: ") + std::strerror(error_number)};
@@ -47,8 +47,8 @@ Status Socket::wait(Ready ready, const TimeLimits& limits, Clock& clock) const {
 }
 
 Status SocketStream::send(Pieces pieces, const TimeLimits& limits) {
-  constexpr size_t kMaxPieces = 64;  // of one system call
-  size_t n_sent = 0;                 // bytes of the first piece that are sent
+  constexpr size_t kMaxPieces = 64;  // maximum pieces of one system call
+  size_t n_sent = 0;                 // number of bytes of the first piece that were sent
   while (!pieces.empty()) {
     if (n_sent == pieces[0].size()) {
       pieces = pieces.subspan(1);

@@ -18,7 +18,7 @@ namespace ibid::net {
 
 namespace {
 
-constexpr size_t kRecordBytes = 16'384;  // of a TLS record: smaller pieces are collected into one
+constexpr size_t kRecordBytes = 16'384;  // maximum size of a TLS record; smaller pieces are collected into one record
 
 // The text of OpenSSL's first error on this thread, which is forgotten.
 std::string tls_error(const char* otherwise) {

@@ -68,7 +68,8 @@ SuperBlock split_iq2_s(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_xxs(BlockCursor in, int8_t* codes);
 SuperBlock split_iq3_s(BlockCursor in, int8_t* codes);
 
-// The codebooks of ggml's IQ formats. A codebook lists the combinations of four or eight values to select.
+// The codebooks of ggml's IQ formats. A codebook is a table whose entries have four or eight values. A file stores the
+// index of an entry in place of four or eight weights.
 enum class Codebook {
   kIq2xxs,  // 256 entries of eight values, each 8, 25 or 43
   kIq2xs,   // 512 entries of eight values, each 8, 25 or 43

@@ -48,8 +48,8 @@ struct ConversionJob {
   }
 };
 
-// Tensors and metadata of the model to convert, in the form of GGUF, whether it is a GGUF file or a directory. Owns the
-// file to which the jobs refer.
+// The model to convert, read from a GGUF file or a directory: tensors and metadata in the form of GGUF. Owns the open
+// file from which the jobs read their tensors.
 struct ConversionSource {
   std::unique_ptr<ModelFile> file;
   std::vector<GgufTensor> made;  // tensors in GGUF's form; only if the source is a directory

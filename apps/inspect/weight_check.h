@@ -33,7 +33,8 @@ class RmsHistogram {
  public:
   void add(double rms);
   void add(const RmsHistogram& other);
-  // Counts the rows whose RMS differs from the median by more than 2^powers.
+  // Returns the number of rows whose RMS is more than 2^powers times the median RMS, or less than the median divided by
+  // 2^powers. Compares only exponents.
   uint64_t n_far(int powers) const;
 
  private:

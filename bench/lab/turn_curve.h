@@ -22,8 +22,8 @@ struct TurnCurvePoint {
   // Tokens prefilled in the first round.
   size_t n_prefilled_warm = 0, n_prefilled_cold = 0, n_prefilled_resumed = 0;
 
-  Spread warm_ms;     // in the session whose keys and values are in memory
-  Spread cold_ms;     // with the saved conversation but no cached keys and values; includes load()
+  Spread warm_ms;     // time in the session whose keys and values are in memory
+  Spread cold_ms;     // time with the saved conversation but no cached keys and values; includes load()
   Spread resumed_ms;  // with the saved conversation, in a new engine with the files of keys and values; includes load()
   // One bare forward pass, without a session: as many rows as the warm turn prefills, at the same positions.
   Spread pass_ms;

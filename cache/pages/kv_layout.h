@@ -34,7 +34,7 @@ struct KvRowShape {
   size_t head_dim = 0;
   size_t window = 0;  // number of positions that attention reads, including the current one; 0: all
   size_t latent_dim = 0;
-  std::optional<KvRowFormat> format;  // set if it is not the format of the KV type (model/weights/kv_precision.h)
+  std::optional<KvRowFormat> format;  // the layer's format; nullopt: that of the KV type (model/weights/kv_precision.h)
   bool operator==(const KvRowShape&) const = default;
 };
 

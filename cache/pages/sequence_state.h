@@ -168,7 +168,7 @@ class SequenceState {
 
   KvPagePool* pool_;
   StateSnapshot base_;
-  KvPage head_;  // page of the state at the end of the sequence; empty: recomputed from base_ and its rows
+  KvPage head_;  // page of the state at the sequence's end; empty: the state is recomputed from base_ and its rows
   std::vector<StateSnapshot> kept_;
 
   // The log, which is empty or ends at the end of the sequence; the full log before that log; and the storage of the

@@ -2,7 +2,7 @@
 //
 // GreedyDual-Size-Frequency (Cherkasova 1998) for pages, which all have one size: when a node is used, it gets rank L +
 // value, where L is the rank of the last evicted node; the node with the lowest rank is evicted first. So an unused
-// page of value v stays while the cache is replaced v times. Nodes of equal rank are evicted in LRU order, so giving
+// page of value v stays while all pages are replaced v times. Nodes of equal rank are evicted in LRU order, so giving
 // all pages the same value results in LRU. docs/decisions/0012-reused-pages-stay-longer.md has the values, and explains
 // why the position of a page has no influence.
 //
@@ -26,7 +26,8 @@ struct PrefixNode;
 // a table that is allocated beforehand, so that counting cannot fail. Not thread-safe: called under the store's lock.
 class EvictionScan {
  public:
-  // Makes room for all parents in a tree of n nodes. May throw std::bad_alloc.
+  // Reserves memory for count() in a tree of at most n nodes, so that count() allocates nothing. May throw
+  // std::bad_alloc.
   void reserve(size_t n);
   // Returns the number of evictable nodes, at most n: counts from the leaves towards the root. REQUIRES: reserve() was
   // called for the tree.
@@ -80,21 +81,21 @@ class EvictionQueue {
  public:
   explicit EvictionQueue(Eviction eviction) : eviction_(eviction) {}
 
-  // Makes room for n nodes. The only call that can throw std::bad_alloc.
+  // Reserves memory for n nodes. The only call that can throw std::bad_alloc.
   void reserve(size_t n);
 
   // Marks a node, queued or not, as used now. reused: the node was created for another sequence or in another turn.
   void touch(PrefixNode& node, bool reused = false);
   // Makes the node part of a declared prefix, such as a system prompt (Retention::kPrefix), and marks it as used now.
   void declare(PrefixNode& node);
-  // Makes the node `to` part of a declared prefix if `from`, which it replaces in the tree, is part of one.
+  // Call when the node `to` replaces `from` in the tree: makes `to` part of a declared prefix if `from` is part of one.
   static void replace(const PrefixNode& from, PrefixNode& to);
   // Moves the node to its new place in the queue after its PrefixNode::is_live() has changed.
   void update(PrefixNode& node);
   // Raises rank and last use of the parent to those of `child`, because a use of a child also uses its parent.
   static void inherit(PrefixNode& parent, const PrefixNode& child);
 
-  // Adds a node to the queue. REQUIRES: reserve() made room for one more node; the node is not queued.
+  // Adds a node to the queue. REQUIRES: reserve() reserved memory for one more node; the node is not queued.
   void push(PrefixNode& node);
   // Removes a node from the queue. Does nothing if the queue does not have the node.
   void erase(PrefixNode& node);

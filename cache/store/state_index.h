@@ -113,8 +113,7 @@ class StateIndex {
       return a->priority != b->priority ? a->priority < b->priority : a->serial < b->serial;
     }
   };
-  using Map =
-      std::map<Key, std::unique_ptr<KeptState>, Less>;  // each key refers to tokens that the Kept of its entry owns
+  using Map = std::map<Key, std::unique_ptr<KeptState>, Less>;  // the KeptState owns the tokens of its key
 
   friend class Removed;
 

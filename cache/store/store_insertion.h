@@ -74,10 +74,10 @@ class StoreInsertion {
   const Retention retention_;
   const size_t length_;  // number of positions to store
   std::vector<KvPage>& replaced_;
-  PrefixNode* parent_ = nullptr;               // parent of the first new node; all pages up to it are stored already
+  PrefixNode* parent_ = nullptr;               // parent of the first new node; this parent and its ancestors are stored
   PrefixNode* node_with_last_page_ = nullptr;  // stored node whose tokens begin with those of the partial last page
-  size_t own_depth_ = 0;  // number of the entry's full pages up to the last of them that is in the store
-  size_t depth_ = 0;      // number of the entry's full pages whose tokens are stored, in these pages or in other ones
+  size_t own_depth_ = 0;  // number of the entry's full pages up to the last one that is itself in the store
+  size_t depth_ = 0;      // number of the entry's full pages whose tokens are stored, in the entry's or in other pages
   size_t n_pages_ = 0;    // number of pages to store
   std::vector<PrefixNode*> private_path_;  // path of stored private nodes to make shared, starting at the root
   PrefixNode* grown_leaf_ = nullptr;       // stored leaf whose tokens and page the first new page replaces

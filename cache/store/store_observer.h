@@ -14,7 +14,7 @@ namespace ibid {
 // A full page of a store. The views are valid during the call.
 struct StoredPage {
   uint64_t serial = 0;  // number of the page in its store, never reused
-  uint64_t before = 0;  // serial of the page before it in its sequence; 0: the page is the first
+  uint64_t before = 0;  // serial of the previous page of the sequence; 0: this page is the first
   std::string_view name_space;
   bool is_shared = false;  // every namespace finds the page
   TokenSpan tokens;

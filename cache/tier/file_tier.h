@@ -42,7 +42,7 @@
 namespace ibid {
 
 // A thread that helps to read many pages, because one reader fully uses neither the disk nor the memory. The thread is
-// started once and sleeps between reads. Thread-safe. Helps one caller at a time; other callers read alone.
+// started once and sleeps between calls. Thread-safe. Helps one caller at a time; other callers read alone.
 class SecondReader {
  public:
   // Throws std::system_error if no thread can be started, and std::bad_alloc.
@@ -66,9 +66,9 @@ class SecondReader {
   std::condition_variable_any offered_;
   std::condition_variable done_;
   State state_ = State::kFree;
-  const std::function<void()>* read_ = nullptr;  // function of the caller that the thread helps
+  const std::function<void()>* read_ = nullptr;  // read() of the caller whom the thread helps
 
-  std::jthread thread_;  // last, because it uses all other members
+  std::jthread thread_;  // last member, because the thread uses all other members
 };
 
 struct FileTierOptions {
@@ -111,7 +111,7 @@ class FileTier : public KvTier {
     const ReadLimits& limits;
     const size_t length;
     std::vector<PageFiles::Found> found;
-    std::vector<PageFiles::FoundState> states;  // found states, that which reaches furthest first
+    std::vector<PageFiles::FoundState> states;  // found states, in order of their ends, the last end first
     std::vector<KvPage> pages = std::vector<KvPage>(found.size());
     std::vector<Status> statuses = std::vector<Status>(found.size());
     std::atomic<size_t> next{0};  // first page that no thread has begun to read
@@ -141,7 +141,7 @@ class FileTier : public KvTier {
   const std::unique_ptr<PageFiles> files_;
   SecondReader second_reader_;
   std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_states_read_{0};
-  std::unique_ptr<WriteBehind> writing_;  // last, because its thread uses the files
+  std::unique_ptr<WriteBehind> writing_;  // last member, because its thread uses the files
 };
 
 }  // namespace ibid

@@ -62,7 +62,7 @@ Sha256Digest digest_of_namespace(std::string_view name_space);
 
 enum class KvRecordKind : uint8_t {
   kPage,   // keys and values of n_rows positions from first_position on
-  kState,  // recurrent state after first_position tokens, and the rows of the n_rows tokens after it
+  kState,  // recurrent state after first_position tokens, and the rows of the next n_rows tokens
 };
 
 // Fixed beginning of a record. Its fields were checked against each other, but its checksum was not verified.

@@ -47,10 +47,10 @@ struct KvTierStats {
   size_t pages_read = 0;
   size_t pages_written = 0;
   size_t pages = 0;        // pages stored now
-  size_t states_read = 0;  // recurrent states that were read, each with the rows after it
+  size_t states_read = 0;  // recurrent states that were read, each with the rows after the state
   size_t states_written = 0;
   size_t states = 0;   // recurrent states stored now
-  uint64_t bytes = 0;  // bytes of pages and states stored now; the following counters also cover both
+  uint64_t bytes = 0;  // bytes of pages and states stored now; the following counters, too, count pages and states
   size_t evicted = 0;
   size_t quarantined = 0;       // records that failed verification and were moved aside
   size_t failures = 0;          // I/O errors of the storage, reading or writing

@@ -145,7 +145,7 @@ class PageIndex {
   ByIdsSet by_ids_, states_by_ids_;  // records with is_known; by_ids_: pages; states_by_ids_: states
   ByAgeSet by_age_, states_by_age_;  // by_age_: all records; states_by_age_: the states
   uint64_t bytes_ = 0, state_bytes_ = 0;
-  int64_t newest_ns_ = 0;  // latest use so far
+  int64_t newest_ns_ = 0;  // time of the latest use of any record
 };
 
 class PageIndex::Prepared {

@@ -189,7 +189,7 @@ class WriteBehind {
   size_t n_failures_ = 0;
 
   KvPagePool::Registration reclaimer_;
-  std::jthread thread_;  // last, because it uses all other members
+  std::jthread thread_;  // last member, because the thread uses all other members
 };
 
 }  // namespace ibid

@@ -1,6 +1,6 @@
-// Loads words of 16 rows interleaved as in a panel (the same four bytes of every row are adjacent), and stores them.
-// Packing (model/weights/pack_blocks.cc) uses these functions; the rest of packing is arithmetic in 16 lanes, which
-// compilers vectorise.
+// Loads the same four bytes of each of 16 rows into one Word of 16 lanes (lane r belongs to row r, as in a panel), and
+// stores halves or bytes of all lanes. Packing (model/weights/pack_blocks.cc) uses these functions; its other steps are
+// loops over the 16 lanes, which compilers vectorise.
 #pragma once
 
 #include <cstddef>
@@ -56,7 +56,8 @@ inline FourWords load_four(const std::byte* at) {
   return four;
 }
 
-// Transposes four words of four rows. Uses shuffles, because compilers would move the words one by one.
+// Transposes four words of four rows: writes word w of row first_row + i to words[w][first_row + i]. Uses shuffles,
+// because compilers would move the words one by one.
 [[gnu::always_inline]] inline void gather_4x4(const Blocks& blocks, size_t first_row, size_t offset,
                                               Word* __restrict words) {
   const FourWords a = load_four(blocks[first_row] + offset), b = load_four(blocks[first_row + 1] + offset);
@@ -69,7 +70,7 @@ inline FourWords load_four(const std::byte* at) {
   for (size_t w = 0; w < 4; ++w) std::memcpy(&words[w][first_row], &columns[w], sizeof(FourWords));
 }
 
-// Loads kWords words at byte `offset` of each block.
+// Loads kWords words from byte `offset` of each row's block; lane r of words[w] is word w of row r.
 template <size_t kWords>
 void gather(const Blocks& blocks, size_t offset, Word* __restrict words) {
   constexpr size_t kFours = kWords / 4 * 4;

@@ -7,8 +7,8 @@ namespace {
 
 // Target number of rows of a tile: large enough to make the cost of converting keys and values negligible.
 constexpr size_t kTileRowsWanted = 192;
-// Cost of reading a position, relative to the cost of multiplying one row with it. Affects only the balance among
-// threads.
+// Cost of loading the key and value of one position, relative to the cost of multiplying one query row with them.
+// Affects only the balance among threads.
 constexpr size_t kReadCost = 4;
 
 }  // namespace

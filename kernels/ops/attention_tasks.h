@@ -67,7 +67,7 @@ class AttentionTask {
     }
   }
 
-  // Returns the number of leading reads whose total cost is closest to `part`.
+  // Returns how many of the task's first reads (a read loads one block for all rows) together cost about `part`.
   size_t read_at(size_t part) const;
 
   std::span<const AttentionSequence> sequences;
@@ -124,8 +124,8 @@ class AttentionTaskList {
     }
   }
 
-  // Returns where the share of thread `index` of `count` begins. All shares have equal cost. A share begins and ends
-  // between two reads. index == count: the end of all tasks.
+  // Returns where the share of thread `index` of `count` begins; index == count: the end of all tasks. All shares have
+  // about the same cost. No share ends within a read (one block, loaded for all rows of a task that have the block).
   TaskPosition share_begin(int index, int count) const;
 
   // True if a task is divided among threads. All threads get the same result.

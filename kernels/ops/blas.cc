@@ -55,7 +55,8 @@ class OneThread {
   int before_ = 0;
 };
 
-// True for core types whose sgemm uses the vector instructions of `isa`; all other types are for CPUs before AVX2.
+// True if the sgemm of OpenBLAS's core type `core` uses at least the vector instructions of `isa`. Core types that this
+// function does not list are for CPUs before AVX2.
 bool is_core_for(Isa isa, std::string_view core) {
   for (std::string_view known : {"SkylakeX", "Cooperlake", "Sapphirerapids", "SapphireRapids"}) {
     if (core == known) return true;

@@ -178,7 +178,7 @@ struct ModelConfig {
     return norm_places != NormPlaces::kBefore || residual_scale != 1 || !attention_residual.is_plain() ||
            !recurrent_residual.is_plain() || !mlp_residual.is_plain();
   }
-  // True if a step before the product of gate and up needs whole rows of them, not only parts.
+  // True if a step before the product of gate and up needs whole rows of gate and up, not only parts of rows.
   bool reads_whole_gates() const {
     return common.used() ||
            std::ranges::any_of(layers, [](const LayerConfig& layer) { return layer.gate_cutoff.has_value(); });

@@ -29,7 +29,7 @@ struct RowBuffers {
   Rows x;                               // [T, D]            the residual stream
   std::array<Rows, kMaxRopes> cos_sin;  // [T, rotary_dim]   cosines and sines for each rope
   LinearInput h;                        // [T, D]            norm(x), the input of QKV, gate and up, and the LM head
-  LinearInput attended;                 // [T, attended_dim] the buffer that wo reads, if needed also in int8
+  LinearInput attended;                 // [T, attended_dim] the input of wo, if needed also in int8
   LinearInput q_latent;                 // [T, q_rank]       the input of wq_b (latent attention)
   Rows kv_latent;                       // [T, kv_rank]      norm(c) of latent attention
   Rows added;                           // [T, D] block_out after the block's norm or factor, if there is one
@@ -110,7 +110,7 @@ class Activations {
   Rows attn_gate;                 // [T, H d]    only in models with a gate on attention's output
   RecurrentBuffers recurrent;     // only in models with recurrent layers
   Rows gate_part, up_part;        // [n_threads, kGatePartFloats]
-  Rows gate, up;                  // [T, F]      if ModelConfig::reads_whole_gates()
+  Rows gate, up;                  // [T, F]      only in models with ModelConfig::reads_whole_gates()
   Rows adapted_gate, adapted_up;  // [T, F] outputs of the adapters of gate and up; adapted_gate also of q, k, v
   LinearInput gated;              // [T, F]      silu(gate) * up, the input of w_down
   MoeBuffers moe;                 // only in models with experts

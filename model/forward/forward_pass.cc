@@ -3,9 +3,11 @@
 // Xiong et al. 2020 (norms before); Wang & Komatsuzaki 2021 (parallel blocks).
 //
 // All workers of a parallel region execute every function, each with its part of the pass (row_steps.cc splits rows,
-// heads and columns). A barrier separates each write from reads by other workers: four per layer, plus one after shared
-// row steps. Features that an architecture lacks cost nothing: their weights are empty, their factors 1. Features that
-// few architectures have are in architecture_steps.h.
+// heads and columns). A barrier separates each write from reads by other workers: four per layer. In passes of many
+// rows, the workers also divide the rows of row steps, with one more barrier after each sequence of row steps.
+//
+// Features that an architecture lacks cost nothing: their weights are empty, their factors 1. Features that few
+// architectures have are in architecture_steps.h.
 #include "model/forward/pass.h"
 
 #include <algorithm>

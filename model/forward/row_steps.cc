@@ -90,7 +90,9 @@ void rotate_queries(const PassPart& p, size_t layer) {
   }
 }
 
-// k = rope(norm(k + bk)) and v = norm(v + bv), or v = norm(k + bk), computed by the worker that stores them.
+// k = rope(norm(k + bk))
+// v = norm(v + bv); in layers that use the key as value (LayerConfig::value_is_key): v = norm(k + bk), without rope
+// The worker that stores a row in the cache computes it.
 void store_keys_and_values(const PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];

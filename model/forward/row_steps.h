@@ -26,7 +26,7 @@ inline void linear_panels(const PassPart& p, const PackedMatrix& w, const Linear
 void norm(PassPart& p, WeightVector weight, WeightVector bias);
 // Quantises `input` to int8, if a quantised weight reads it.
 void quantize(const PassPart& p, LinearInput& input);
-// x += norm(from + bias) residual_scale, or as `rule` says. REQUIRES: h is still norm(x).
+// x += norm(from + bias) residual_scale, or the sum that `rule` defines. REQUIRES: h is still norm(x).
 void add_residual(const PassPart& p, Rows from, WeightVector bias, WeightVector post_norm, const Residual& rule = {});
 // x *= factor
 void scale_rows(const PassPart& p, float factor);

@@ -28,7 +28,7 @@ namespace ibid {
 // Reorders value heads from group by group, as in checkpoints, to one head of each group in turn, as in GGUF and in
 // memory: head h belongs to group h % n_groups.
 struct HeadTiles {
-  size_t n_groups = 0, of_group = 0;  // of_group: heads per group; n_groups 0: no reordering
+  size_t n_groups = 0, of_group = 0;  // number of groups, and of heads in each; n_groups == 0: heads keep their order
   size_t width = 0;                   // width of a head, in rows or columns
 
   bool used() const { return n_groups != 0; }

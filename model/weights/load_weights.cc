@@ -184,7 +184,7 @@ class Binder {
     // Release the file's pages on the way; otherwise the whole file would stay resident.
     const Status status = packing_.run(team, [this](const TensorView& tensor) { file_.release(tensor); });
     if (status.ok()) return status;
-    TRY(check_finite_weights(file_, config_, team));  // the error of this check also names the element
+    TRY(check_finite_weights(file_, config_, team));  // its error names the element, that of packing only the tensor
     return {status.code(), file_.path() + ": " + status.message()};
   }
 

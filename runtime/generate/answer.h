@@ -125,9 +125,9 @@ class Answer final : public Task {
   ReplyText reply_;
   RepetitionDetector repetition_;  // updated only if a repetition may end the answer
   Tokens sampled_;
-  LogprobQueue logprobs_;  // log-probabilities of sampled_, except those of an end of turn; if requested
+  LogprobQueue logprobs_;  // log-probabilities of the tokens in sampled_ except an end of turn, if requested
   Tokens draft_;           // tokens fed after the last token; row i + 1 of the logits is after draft_[i]
-  Tokens fed_;             // the next pass: the last token and its draft
+  Tokens fed_;             // tokens of the next pass: the last token and its draft
   AnswerProgress now_;
   size_t n_cached_ = 0;
   size_t n_steps_before_ = 0;  // WorkCounters::history_steps before this answer
@@ -139,7 +139,7 @@ class Answer final : public Task {
   std::mutex mutex_;  // guards queued_
   std::deque<AnswerEvent> queued_;
 
-  AnswerProgress taken_;  // progress at the last event that was taken; for the owner's thread only
+  AnswerProgress taken_;  // progress at the last event that the owner took; used by the owner's thread only
 };
 
 // Publishes the computed part of a prompt while it is being prefilled. Call after a pass, with n_unread tokens of the

@@ -65,9 +65,9 @@ struct GenerateRequest {
   size_t max_tokens = 0;                        // at least 1
   std::vector<TokenId> stop_ids;                // tokens that end the turn
   size_t min_tokens = 0;                        // minimum number of tokens before a stop token
-  const TokenConstraint* constraint = nullptr;  // constraint of the sampled tokens; it is cloned and does not change
+  const TokenConstraint* constraint = nullptr;  // constraint of the sampled tokens; the answer uses a clone
   bool stop_repetition = false;                 // end an answer that repeats itself
-  bool keep_when_out_of_memory = false;         // as in TurnOptions
+  bool keep_when_out_of_memory = false;         // as TurnOptions::keep_when_out_of_memory
   bool keeps(const Status& status) const {      // true if the answer so far is kept after this error
     return keep_when_out_of_memory && status.code() == ErrorCode::kOutOfMemory;
   }
@@ -79,8 +79,8 @@ struct GenerateRequest {
   Priority priority = Priority::kNormal;
   std::stop_token stop;
   Tokens expected;             // likely first tokens of the answer: verified as drafts
-  Drafter* drafter = nullptr;  // has the tokens up to the end of the prompt; sampled tokens are added to it
-  int64_t start_ns = 0;        // start time of the call; ttft_ms counts from it
+  Drafter* drafter = nullptr;  // has the prompt's tokens; the answer adds the sampled tokens
+  int64_t start_ns = 0;        // start time of the call; ttft_ms is measured from this time
   Delivery delivery = Delivery::kNone;
 };
 
@@ -116,7 +116,7 @@ struct Generation {
   std::optional<TokenId> end_of_turn;   // the stop token that was sampled; unset after a stop string
   std::string stop_string;              // the stop string that was found
   FinishReason finish_reason = FinishReason::kStop;
-  size_t n_text_taken = 0;  // bytes of the text in events that the owner took; less than all only after a stop
+  size_t n_text_taken = 0;  // bytes of the text in events that the owner took: all bytes, unless the answer was stopped
 };
 
 }  // namespace ibid

@@ -37,19 +37,19 @@ struct BranchPoints {
 };
 
 struct PromptDelta {
-  size_t n_keep = 0;    // number of tokens of the transcript that stay
+  size_t n_keep = 0;    // number of leading tokens of the transcript that stay
   size_t n_prompt = 0;  // number of tokens of the whole prompt
   TranscriptPatch patch;
   std::optional<EncoderMark> end;  // encoder state after the prompt's last byte; set by plan()
-  size_t differs_at = 0;           // first byte that differs from the transcript, or the end of the shorter one
+  size_t differs_at = 0;           // first byte at which prompt and transcript differ, or the shorter one's length
   size_t n_bytes = 0;              // bytes of the whole prompt
-  size_t tail_begin = 0;           // differs_at, or the beginning of the reply that contains it
+  size_t tail_begin = 0;           // differs_at or, if this byte is in a reply, the beginning of the reply
   MarkedText tail;                 // the prompt from tail_begin on
   // Set if the prompt ends with the beginning of the answer: the number of bytes of this beginning.
   std::optional<size_t> n_continued = {};
   bool keeps_reply = false;  // the n_continued bytes are sampled tokens of the transcript (continue_reply())
   TurnCost cost;             // cost of planning
-  uint64_t number = 0;       // serial number of the plan; its planner commits only the last one
+  uint64_t number = 0;       // serial number of the plan; a planner commits only its last plan
 };
 
 // The tokens of a planned prompt: those of the transcript that stay, then those of the plan. A view.

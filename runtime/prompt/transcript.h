@@ -33,7 +33,7 @@ enum class SpanOrigin {
 // before the span. As they were at the mark, the tokens are the first n_stable ones of the transcript, then `tail`.
 struct EncoderMark {
   IncrementalEncoder encoder;
-  size_t base = 0;  // number of tokens before the first one that the encoder produced
+  size_t base = 0;  // number of tokens before the encoder's first token
   size_t n_stable = 0;
   Tokens tail;
 
@@ -45,8 +45,8 @@ struct EncoderMark {
 struct TranscriptSpan {
   SpanOrigin origin = SpanOrigin::kTemplate;
   size_t byte_begin = 0, byte_end = 0;
-  size_t id_begin = 0;              // a token across two encoded spans belongs to the second
-  std::optional<EncoderMark> mark;  // set for encoded spans and for the replies after them
+  size_t id_begin = 0;              // index of the first token; a token across two encoded spans belongs to the second
+  std::optional<EncoderMark> mark;  // encoder state before the span; set for encoded spans and replies after such spans
   std::vector<size_t> token_ends;   // kSampled, kEndOfTurn: byte position after each token; one per token
   size_t first_message = 0;         // range of messages whose rendering may reach into the span
   size_t last_message = 0;
@@ -66,7 +66,7 @@ struct SampledReply {
   Tokens ids;
   std::vector<size_t> text_ends;       // bytes of the text up to the end of each token
   std::string text;                    // the bytes of `ids` as the next render will show them
-  std::optional<TokenId> end_of_turn;  // the token that ended the reply; its text is the next member
+  std::optional<TokenId> end_of_turn;  // the token that ended the reply; end_of_turn_text is its text
   std::string end_of_turn_text;
 
   // Replaces the reply's text by `shown`, if different: templates render tool calls in their own spelling. The sampled

@@ -41,12 +41,15 @@ struct PassLimits {
   bool decodes(size_t n_rows) const { return n_rows <= kDecodeRows && n_rows <= max_rows; }
 };
 
-// Returns the rows for each request; 0: not in this pass. `requests` is in order of arrival. Decoding requests get all
-// their rows, first come first served. The oldest prefill request gets at least half of the prefill rows, so that none
-// starves. The other prefill rows go by priority, then to the shortest request, so that a long prompt does not delay a
-// short one; the remainder goes to the oldest. Low priority gets no rows beside other priorities. Requests with
-// gives_way set get kScoreRows in total at most, the oldest first. At least one request gets rows. REQUIRES: requests
-// is not empty, limits.max_rows > 0.
+// Returns the rows for each request; 0: not in this pass. `requests` is in order of arrival. At least one request gets
+// rows.
+// - Decoding requests get all their rows, first come first served.
+// - The oldest prefill request gets at least half of the prefill rows, so that no prefill starves. The other prefill
+//   rows go by priority, then to the shortest request, so that a long prompt does not delay a short one; the remainder
+//   goes to the oldest request.
+// - Requests of low priority get no rows beside requests of other priorities.
+// - Requests with gives_way set get kScoreRows in total at most, the oldest first.
+// REQUIRES: requests is not empty, limits.max_rows > 0.
 std::vector<size_t> plan_pass(std::span<const PassRequest> requests, const PassLimits& limits);
 
 // Determines the rows of requests that give way (they score given tokens) beside decoding requests. A piece (their rows
@@ -62,7 +65,7 @@ class ScoreShare {
   void record(size_t n_score_rows, bool has_prefill, int64_t duration_ns, double decode_pass_ns);
 
  private:
-  size_t last_rows_ = 0;  // number of scored rows in the last pass that had any
+  size_t last_rows_ = 0;  // number of scored rows in the last pass with scored rows
   double row_ns_ = 0;     // additional time per scored row; 0: unknown
   double owed_ns_ = 0;    // time that decoding requests get for themselves next
 };

@@ -21,11 +21,12 @@ namespace ibid {
 
 class PendingPrefixes {
  public:
+  // State of the earlier prefill for which a prefill waits.
   enum class Earlier {
-    kNothing,     // no earlier prefill has the prefix
-    kPrefilling,  // an earlier prefill will publish the prefix
-    kPublished,   // the prefix is published
-    kOver,        // the earlier prefill ended and published a part; another one may continue
+    kNothing,     // no earlier prefill has enough of the prefix
+    kPrefilling,  // the earlier prefill has not published the common prefix yet
+    kPublished,   // the earlier prefill has published the common prefix
+    kOver,        // the earlier prefill ended, perhaps before it published all; another prefill may publish the rest
   };
 
   // Registers a prompt as being prefilled, from construction to destruction. Used by one thread at a time.
@@ -40,9 +41,9 @@ class PendingPrefixes {
     // True if a prefill that began later waits until this one has published n tokens, with begin <= n < end.
     bool is_awaited(size_t begin, size_t end) const;
 
-    // Returns whether a prefill that began earlier will publish at least one page more of this prompt's tokens than
-    // n_held. After kPrefilling, call again until the result changes. After any result but kNothing the store may have
-    // a longer prefix.
+    // Chooses a prefill that began earlier and has at least one page more of this prompt's tokens than the n_held that
+    // this prefill has, and returns its state. After kPrefilling, call again until the result changes. After kPublished
+    // and kOver, search the store again: it may have a longer prefix.
     Earlier earlier_state(size_t n_held);
 
     // Marks the first n tokens as published: the store has everything that prompts need to resume within them.

@@ -46,7 +46,7 @@ class Task {
  protected:
   enum class Action {
     kFeed,  // feed the tokens in `chunk`
-    kWait,  // wait for another task that was submitted before
+    kWait,  // wait for another task, which was submitted before this one
     kOver,
   };
 
@@ -86,7 +86,7 @@ class Task {
   uint64_t age_ = 0;
   int64_t since_ns_ = 0;  // time since which the task waits for rows
   SequenceChunk chunk_;   // chunk of the next pass
-  size_t n_rows_ = 0;     // rows of the chunk in the running pass; 0: the task is not in it
+  size_t n_rows_ = 0;     // rows of the chunk in the running pass; 0: the task is not in the pass
 };
 
 }  // namespace ibid

@@ -39,8 +39,8 @@ struct ContinuedAnswer {
 // A requested change of the messages.
 struct PendingEdit {
   size_t n_kept = 0;                            // number of leading messages that stay
-  std::vector<Json> added = {};                 // messages that follow the remaining ones
-  std::optional<std::set<size_t>> pinned = {};  // unset: the remaining messages keep their pins
+  std::vector<Json> added = {};                 // messages that are added after the kept messages
+  std::optional<std::set<size_t>> pinned = {};  // new pins; unset: the kept messages keep their pins
   std::optional<std::string> system = {};       // new text of the system message; unset: no change
   // The last message, to which the answer is added; it is not among the messages that stay.
   std::optional<ContinuedAnswer> continued = {};
@@ -181,7 +181,7 @@ class DialogueChange {
 // The plan of a turn that fits the context. Destroying it reverts `fitted`.
 struct TurnPlan {
   PromptDelta delta;
-  std::optional<DialogueChange> fitted;  // change that makes the messages fit; unset: not needed
+  std::optional<DialogueChange> fitted;  // change that makes the messages fit the context; unset: no change is needed
   LeftOut left_out = {};
 };
 

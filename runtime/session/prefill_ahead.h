@@ -23,8 +23,8 @@ namespace ibid {
 class PrefillAhead {
  public:
   struct Start {
-    KvCacheEntry held;   // KV of the prompt's first tokens; if prompt.is_whole, not of its last token
-    AheadPrompt prompt;  // if it is the whole prompt, the logits after it are computed too
+    KvCacheEntry held;   // KV of the prompt's first tokens; never of the last token of a whole prompt
+    AheadPrompt prompt;  // if prompt.is_whole, the logits after the prompt are computed, too
     Usage usage;
     Foreign foreign;    // namespace of the KV
     StateShare states;  // the engine's limits for recurrent states

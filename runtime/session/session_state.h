@@ -147,7 +147,7 @@ class SessionState {
   bool plain = false;
   SessionBranch branch;
   LoadWarnings load_warnings;               // warnings of load()
-  std::vector<SessionBranch> alternatives;  // answers to the last question; the chosen one is in `branch` instead
+  std::vector<SessionBranch> alternatives;  // the other answers to the last question; `branch` has the chosen answer
   size_t chosen = 0;
   std::atomic<bool> busy{false};
 
@@ -159,7 +159,7 @@ class SessionState {
   bool rewrites_history();
 
   std::stop_source idle_stop_{std::nostopstate};
-  std::unique_ptr<PrefillAhead> idle_;  // the last member, so that what it uses is destroyed later
+  std::unique_ptr<PrefillAhead> idle_;  // last member, so that the members that the prefill uses are destroyed later
 };
 
 // Saves and loads a session (session_resume.cc). Errors of files as in ChatSession::save() and load().

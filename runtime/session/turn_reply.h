@@ -50,10 +50,10 @@ class TurnReply {
 
   ReplyParser parser_;
   const uint64_t seed_;
-  size_t n_bytes_ = 0;  // number of bytes that were fed
+  size_t n_bytes_ = 0;  // number of bytes of the answer that were parsed
   ParsedReply ids_;     // the emitted calls, of which only the ids are set
   const bool continues_;
-  ParsedReply added_;  // what this turn adds to the continued answer
+  ParsedReply added_;  // the part of the answer that this turn adds
   std::string content_so_far_;
   // Bytes that the parser held back at the end of the continued answer; the next text begins with them.
   size_t n_held_content_ = 0, n_held_reasoning_ = 0;

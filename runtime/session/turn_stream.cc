@@ -77,8 +77,8 @@ class TurnStream::Pulled {
     void operator()() const { source->request_stop(); }
   };
 
-  // The kind of events that the owner takes: texts, or events of the parsed reply. Known when the owner takes the first
-  // one.
+  // How the owner takes the turn's events: as texts with poll(), or as events with poll_event(). Unknown until the
+  // owner's first call.
   enum class Form { kUnknown, kTexts, kEvents };
 
   std::optional<TurnEvent> take_event() {
@@ -102,8 +102,8 @@ class TurnStream::Pulled {
     return call_->turn().take_event();
   }
 
-  // Finishes a turn that is computed, and keeps its remaining events in the form that the owner takes. If that form is
-  // not known yet and the options parse replies, the turn stays unfinished.
+  // If all tokens of the turn are computed, finishes the turn and keeps its remaining events in the owner's form. Does
+  // nothing while this form is unknown and the options require parsed replies.
   void finish_if_computed() {
     if (!call_ || !call_->turn().is_computed()) return;
     if (form_ == Form::kUnknown && options_.parse_reply) return;

@@ -48,10 +48,10 @@ class KvEventEncoder {
   const Secret secret_;
   const bool private_tokens_;
   Sha256 sha_;
-  std::unordered_map<uint64_t, uint64_t> hashes_;  // of the known pages, by serial
+  std::unordered_map<uint64_t, uint64_t> hashes_;  // hashes of the known pages, by serial
   Json events_ = Json::array();
   size_t n_blocks_ = 0;
-  KvChange last_;  // the last page of the last event, if that is a BlockStored; without tokens
+  KvChange last_;  // last page of the last event, without its tokens, if this event is a BlockStored
 };
 
 }  // namespace ibid::serve

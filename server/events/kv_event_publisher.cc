@@ -31,15 +31,15 @@ namespace ibid::serve {
 
 namespace {
 
-constexpr size_t kMaxBlocks = 256;   // of a batch: some 60 kB
-constexpr size_t kMaxKept = 10'000;  // batches that can be repeated
-constexpr size_t kMaxKeptBytes = 64u << 20;
-constexpr int kMaxQueued = 1'000;       // batches that wait for a slow subscriber
-constexpr int64_t kMaxPeerBytes = 256;  // of a part that a subscriber sends
-constexpr int kMaxPeerMessages = 64;    // that are read before changes are published again
-constexpr int64_t kSnapshotEveryNs = 1'000'000'000;
-constexpr std::chrono::milliseconds kGatherTime{1};
-constexpr int kLingerMs = 200;  // time for the last batch when the publisher ends
+constexpr size_t kMaxBlocks = 256;           // maximum blocks of a batch, which then has about 60 kB
+constexpr size_t kMaxKept = 10'000;          // maximum number of batches that are kept for requests to repeat them
+constexpr size_t kMaxKeptBytes = 64u << 20;  // maximum bytes of these batches
+constexpr int kMaxQueued = 1'000;            // maximum number of batches that wait for a slow subscriber
+constexpr int64_t kMaxPeerBytes = 256;       // maximum bytes of a message part that a subscriber sends
+constexpr int kMaxPeerMessages = 64;         // maximum messages received before changes are published again
+constexpr int64_t kSnapshotEveryNs = 1'000'000'000;  // minimum time between two snapshots
+constexpr std::chrono::milliseconds kGatherTime{1};  // time in which more changes join a batch
+constexpr int kLingerMs = 200;                       // time for sending the last batch when the publisher ends
 constexpr size_t kNumberBytes = 8;
 constexpr uint64_t kEndNumber = ~uint64_t{0};  // -1
 constexpr std::string_view kIpc = "ipc://", kTcp = "tcp://";
@@ -163,7 +163,7 @@ class Socket {
     return std::string(bound.data());
   }
 
-  // Sends the parts as one message, or drops it.
+  // Sends the parts as one message, or drops the message.
   void send(std::vector<Part> parts) const {
     for (size_t i = 0; i < parts.size(); ++i) {
       const int more = i + 1 < parts.size() ? ZMQ_SNDMORE : 0;
@@ -171,7 +171,7 @@ class Socket {
     }
   }
 
-  // Returns the parts of the next message, of a long one only the first parts; empty if no message has arrived.
+  // Returns the parts of the next message, at most kMaxParts of them; empty if no message has arrived.
   std::vector<Part> receive() const {
     constexpr size_t kMaxParts = 8;
     std::vector<Part> parts;
@@ -270,7 +270,7 @@ struct KvEventPublisher::Parts {
     attempt([this] { publish_clear(); });
   }
 
-  // Without memory events may be missing afterwards, which the next snapshot has.
+  // If memory is out, events may be lost; the next snapshot makes up for them.
   template <typename Work>
   void attempt(const Work& work) noexcept {
     try {
@@ -295,7 +295,7 @@ struct KvEventPublisher::Parts {
     for (int i = 0; i < kMaxPeerMessages; ++i) {
       const std::vector<Part> parts = publishing.receive();
       if (parts.empty()) return;
-      wants_snapshot = wants_snapshot || parts[0].bytes().starts_with('\x01');  // else it left
+      wants_snapshot = wants_snapshot || parts[0].bytes().starts_with('\x01');  // otherwise a subscriber left
     }
   }
 
@@ -407,7 +407,7 @@ struct KvEventPublisher::Parts {
   uint64_t next_number;
   uint64_t snapshot_begin = 0;  // number of the last snapshot's first batch
   bool wants_snapshot = false;
-  int64_t next_snapshot_ns = 0;  // when the next one may be made
+  int64_t next_snapshot_ns = 0;  // time from which the next snapshot may be made
 
   std::thread thread;
 };

@@ -1,20 +1,20 @@
-// KvEventPublisher: tells routers by ZeroMQ which blocks of keys and values this process can reuse, in the protocol of
-// vLLM's ZmqEventPublisher: messages [topic, number, batch] on a PUB socket, and a ROUTER socket that repeats batches.
-// The number is big-endian in 8 bytes and grows by one; server/events/kv_event_encoder.h has the batches. The first
-// number is the time of the start in microseconds, so that a router does not take the batches of a new process for
-// those that it has from an earlier one.
+// KvEventPublisher: publishes which blocks of keys and values this process can reuse, for routers, over ZeroMQ, in the
+// protocol of vLLM's ZmqEventPublisher: messages [topic, number, batch] on a PUB socket, and a ROUTER socket that
+// repeats batches. The number is big-endian in 8 bytes and grows by one; server/events/kv_event_encoder.h has the
+// batches. The first number is the time of the start in microseconds, so that the numbers of a new process differ from
+// those of an earlier one.
 //
-// Events are hints: a router that missed or misread them sends a request to a server that computes more; no answer
-// changes. The publisher makes up for what vLLM's leaves out: it begins with AllBlocksCleared, and whenever a
-// subscriber arrives, or asks for batches that are not kept any more, it publishes a snapshot, which is
-// AllBlocksCleared and then all blocks. Changes are published at once, also those of an idle server.
+// Events are hints: a router that missed events sends a request to a server that has to compute more; no answer
+// changes. Unlike vLLM's publisher, this one begins with AllBlocksCleared, and publishes a snapshot (AllBlocksCleared
+// and then all blocks) whenever a subscriber arrives or requests batches that are not kept any more. Changes are
+// published at once, also those of an idle server.
 //
-// A request to repeat is [empty, number]; the reply is a message [empty, topic, number, batch] for each kept batch from
-// this number on, and [empty, empty, -1, empty]. A number that is neither kept nor the next one asks for a snapshot. At
+// A request to repeat is [empty, number]. The reply is a message [empty, topic, number, batch] for each kept batch from
+// this number on, and [empty, empty, -1, empty]. A number that is neither kept nor the next one requests a snapshot. At
 // most one snapshot a second is made for requests and subscribers.
 //
-// One thread has the sockets; no other thread waits for it, and it waits for no subscriber: what a slow one does not
-// take is dropped for it. Thread-safe.
+// One thread uses the sockets; no other thread waits for this thread, and it waits for no subscriber: messages that a
+// slow subscriber does not take are dropped. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,8 @@ class LruKvCacheStore;
 namespace ibid::serve {
 
 struct KvEventOptions {
-  std::string endpoint;              // of the PUB socket: "ipc:///run/ibid/events", "tcp://127.0.0.1:5557"
-  std::string replay_endpoint = {};  // of the ROUTER socket; empty: no such socket
+  std::string endpoint;              // endpoint of the PUB socket: "ipc:///run/ibid/events", "tcp://127.0.0.1:5557"
+  std::string replay_endpoint = {};  // endpoint of the ROUTER socket; empty: no such socket
   std::string topic = {};            // the first part of each message
   bool may_leave_machine = false;    // allows endpoints that other machines can reach
   bool private_tokens = false;       // as in KvEventEncoder

@@ -150,7 +150,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::array<char, (16u << 10)> bytes_read_;
   std::string ahead_;        // bytes read but not parsed yet
-  bool is_reading_ = false;  // a read of the transport is pending
+  bool is_reading_ = false;  // Transport::read() was called and is not done
   std::unique_ptr<RequestReader> reader_;
   bool request_begun_ = false;  // the first byte of the request was read
   TimePoint body_begin_;

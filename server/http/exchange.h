@@ -30,11 +30,11 @@ struct Request {
   uint64_t id = 0;     // number of the request on this server, for the log
   std::string method;  // "GET", "POST" ...
   std::string path;    // "/v1/models/a b": decoded, without the query; valid UTF-8 without NUL
-  std::string query;   // as the client sent it, after the "?"; empty: no query
+  std::string query;   // query of the target, not decoded, without the "?"; empty: no query
   Headers headers;
-  std::string body;             // not larger than the server's limit
+  std::string body;             // body of the request, at most ServerOptions::max_body_bytes
   std::string key_namespace;    // namespace of the API key; if no key is required, one for all clients
-  std::string named_namespace;  // of the header x-ibid-namespace, if the key allows it; within key_namespace
+  std::string named_namespace;  // name within key_namespace: the header x-ibid-namespace, if the key allows the header
   std::string client;           // the client's address, only for the log
 
   // Returns the first header of that name, case-insensitive; empty if there is no such header.

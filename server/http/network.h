@@ -39,8 +39,8 @@ bool guarded(Task&& task) noexcept {
 // A byte stream over TCP, TLS or a Unix socket, with a timer. It makes callbacks one at a time, so its user needs no
 // lock. Never blocks.
 //
-// All calls except post() are made within a callback, or before the first one. Callbacks that are pending when close()
-// is called get ok == false.
+// All calls except post() are made within a callback, or before the first callback. Callbacks that are pending when
+// close() is called get ok == false.
 class Transport {
  public:
   using Done = std::function<void(bool ok, size_t n_bytes)>;
@@ -69,7 +69,8 @@ class Transport {
   Delivery delivery();
   // Calls `task` at `when`; replaces the task of an earlier call.
   void wake_at(Clock::time_point when, Task task);
-  // Calls `task` soon, as a callback. May be called from any thread.
+  // Calls `task` soon as a callback of this transport: on a network thread, not during another callback. May be called
+  // from any thread.
   void post(Task task);
 
   const std::string& client() const { return client_; }

@@ -47,14 +47,14 @@ class KeyRing {
 // The result of the checks.
 struct Admission {
   Refusal refusal = {};      // reason for which the request is refused; empty: not refused
-  int status = 0;            // if not 0, the response has this status and no body: OPTIONS
+  int status = 0;            // status of a response without a body (to OPTIONS); 0: no such response
   Headers headers = {};      // headers that are added to any response: CORS, Allow
   Router::Match match = {};  // handler of the request, if neither refusal nor status is set
   // Path of a request that no route matches, for the log: its first 128 characters, all but letters, digits and "-_./~"
   // replaced by "?". Empty if a key is missing, because the sender is unknown then.
   std::string unknown_path = {};
   std::string cache_namespace = {};
-  std::string named_namespace = {};  // value of the header x-ibid-namespace, if the key allows it
+  std::string named_namespace = {};  // value of the header x-ibid-namespace, if the key allows the header
 };
 
 class RequestFilter {

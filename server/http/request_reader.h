@@ -19,8 +19,8 @@ namespace ibid::http {
 // The target in the request line: "/v1/models?x=1", "http://host/path", "*".
 struct RequestTarget {
   std::string path;       // decoded path: valid UTF-8 without NUL, begins with "/"; "*" is unchanged
-  std::string query;      // as the client sent it, without the "?"
-  std::string authority;  // host of a target that is a whole URL; takes precedence over the Host header
+  std::string query;      // query, not decoded, without the "?"
+  std::string authority;  // host of a target that is a whole URL; used instead of the Host header
 };
 
 // Returns nullopt for a "%" without two hexadecimal digits, a NUL, text that is not UTF-8, or a text that is not a
@@ -53,8 +53,8 @@ struct RequestHead {
   bool keep_alive = false;
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
   bool has_body = false;
-  std::string request_id = {};    // of the header x-request-id; empty: absent, or not is_request_id()
-  std::string trace_parent = {};  // of the header traceparent; empty: absent, or not is_trace_parent()
+  std::string request_id = {};    // header x-request-id; empty: it is absent or not is_request_id()
+  std::string trace_parent = {};  // header traceparent; empty: it is absent or not is_trace_parent()
 };
 
 class RequestReader {

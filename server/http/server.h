@@ -25,7 +25,7 @@ struct ServerOptions {
   uint16_t port = 8080;               // port to listen on; 0: any free port
   std::string unix_socket =
       {};  // path of the socket; empty: no Unix socket. Created with mode 0600, removed at the end
-  std::string certificate_file = {};  // PEM file; if it and key_file are set, the TCP address uses TLS
+  std::string certificate_file = {};  // PEM file; if this file and key_file are set, the TCP address uses TLS
   std::string key_file = {};
   std::vector<ApiKey> api_keys = {};              // empty: requests need no key
   bool insecure = false;                          // allows a non-loopback address without keys
@@ -33,12 +33,12 @@ struct ServerOptions {
   std::vector<std::string> allowed_origins = {};  // allowed by CORS besides the server's own; {"*"}: any origin
   int n_threads = 2;                              // threads for I/O and deadlines
   int n_workers = 2;                              // threads for handlers
-  size_t max_connections = 1024;                  // above this number, a connection that waits for its client is closed
+  size_t max_connections = 1024;                  // if there are more, a connection that waits for its client is closed
   size_t max_header_bytes = 16u << 10;
   size_t max_body_bytes = 64u << 20;
   // Limit for all clients together; the first 64 KiB of each body are not counted.
   size_t max_all_bodies_bytes = 256u << 20;
-  size_t max_queued_bytes = 1u << 20;  // limit for one stream; if its client reads more slowly, it is disconnected
+  size_t max_queued_bytes = 1u << 20;  // limit for one stream; a client that reads more slowly is disconnected
   std::chrono::milliseconds header_timeout{10'000};
   std::chrono::milliseconds body_timeout{30'000};  // time for a body, plus a second for each 256 KiB received
   // Time for the client to take the next bytes. For all bytes: plus one second for each write_bytes_per_second.
@@ -56,7 +56,7 @@ struct ServerStats {
   uint64_t n_open = 0;          // connections that are open now
   uint64_t n_exchanges = 0;     // requests that are answered now
   uint64_t n_requests = 0;      // requests since the start, refused ones included
-  uint64_t n_refused = 0;       // refused by limits, Host, Origin or key
+  uint64_t n_refused = 0;       // requests refused because of limits, Host, Origin or key
   uint64_t n_slow_clients = 0;  // clients that were disconnected for reading too slowly
 };
 

@@ -19,7 +19,7 @@ namespace ibid::serve {
 
 struct Fault {
   int status = 400;                     // HTTP status
-  std::string message;                  // "must be a number from 0 to 2"; shown after the param, if that is set
+  std::string message;                  // "must be a number from 0 to 2"; shown after the param, if there is one
   std::string param = {};               // path of the field: "messages[2].content"; empty: no particular field
   std::string code = "invalid_value";   // name of the reason, by which programs recognise it
   std::chrono::seconds retry_after{1};  // sent with 429 and 503

@@ -31,7 +31,7 @@ namespace {
 struct LlamaCall {
   AnswerRequest request;
   std::vector<Prompt> prompts = {};
-  Infill infill = {};  // of /infill
+  Infill infill = {};  // fields of /infill
   bool stream = false;
   bool probabilities = false;            // n_probs
   bool tokens = false;                   // return_tokens

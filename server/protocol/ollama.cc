@@ -37,9 +37,9 @@ struct OllamaCall {
   AnswerRequest request;
   bool stream = true;
   bool raw = false;         // /api/generate: the prompt is not rendered by the template
-  std::string prompt = {};  // of /api/generate
-  std::string system = {};  // of /api/generate
-  std::string suffix = {};  // generate
+  std::string prompt = {};  // prompt of /api/generate
+  std::string system = {};  // system message of /api/generate
+  std::string suffix = {};  // /api/generate: the text after the answer
   std::optional<size_t> top_logprobs = {};
 };
 

@@ -22,7 +22,7 @@ struct ResponseCall {
   std::string previous_id = {};
   std::string conversation_id = {};
   Json instructions = Json();
-  Json input = Json();  // as the client sent it; converted later to items that can be stored
+  Json input = Json();  // input as the client sent it; later converted to items that can be stored
   bool wants_logprobs = false;
   bool progress = false;       // return_progress
   bool timings = false;        // timings_per_token
@@ -34,10 +34,10 @@ struct ResponseContext {
   Site site;
   std::string id;
   std::string cache_namespace;
-  ResponseCall call;              // without the messages, which were passed to the service
-  std::string previous_id = {};   // id of the continued response; empty: none, or its items are in a conversation
+  ResponseCall call;              // the call without its messages, which were passed to the service
+  std::string previous_id = {};   // id of the continued response; empty: nothing is continued, or a conversation
   Json in_front = Json::array();  // items of the previous response or the conversation, which precede this input
-  bool continues = false;         // the output continues the last message before it
+  bool continues = false;         // the output continues the last message of the input
   std::shared_ptr<LockedConversation> conversation = {};  // the conversation of the response; nullptr: none
   int64_t created = 0;
   Json items = Json::array();  // output items that a stream has already sent

@@ -28,7 +28,7 @@ struct Site {
   bool namespace_by_user = false;      // a request that names a user gets that user's namespace within the key's
   bool allows_no_user = false;         // with namespace_by_user: a request without a user uses the key's namespace
   bool checks_model_names = false;     // an unknown name is an error, also if the server has only one model
-  bool keeps_client_lines = false;     // drop_client_lines() does nothing
+  bool keeps_client_lines = false;     // system messages keep the lines that drop_client_lines() would remove
   size_t n_parallel = 1;               // number of answers computed at a time; llama.cpp's "slots"
 
   // Returns `prefix` and 32 random hexadecimal digits.

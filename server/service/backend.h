@@ -21,7 +21,7 @@ namespace ibid::serve {
 // An entry of the lists of models.
 struct ModelCard {
   std::string name;
-  std::string path = {};  // path of its file or directory
+  std::string path = {};  // path of the model's file or directory
   uint64_t file_bytes = 0;
   int64_t created_s = 0;  // modification time of the model's file, in seconds since 1970
   bool is_loaded = false;
@@ -60,8 +60,8 @@ struct ModelCall {
 // The requests of a server now, and the memory that running ones hold, in positions of keys and values.
 struct BackendLoad {
   size_t n_running = 0, n_waiting = 0;  // requests for answers
-  size_t n_used_tokens = 0;             // held by running requests, in whole pages
-  size_t n_tokens = 0;                  // that fit in the budgets of the loaded models
+  size_t n_used_tokens = 0;             // positions held by running requests, in whole pages
+  size_t n_tokens = 0;                  // positions that fit in the budgets of the loaded models
 };
 
 class Backend {

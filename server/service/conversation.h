@@ -46,7 +46,7 @@ uint64_t chain_start(const std::string& space, uint64_t seed);
 // length of the shortest prefix with which it is found, because continuing shorter ones saves no work.
 struct ConversationPlaces {
   std::vector<uint64_t> hashes;
-  size_t first = 0;  // length of the shortest prefix with which it is found; 0: none
+  size_t first = 0;  // length of the shortest prefix by which the conversation is found; 0: no prefix
 };
 
 class Conversation {

@@ -95,7 +95,7 @@ class Job {
     kPlan,     // call plan() again
     kRetry,    // out of memory: call plan() again when there is more memory; the job resumes where it stopped
     kOver,     // call end()
-    kLongEnd,  // call end() on a work thread, because it writes too much for the event thread
+    kLongEnd,  // call end() on a work thread, because end() writes too much for the event thread
   };
   // Sends new events to the listener, and returns what to do next.
   virtual Next advance(Conversations& /*conversations*/) { return Next::kOver; }

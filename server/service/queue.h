@@ -34,7 +34,7 @@ struct Scheduled {
     kPlanning,          // a work thread has its job
     kWaitingForModel,   // waits until other requests return the leases of a model
     kWaitingForMemory,  // waits in its owner's queue for memory of its engine; holds no reservation
-    kRunning,           // the engine computes it, and the event thread has its job; holds its reservation
+    kRunning,           // the engine computes the request, and the event thread has its job; holds its reservation
   };
 
   explicit Scheduled(std::unique_ptr<Job> its) : job(std::move(its)) {}

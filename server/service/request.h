@@ -30,7 +30,7 @@ namespace ibid::serve {
 struct ToolChoice {
   enum class Kind { kAuto, kNone, kRequired, kNamed };
   Kind kind = Kind::kAuto;
-  std::string name = {};  // set for kNamed
+  std::string name = {};  // name of the tool, for kNamed
   bool parallel = true;   // allows more than one call in an answer
 
   bool demands_call() const { return kind == Kind::kRequired || kind == Kind::kNamed; }
@@ -42,7 +42,7 @@ struct ResponseFormat {
   Kind kind = Kind::kText;
   std::string text = {};  // depends on the kind: the schema as JSON text, the grammar, or the regular expression
   std::vector<std::string> choices = {};
-  std::string field = {};  // field of the request, such as "guided_regex"; errors begin with it
+  std::string field = {};  // field of the request, such as "guided_regex"; errors begin with this name
   // JsonFormat::strict for the schema; unset: the server's option applies.
   std::optional<bool> standard_schema = {};
 };

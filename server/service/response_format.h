@@ -16,11 +16,16 @@
 
 namespace ibid::serve {
 
-// Returns the constraint of a request's answers; nullptr: unconstrained. The format, or a required call, begins with
-// the answer's first token, or after the reasoning if the model thinks first. A call may replace the format if the
-// model may choose to call a tool, and replaces it if a call is required. The engine caches the most recent
-// constraints, keyed by the parts of a request on which they depend. Errors: kInvalidArgument, kUnsupported,
-// kLimitExceeded: those of grammar/grammar.h, naming the unsupported part and the tool whose schema has it.
+// Returns the constraint of a request's answers; nullptr: unconstrained. The constraint allows:
+// - if the request lists the allowed tokens: any text of these tokens;
+// - if the request requires a call: only calls;
+// - if the request has a response format: a text of the format or, if the model may choose to call a tool, calls;
+// - else any text, in which calls are limited as the request says.
+// If the model reasons first, the call or the formatted text begins after the reasoning, else with the first token.
+//
+// The engine caches the most recent constraints, keyed by the parts of a request on which they depend. Errors:
+// kInvalidArgument, kUnsupported, kLimitExceeded: those of grammar/grammar.h, naming the unsupported part and the tool
+// whose schema has it.
 Result<std::shared_ptr<const TokenConstraint>> constraint_for(const std::shared_ptr<Engine>& engine,
                                                               const AnswerRequest& request);
 

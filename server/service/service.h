@@ -61,7 +61,7 @@ struct ServiceStats {
   uint64_t n_running = 0, n_waiting = 0;  // requests running and waiting now
   uint64_t n_prompt = 0, n_cached = 0, n_prefilled = 0, n_decoded = 0;  // numbers of tokens
   uint64_t n_drafts = 0;                                                // passes that verified a draft
-  uint64_t n_drafted = 0, n_accepted = 0;                               // of draft tokens
+  uint64_t n_drafted = 0, n_accepted = 0;                               // numbers of draft tokens: verified, accepted
   ConversationStats conversations = {};
 };
 

@@ -1,27 +1,30 @@
-// ConversationStore: one SQLite database of everything that the server stores for its clients: responses, which a
-// client continues by their id; conversations as a resource of the API; and known histories (the tokens of the
-// conversation of a client that sends its whole history each time).
+// ConversationStore: one SQLite database of everything that the server stores for its clients:
+// - responses, which a client continues by their id;
+// - conversations, a resource of the API;
+// - known histories: the tokens of the conversation of a client that sends its whole history each time.
 //
-// With a directory, the database is the file kStoreFileName in it (mode 0600, as the -wal and -shm files that SQLite
-// puts beside it). It survives the process, and several processes may use it at once: each change is one short
-// transaction, which waits for those of others for at most Database::kBusyTimeout. Without a directory, the database is
-// in memory and ends with the process. A change is atomic, whatever fails; a power loss may undo the most recent
-// changes.
+// File: with a directory, the database is the file kStoreFileName in the directory. This file and SQLite's -wal and
+// -shm files have mode 0600. The database survives the process, and several processes may use it at once: each change
+// is one short transaction, which waits for transactions of other processes for at most Database::kBusyTimeout. Without
+// a directory, the database is in memory and ends with the process. A change is atomic, whatever fails; a power loss
+// may undo the most recent changes. Each entry has a checksum, so reading a damaged entry returns an error (kCorrupt).
 //
-// Nothing is found across namespaces. A namespace may be an API key, so only a digest of it is written. All entries
-// together have at most budget_bytes. Eviction: the least recently used entry of the owner with the most bytes, within
-// the API key with the most bytes (server/store/cache_namespace.h), so that a client cannot evict entries of others.
-// Each entry has a checksum, so a damaged one is an error (kCorrupt) and never another text.
+// Namespaces: an entry is found only in its own namespace. A namespace may be an API key, so only a digest of it is
+// written.
 //
-// Thread-safe. A change holds the lock of the writing connection while it waits for the disk. Changes are made on the
-// writing thread of Conversations (Backend::write_behind()), for which no token and no other request waits; in two rare
-// cases on a planning thread: import of an earlier version's files, removal of an invalid known history. Reads use a
-// second connection and wait for no change, so handler threads and planning threads may make them. A read is of a few
-// rows and takes less than a millisecond, except while the log of a killed process is repaired. find_item() searches
-// all texts of a namespace, so it has a connection of its own. The next change marks entries that were read as used.
+// Eviction: all entries together have at most budget_bytes. The API key with the most bytes loses an entry: of its
+// owners (server/store/cache_namespace.h) the one with the most bytes, and of that owner the least recently used entry.
+// So a client cannot evict entries of others. Reading an entry counts as a use, which is written with the next change.
 //
-// Further errors of all calls that return a Status or a Result: kIo, kCorrupt, kOutOfMemory, with the file's name and
-// SQLite's message; nothing has changed then.
+// Threads: thread-safe. A change holds the lock of the writing connection while it waits for the disk. So changes are
+// made on the writing thread of Conversations (Backend::write_behind()), for which no token and no other request waits.
+// Two rare changes are made on a planning thread: importing an earlier version's files, and removing an invalid known
+// history. Reading uses a second connection and waits for no change, so handler threads and planning threads may read.
+// Each call reads a few rows, in less than a millisecond, except while SQLite repairs the log of a killed process.
+// find_item() searches all texts of a namespace, so it has a connection of its own.
+//
+// Errors of all calls that return a Status or a Result, besides those listed: kIo, kCorrupt, kOutOfMemory, with the
+// file's name and SQLite's message; nothing has changed then.
 #pragma once
 
 #include <atomic>
@@ -47,7 +50,7 @@ namespace ibid::serve {
 struct StoredResponse {
   std::string id;
   std::string previous_id = {};      // id of the response that this one continues; empty: none
-  Json in_front = Json::array();     // items before the response's own, if its previous response is not stored
+  Json in_front = Json::array();     // items that precede `items`; stored only if the previous response is not
   Json items = Json::array();        // items of the response: first its input, then its output
   size_t n_output = 0;               // number of output items, which are the last of `items`
   std::string conversation_id = {};  // conversation whose items precede the response's; empty: none
@@ -73,7 +76,7 @@ struct StoredHistory {
 };
 struct FoundHistory {
   std::string name;
-  size_t n = 0;  // number of messages that it shares with the wanted history
+  size_t n = 0;  // number of messages that the found and the wanted history share
 };
 
 struct HistoryStats {
@@ -146,7 +149,7 @@ class ConversationStore {
 
   Status forget(const std::string& cache_namespace);  // removes all entries of a namespace
   void say(const Status& error) const;                // logs an error; clients get a shorter message
-  Result<uint64_t> bytes();                           // size of all entries, as the budget counts it
+  Result<uint64_t> bytes();                           // size of all entries, as counted for the budget
   HistoryStats stats();                               // n_kept and n_bytes are 0 if they cannot be read
 
  private:
@@ -158,7 +161,7 @@ class ConversationStore {
   using Rows = std::vector<KeptRows::Row>;
 
   explicit ConversationStore(Options options) : options_(std::move(options)) {}
-  // Locks the connection for reads. A store in memory has only one connection.
+  // Locks the connection that reads. A store in memory has only one connection.
   std::pair<std::unique_lock<std::mutex>, KeptRows&> reading() {
     Connection& reader = reader_.rows != nullptr ? reader_ : writer_;
     return {std::unique_lock(reader.mutex), *reader.rows};
@@ -172,7 +175,7 @@ class ConversationStore {
   const Options options_;
   uint64_t hash_seed_ = 0;
   Connection writer_, reader_;  // reader_.rows is null if the store is in memory
-  std::mutex mutex_;            // guards the following members; no other lock is taken while it is held
+  std::mutex mutex_;            // guards the following members; no other lock is taken while this lock is held
   std::vector<int64_t> used_;   // rows read since the last change, the most recently read last
   std::set<std::pair<std::string, std::string>> taken_;  // locked conversations, as pairs of namespace and id
   std::atomic<uint64_t> n_written_{0}, n_failed_{0}, n_refused_{0};

@@ -349,8 +349,8 @@ std::optional<CallSyntax> infer_call_syntax(const WrittenCalls& written) {
       syntax.section_begin = before.substr(0, before.size() - n_begin);
       begin = before.substr(before.size() - n_begin);
       end = after.substr(0, n_end);
-      // If an answer opens a section of calls, it also closes the section. Otherwise the text after the calls is the
-      // end of the answer.
+      // If the calls are in a section (section_begin is not empty), the text after the calls closes the section.
+      // Without a section, the text after the calls is only the end of the answer.
       if (!syntax.section_begin.empty()) {
         syntax.section_end =
             trim_marker_spaces(before_end(after.substr(n_end), written.end_of_answer, one.substr(0, places->end())));

@@ -84,12 +84,12 @@ class Pattern {
   struct Retreat {
     size_t pc, position, least;
   };
-  // A choice whose outcome is not known yet. The match made it at `pc` and `position`; its backtracking points are
-  // retreats[height ...].
+  // A choice among alternatives whose outcome is not known yet. The match made the choice at `pc` and `position`; the
+  // backtracking points of the choice are retreats[height ...].
   struct Choice {
     size_t pc, position, height;
-    size_t taken;  // position where the continuation that is being tried began
-    size_t run_end;
+    size_t taken;    // position in the text at which the alternative that is being tried starts
+    size_t run_end;  // repeat: end of the characters that may be repeated; split: `position`
   };
   // Scratch memory for consecutive searches in one window. After clear() it may be used for another window.
   struct Memory {
