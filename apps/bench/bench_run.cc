@@ -90,7 +90,11 @@ Status BenchRun::load(const std::string& path) {
   }
   const double load_ms = milliseconds_since(system_clock(), start);
   load_peak_bytes_ = process_memory().peak_bytes;
-  TRY_ASSIGN(work_, model_work(*file_, config, options));
+  {
+    // model_work() reads weights. The pages of its own mapping do not count as memory of the model.
+    TRY_ASSIGN(const std::unique_ptr<const ModelFile> again, open_model_file(path));
+    TRY_ASSIGN(work_, model_work(*again, config, options));
+  }
 
   TRY_ASSIGN(const ModelPace pace, measure_pace(*model_, work_));
   plan(load_chat_template(*file_).ok());
