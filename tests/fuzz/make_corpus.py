@@ -326,7 +326,8 @@ def write_grammars():
                 "propertyNames": {"maxLength": 4}},
                {"allOf": [{"anyOf": [{"minLength": 2}, {"type": "integer"}]}, {"maximum": 7}, {"$ref": "#/allOf/1"}]}]
     grammars = ['root ::= ("a" | [^b-d\\x41] b{2,3})* # c\nb ::= "x"? | "\\u00e9"+ .',
-                'root ::= "(" root ")" root | ""', 'root ::= a "b"\na ::= root | "c"']
+                'root ::= "(" root ")" root | ""', 'root ::= a "b"\na ::= root | "c"',
+                'root ::= <[1]> "a" (!<think> | b)*\nb ::= <think> [0-9]+ | !<[2]>']
     patterns = ["^(?:[A-Z]\\w{2,7}|\\d+(?<x>a|b)*?)$", "a{1,1000}(b{3,}c?)+", "[^\\s\\p{L}-]\\u{1F600}.", "(a*)*(?=b)"]
     for i, text in enumerate([json.dumps(schema, separators=(",", ":")) for schema in schemas]):
         put("schema", f"schema_{i}", chr(i) + text)
