@@ -42,17 +42,25 @@ class ThreadIdleTime : public IdleTime {
     probe_->asked.release();
   }
 
-  void wait() override {
-    probe_->asked.release();
-    probe_->answered.acquire();
+  bool wait_for(std::chrono::nanoseconds limit) override {
+    // After a wait that ended at its limit, the question is still open.
+    if (!std::exchange(has_asked_, true)) probe_->asked.release();
+    if (limit == kNoLimit) {
+      probe_->answered.acquire();
+    } else if (!probe_->answered.try_acquire_for(limit)) {
+      return false;
+    }
+    has_asked_ = false;
     // Drop late answers to earlier wait() calls, which interrupt() ended.
     while (probe_->answered.try_acquire()) {
     }
+    return true;
   }
   void interrupt() noexcept override { probe_->answered.release(); }
 
  private:
   const std::shared_ptr<ProbeState> probe_;
+  bool has_asked_ = false;  // for the thread that waits
 };
 
 }  // namespace

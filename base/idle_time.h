@@ -5,16 +5,20 @@
 // An interface, so that tests can simulate a machine that is never idle.
 #pragma once
 
+#include <chrono>
 #include <memory>
 
 namespace ibid {
 
 class IdleTime {
  public:
+  static constexpr std::chrono::nanoseconds kNoLimit = std::chrono::nanoseconds::max();
+
   virtual ~IdleTime() = default;
-  // Returns when a core was idle, or if interrupt() was called since the last wait() returned.
+  // Returns true when a core was idle, or if interrupt() was called since the last wait returned; false after `limit`.
   // REQUIRES: only one thread waits at a time.
-  virtual void wait() = 0;
+  virtual bool wait_for(std::chrono::nanoseconds limit) = 0;
+  void wait() { (void)wait_for(kNoLimit); }
   // May be called by any thread.
   virtual void interrupt() noexcept = 0;
 };

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/file_ops.h"
@@ -133,6 +135,23 @@ void MappedFile::release(std::span<const std::byte> part) const {
   const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const uintptr_t last = (begin + part.size()) / kPage * kPage;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+Result<Sha256Digest> MappedFile::digest(const std::stop_token& stop) const {
+  constexpr size_t kPieceBytes = size_t{1} << 20;
+  std::vector<std::byte> piece(std::min(size_, kPieceBytes));
+  Sha256 hash;
+  for (size_t offset = 0; offset < size_;) {
+    if (stop.stop_requested()) return Status(ErrorCode::kCancelled, path_ + ": hashing was cancelled");
+    const ssize_t n = ::pread(fd_, piece.data(), std::min(piece.size(), size_ - offset), static_cast<off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno_status(errno, path_, "read");
+    if (n == 0) return Status(ErrorCode::kChangedOnDisk, path_ + ": was truncated while it was read");
+    hash.update(std::span(piece).first(static_cast<size_t>(n)));
+    offset += static_cast<size_t>(n);
+  }
+  TRY(check_unchanged());
+  return hash.finish();
 }
 
 Status MappedFile::check_unchanged() const {

@@ -9,9 +9,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stop_token>
 #include <string>
 
 #include "base/result.h"
+#include "base/sha256.h"
 
 namespace ibid {
 
@@ -69,6 +71,10 @@ class MappedFile {
   void release(std::span<const std::byte> part) const;
 
   const std::string& path() const { return path_; }
+
+  // SHA-256 of the whole file, read through a small buffer and not through the mapping. Errors: kChangedOnDisk, kIo;
+  // kCancelled after a stop request.
+  Result<Sha256Digest> digest(const std::stop_token& stop) const;
 
   // kChangedOnDisk if size or modification time differ from those at open(); kIo if pages were lost.
   Status check_unchanged() const;

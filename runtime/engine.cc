@@ -11,6 +11,7 @@
 #include "base/thread_error.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
+#include "cache/tier/writer_id.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
@@ -56,7 +57,9 @@ Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPageP
   FileTierOptions options;
   options.directory = parts.cache_directory;
   options.fingerprint = *parts.fingerprint;
+  options.writer = own_writer_id();
   options.budget_bytes = parts.cache_directory_bytes;
+  options.eager_bytes_per_s = parts.cache_write_bytes_per_s;
   TRY_ASSIGN(std::unique_ptr<FileTier> tier, FileTier::open(std::move(options), pool, *parts.files, *parts.clock));
   return std::unique_ptr<KvTier>(std::move(tier));
 }
@@ -99,7 +102,11 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   TRY(check_scheduling(options.scheduling));
   TRY(check_budget("kv_budget_bytes", options.kv_budget_bytes));
   TRY(check_budget("cache_directory_bytes", options.cache_directory_bytes));
-  TRY_ASSIGN(const std::unique_ptr<ModelFile> file, open_model_file(path));
+  TRY(check_budget("cache_write_bytes_per_s", options.cache_write_bytes_per_s));
+  TRY_ASSIGN(std::unique_ptr<ModelFile> opened, open_model_file(path));
+  const std::shared_ptr<const ModelFile> file = std::move(opened);
+  const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
+  std::shared_ptr<LaterDigest> digest = wants_fingerprint ? start_digest(file) : nullptr;
   EngineParts parts;
   parts.name = path;
   parts.scheduling = options.scheduling;
@@ -115,18 +122,19 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   } else {
     TRY(check_kv_budget(parts.kv_budget_bytes, plan.kv_page_bytes, plan.state_bytes, ", or 0"));
   }
+  const std::vector<RopeRule> ropes = config.ropes;
   TRY_ASSIGN(LoadedModel loaded, load_model(*file, std::move(config), model_options, plan, parts.kv_budget_bytes));
   parts.model = std::move(loaded.model);
   parts.tokenizer = std::move(loaded.tokenizer);
   parts.chat_template = std::move(loaded.chat_template);
   parts.warnings = std::move(loaded.warnings);
-  const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
   if (wants_fingerprint) {
-    TRY_ASSIGN(parts.fingerprint,
-               fingerprint_model(*file, model_options, parts.model->max_seq_len(), parts.model->kv_layout()));
+    const FingerprintSettings settings{options.numerics, ropes, parts.model->max_seq_len(), parts.model->kv_layout()};
+    TRY_ASSIGN(parts.fingerprint, fingerprint_model(*file, settings, std::move(digest)));
   }
   parts.cache_directory = options.cache_directory;
   parts.cache_directory_bytes = options.cache_directory_bytes;
+  parts.cache_write_bytes_per_s = options.cache_write_bytes_per_s;
   return make_engine(std::move(parts));
 }
 

@@ -75,6 +75,7 @@ class GgufFile : public ModelFile {
   void release(const TensorView& tensor) const override;
   Status check_unchanged() const override;
   uint64_t file_bytes() const override;
+  Result<Sha256Digest> digest(const std::stop_token& stop) const override { return digest_of_files(files_, stop); }
   const std::vector<GgufEntry>& entries() const { return header_.entries; }
 
  private:

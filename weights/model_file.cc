@@ -109,4 +109,17 @@ Status wrong_content_error(std::span<const std::byte> file, const std::string& p
   return {ErrorCode::kBadMagic, path + ": is not " + std::string(wanted) + "; it begins with " + in_quotes(head)};
 }
 
+Result<Sha256Digest> digest_of_files(std::span<const MappedFile> files, const std::stop_token& stop) {
+  if (files.size() == 1) return files.front().digest(stop);
+  std::vector<std::pair<std::string, std::string>> lines;  // name, digest
+  for (const MappedFile& file : files) {
+    TRY_ASSIGN(const Sha256Digest digest, file.digest(stop));
+    lines.emplace_back(file.path().substr(file.path().rfind('/') + 1), to_hex(digest));
+  }
+  std::ranges::sort(lines);
+  Sha256 hash;
+  for (const auto& [name, digest] : lines) hash.update(digest + "  " + name + "\n");
+  return hash.finish();
+}
+
 }  // namespace ibid

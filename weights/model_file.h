@@ -13,13 +13,16 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "base/json_fwd.h"
+#include "base/mapped_file.h"
 #include "base/result.h"
+#include "base/sha256.h"
 #include "base/tensor_view.h"
 
 namespace ibid {
@@ -74,6 +77,11 @@ class ModelFile {
   // Error: kChangedOnDisk if a mapped file was truncated or modified after it was opened.
   virtual Status check_unchanged() const = 0;
   virtual uint64_t file_bytes() const = 0;  // sum over all files
+
+  // Identifies the weights: the SHA-256 of the file, as sha256sum prints it. Of several files (parts, shards): the
+  // SHA-256 of the lines that sha256sum prints for their names in ascending order. Reads all files once. Errors: those
+  // of MappedFile::digest().
+  virtual Result<Sha256Digest> digest(const std::stop_token& stop) const = 0;
 };
 
 struct OpenOptions {
@@ -88,6 +96,9 @@ struct OpenOptions {
 // Opens a .gguf file, a .safetensors file (with config.json beside it), or a directory that contains config.json and
 // model.safetensors or model.safetensors.index.json. Detects the format by content, not by name.
 Result<std::unique_ptr<ModelFile>> open_model_file(const std::string& path, const OpenOptions& options = {});
+
+// ModelFile::digest() of these files.
+Result<Sha256Digest> digest_of_files(std::span<const MappedFile> files, const std::stop_token& stop);
 
 // Detects the type of a file by its first bytes, ignoring its name.
 

@@ -61,6 +61,7 @@ class SafetensorsModel : public ModelFile {
   void release(const TensorView& tensor) const override;
   Status check_unchanged() const override;
   uint64_t file_bytes() const override;
+  Result<Sha256Digest> digest(const std::stop_token& stop) const override { return digest_of_files(files_, stop); }
 
  private:
   SafetensorsModel(std::string path, std::string directory);

@@ -183,7 +183,7 @@ void BenchRun::emit_memory(size_t meter_bytes) {
 }
 
 Result<std::shared_ptr<Engine>> BenchRun::make_engine(const std::string& cache_directory,
-                                                      const Fingerprint* fingerprint) const {
+                                                      const LaterFingerprint* fingerprint) const {
   EngineParts parts;
   parts.name = path_;
   TRY_ASSIGN(parts.tokenizer, load_tokenizer(*file_));
@@ -213,8 +213,11 @@ Status BenchRun::turns() {
 }
 
 Status BenchRun::curve() {
-  TRY_ASSIGN(const Fingerprint fingerprint,
-             fingerprint_model(*file_, arguments_.model.options(), model_->max_seq_len(), model_->kv_layout()));
+  TRY_ASSIGN(const ModelConfig config, read_config(*file_));
+  const FingerprintSettings settings{arguments_.model.options().numerics, config.ropes, model_->max_seq_len(),
+                                     model_->kv_layout()};
+  TRY_ASSIGN(const LaterFingerprint fingerprint, fingerprint_model(*file_, settings, start_digest(file_)));
+  TRY(fingerprint.get().status());  // no figure should have the time of hashing the file
   const auto factory = [&](const std::string& directory) { return make_engine(directory, &fingerprint); };
   TRY_ASSIGN(const auto bench, TurnCurveBench::create(factory, {.rounds = arguments_.rounds}));
   std::vector<TurnCurvePoint> points;

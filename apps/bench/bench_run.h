@@ -67,14 +67,15 @@ class BenchRun {
   // processes may have caused the fall.
   Status measure_step_again(RateBench& bench);
   // Creates an engine on the loaded model. At most one engine may run at a time.
-  Result<std::shared_ptr<Engine>> make_engine(const std::string& cache_directory, const Fingerprint* fingerprint) const;
+  Result<std::shared_ptr<Engine>> make_engine(const std::string& cache_directory,
+                                              const LaterFingerprint* fingerprint) const;
 
   const BenchArguments& arguments_;
   const BenchSetup setup_;
   const std::vector<Rival> rivals_;
   std::vector<Figure> figures_;
   std::string path_;
-  std::unique_ptr<ModelFile> file_;
+  std::shared_ptr<const ModelFile> file_;
   std::shared_ptr<LanguageModel> model_;
   ModelWork work_;
   PlannedRun planned_;

@@ -168,6 +168,7 @@ ModelHost::Loader make_loader(const ServeArguments& arguments, const std::string
     }
     EngineOptions options = engine_options(arguments.running);
     options.cache_directory = directory;
+    options.cache_write_bytes_per_s = *read_bytes(arguments.cache_write_rate);
     options.kv_budget_bytes = *read_bytes(arguments.kv_budget);
     if (!arguments.pooling.empty()) options.pooling = arguments.pooling == "mean" ? Pooling::kMean : Pooling::kLast;
     TRY_ASSIGN(std::shared_ptr<Engine> engine, load_engine(path, arguments.running, options));

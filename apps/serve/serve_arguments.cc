@@ -88,6 +88,9 @@ void ServeArguments::add(CLI::App& command) {
       ->type_name("DIR")
       ->group(kRunningGroup);
   command.add_flag("--cache", cache, "keep keys and values in this user's cache folder")->group(kRunningGroup);
+  add_bytes(command, "--cache-write-rate", cache_write_rate,
+            "bytes a second written to the cache directory while no processor is idle; 0: writing waits")
+      ->group(kRunningGroup);
   command.add_option("--pooling", pooling, "pooling of embeddings, for models whose files do not name it")
       ->type_name("mean|last")
       ->check(one_of({"mean", "last"}))

@@ -33,6 +33,7 @@ struct ServeArguments {
   std::string keep_alive = "never";
   std::string memory_budget = "0", kv_budget = "0";
   std::string cache_directory;  // directory for keys and values; empty: no directory, unless `cache` is set
+  std::string cache_write_rate = "0";
   bool cache = false;
   std::string pooling;  // pooling of embeddings; empty: the pooling that each model's file states
   size_t parallel = 64, queue = 512, max_connections = 1024;

@@ -55,13 +55,18 @@ Result<std::unique_ptr<FileTier>> FileTier::open(FileTierOptions options, KvPage
                                                  Clock& clock, std::unique_ptr<IdleTime> idle, PageNameRule name_rule) {
   return guarded([&]() -> Result<std::unique_ptr<FileTier>> {
     if (idle == nullptr) idle = make_idle_time();
-    PageFilesOptions kept{std::move(options.directory), options.fingerprint, options.budget_bytes, options.durable,
+    PageFilesOptions kept{std::move(options.directory),
+                          options.fingerprint.numerics_version(),
+                          options.writer,
+                          options.budget_bytes,
+                          options.durable,
                           name_rule};
     TRY_ASSIGN(std::unique_ptr<PageFiles> opened, PageFiles::open(std::move(kept), pool.layout(), files, clock));
-    std::unique_ptr<FileTier> tier(new FileTier(options.fingerprint, pool, clock, std::move(opened)));
+    std::unique_ptr<FileTier> tier(new FileTier(std::move(options.fingerprint), pool, clock, std::move(opened)));
     try {
-      tier->writing_ = std::make_unique<WriteBehind>(options.waiting_budget_bytes, name_rule, pool, *tier->files_,
-                                                     clock, std::move(idle));
+      tier->writing_ = std::make_unique<WriteBehind>(
+          WriteBehindOptions{options.waiting_budget_bytes, options.eager_bytes_per_s, name_rule}, pool, *tier->files_,
+          clock, std::move(idle));
     } catch (const std::system_error& error) {
       return Status(ErrorCode::kIo, std::string("cold tier: cannot start a thread: ") + error.what());
     }
@@ -69,15 +74,15 @@ Result<std::unique_ptr<FileTier>> FileTier::open(FileTierOptions options, KvPage
   });
 }
 
-KvPageIdentity FileTier::identity_of(std::string_view name_space) const {
-  return {fingerprint_, digest_of_namespace(name_space)};
-}
-
 size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) {
   CHECK_LE(entry.length(), ids.size());
   size_t n_added = 0;
   try {
-    if (!limits.reached(clock_)) n_added = read_into(identity_of(name_space), ids, entry, limits);
+    ReadTimer timer(limits, clock_);
+    const Result<Fingerprint> fingerprint = fingerprint_.get(limits.stop, timer.left());
+    if (fingerprint.ok() && !timer.is_over()) {
+      n_added = read_into({*fingerprint, digest_of_namespace(name_space)}, ids, entry, timer);
+    }
   } catch (const std::bad_alloc&) {
     // No cleanup is needed: `entry` changes only in the last step, which adopts the pages.
   }
@@ -94,11 +99,10 @@ void FileTier::Reading::cut(size_t n_tokens) {
   if (n > 0) found.back().n_used = std::min(found.back().n_used, n_tokens);
 }
 
-size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry,
-                           const ReadLimits& limits) {
+size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, ReadTimer& timer) {
   const size_t length = entry.length();
   const bool is_recurrent = pool_.layout().n_states() > 0;
-  Reading reading{identity, ids, limits, length, files_->find(identity, ids, length), {}};
+  Reading reading{identity, ids, timer, length, files_->find(identity, ids, length), {}};
   if (is_recurrent) {
     // A model with recurrent layers can resume only at a stored state. So read only the pages before the state that
     // reaches furthest, and none if there is no state.
@@ -118,7 +122,7 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   if (!entry.adopt_more(std::move(reading.pages), more, std::move(states)).ok()) return 0;
   n_pages_read_ += n_pages;
   // Touching the last page suffices: a page counts as used whenever a page that continues it is used.
-  files_->touch(last.file_name);
+  files_->touch(last.file.file_name);
   if (!state_file.empty()) files_->touch(state_file);
   return entry.length() - length;
 }
@@ -130,7 +134,7 @@ bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& 
   std::ranges::stable_sort(reading.states, std::ranges::greater(),
                            [&](const PageFiles::FoundState& state) { return state.reach(end); });
   for (const PageFiles::FoundState& found : reading.states) {
-    if (found.reach(end) <= reading.length || reading.limits.reached(clock_)) return false;
+    if (found.reach(end) <= reading.length || reading.timer.is_over()) return false;
     if (found.file.position > end) continue;
     Result<StateSnapshot> state = files_->read_state(found, pool_, reading.identity, reading.ids, end);
     if (!state.ok()) {
@@ -156,7 +160,7 @@ void FileTier::read_all(Reading& reading) {
   size_t n_sound = 0;
   while (n_sound < reading.found.size() && reading.statuses[n_sound].ok() && reading.pages[n_sound]) ++n_sound;
   if (n_sound < reading.found.size() && !reading.statuses[n_sound].ok()) {
-    files_->give_up(reading.found[n_sound].file_name, reading.statuses[n_sound]);
+    files_->give_up(reading.found[n_sound].file.file_name, reading.statuses[n_sound]);
   }
   reading.pages.resize(n_sound);
 }
@@ -167,7 +171,7 @@ void FileTier::read_some(Reading& reading) noexcept {
   const size_t n = reading.found.size();
   std::vector<std::byte> scratch;
   for (size_t i = reading.next++; i < n; i = reading.next++) {
-    if (reading.limits.reached(clock_)) {
+    if (reading.timer.is_over()) {
       reading.next = n;
       return;
     }
@@ -186,11 +190,18 @@ Status FileTier::read_page(Reading& reading, size_t i, std::vector<std::byte>& s
   // resumes earlier. So make the part evictable, but keep it while there is room.
   if (reading.is_behind(pool_.layout(), i)) pool_.offer_windows({&page, 1});
   reading.pages[i] = std::move(page);
+  reading.timer.page_came();
   return {};
 }
 
 void FileTier::write_behind(std::string_view name_space, const KvCacheEntry& entry) {
-  if (entry.length() > 0) writing_->hand_over(identity_of(name_space), entry);
+  if (entry.length() == 0) return;
+  Status status = guarded([&]() -> Status {
+    TRY_ASSIGN(const Fingerprint fingerprint, fingerprint_.get({}, LaterFingerprint::kBrief));
+    writing_->hand_over({fingerprint, digest_of_namespace(name_space)}, entry);
+    return {};
+  });
+  if (!status.ok()) writing_->lose(KvLayout::pages_for(entry.length()), std::move(status));
 }
 
 Status FileTier::flush(int64_t limit_ns) { return writing_->flush(limit_ns); }

@@ -34,6 +34,7 @@
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/kv_record.h"
 #include "cache/tier/kv_tier.h"
+#include "cache/tier/later_fingerprint.h"
 #include "cache/tier/page_files.h"
 #include "cache/tier/page_name.h"
 #include "cache/tier/write_behind.h"
@@ -73,12 +74,14 @@ class SecondReader {
 
 struct FileTierOptions {
   std::string directory;
-  Fingerprint fingerprint;
+  LaterFingerprint fingerprint;
+  KvWriterId writer{};        // written into each record
   uint64_t budget_bytes = 0;  // limit for the record files; quarantined files, at most a few, are not counted
   // false: files are not synced. A power loss may then lose files, but never corrupts what is read.
   bool durable = true;
   // Maximum bytes of the queued writes; 0: half of the pool's budget.
   size_t waiting_budget_bytes = 0;
+  uint64_t eager_bytes_per_s = 0;  // as in WriteBehindOptions
 };
 
 class FileTier : public KvTier {
@@ -108,7 +111,7 @@ class FileTier : public KvTier {
   struct Reading {
     const KvPageIdentity identity;
     const TokenSpan ids;
-    const ReadLimits& limits;
+    ReadTimer& timer;
     const size_t length;
     std::vector<PageFiles::Found> found;
     std::vector<PageFiles::FoundState> states;  // found states, in order of their ends, the last end first
@@ -125,17 +128,16 @@ class FileTier : public KvTier {
     }
   };
 
-  FileTier(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock, std::unique_ptr<PageFiles> files)
-      : fingerprint_(fingerprint), pool_(pool), clock_(clock), files_(std::move(files)) {}
+  FileTier(LaterFingerprint fingerprint, KvPagePool& pool, Clock& clock, std::unique_ptr<PageFiles> files)
+      : fingerprint_(std::move(fingerprint)), pool_(pool), clock_(clock), files_(std::move(files)) {}
 
-  KvPageIdentity identity_of(std::string_view name_space) const;
-  size_t read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits);
+  size_t read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, ReadTimer& timer);
   bool read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name);
   void read_all(Reading& reading);
   void read_some(Reading& reading) noexcept;
   Status read_page(Reading& reading, size_t i, std::vector<std::byte>& scratch);
 
-  const Fingerprint fingerprint_;
+  const LaterFingerprint fingerprint_;
   KvPagePool& pool_;
   Clock& clock_;
   const std::unique_ptr<PageFiles> files_;

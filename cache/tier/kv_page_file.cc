@@ -33,12 +33,12 @@ uint64_t block_bytes_of(const KvLayout& layout, KvPageParts parts) {
 
 }  // namespace
 
-size_t kv_page_header_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts) {
-  return kv_record_header_bytes(n_tokens, n_blocks_of(layout, parts));
+size_t kv_page_header_bytes(const KvLayout& layout, size_t n_rows, KvPageParts parts) {
+  return kv_record_header_bytes(n_rows, n_blocks_of(layout, parts));
 }
 
-size_t kv_page_record_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts) {
-  return kv_page_header_bytes(layout, n_tokens, parts) + blocks_bytes(layout, parts);
+size_t kv_page_record_bytes(const KvLayout& layout, size_t n_rows, KvPageParts parts) {
+  return kv_page_header_bytes(layout, n_rows, parts) + blocks_bytes(layout, parts);
 }
 
 size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer) {
@@ -49,27 +49,28 @@ std::span<const std::byte> kv_page_blocks(const KvLayout& layout, const std::byt
   return {page + place_holder_bytes(layout), blocks_bytes(layout, parts)};
 }
 
-std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
-                                             const std::byte* page, KvPageParts parts) {
-  CHECK(!ids.empty());
-  const size_t first_position = (ids.size() - 1) / kPagePositions * kPagePositions;
+std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvRecordInfo& info, const std::byte* page,
+                                             KvPageParts parts) {
+  CHECK(!info.text.page_ids.empty());
   std::vector<std::span<const std::byte>> blocks;
   for (const KvLayer& layer : layout.layers()) {
     if (parts == KvPageParts::kFirst && layer.part == PagePart::kWindow) continue;
     blocks.emplace_back(page + layer.record_offset, layer.bytes());
   }
   const KvRecordHeader what{.kind = KvRecordKind::kPage,
-                            .identity = identity,
-                            .first_position = first_position,
-                            .n_rows = ids.size() - first_position,
-                            .block_bytes = block_bytes_of(layout, parts)};
-  return encode_kv_record_header(what, ids, blocks);
+                            .identity = info.identity,
+                            .first_position = info.text.page_begin,
+                            .n_rows = info.text.page_ids.size(),
+                            .block_bytes = block_bytes_of(layout, parts),
+                            .before = info.text.before,
+                            .writer = info.writer};
+  return encode_kv_record_header(what, info.text.page_ids, blocks);
 }
 
 Result<KvPageCheck> KvPageCheck::open(std::span<const std::byte> header, const KvLayout& layout,
-                                      const KvPageIdentity& identity, TokenSpan ids) {
+                                      const KvPageIdentity& identity, const KvRecordText& text) {
   KvPageCheck check;
-  TRY_ASSIGN(check.record_, KvRecordCheck::open(header, KvRecordKind::kPage, identity, ids));
+  TRY_ASSIGN(check.record_, KvRecordCheck::open(header, KvRecordKind::kPage, identity, text));
   const KvRecordHeader& found = check.header();
   const auto is_of = [&](KvPageParts parts) {
     return found.n_blocks == n_blocks_of(layout, parts) && found.block_bytes == block_bytes_of(layout, parts) &&
@@ -79,13 +80,13 @@ Result<KvPageCheck> KvPageCheck::open(std::span<const std::byte> header, const K
     if (layout.window() == 0 || !is_of(KvPageParts::kFirst)) return kv_record_mismatch("layout");
     check.parts_ = KvPageParts::kFirst;
   }
-  if (ids.size() <= found.first_position) return kv_record_mismatch("text");
+  if (text.page_ids.empty()) return kv_record_mismatch("text");
   return check;
 }
 
 Result<DecodedPage> decode_kv_page(std::span<const std::byte> bytes, const KvLayout& layout,
-                                   const KvPageIdentity& identity, TokenSpan ids, const PageMemory& page) {
-  TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(bytes, layout, identity, ids));
+                                   const KvPageIdentity& identity, const KvRecordText& text, const PageMemory& page) {
+  TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(bytes, layout, identity, text));
   const auto n_bytes = static_cast<size_t>(check.header().record_bytes);
   if (bytes.size() < n_bytes) return Status(ErrorCode::kTruncated, "KV page: ends inside its blocks");
   // Verify everything in a copy, so that `page` is unchanged after an error.

@@ -20,8 +20,9 @@ namespace ibid {
 // Parts of a page that a record contains. kFirst: all but the window part.
 enum class KvPageParts : uint8_t { kBoth, kFirst };
 
-size_t kv_page_header_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts = KvPageParts::kBoth);
-size_t kv_page_record_bytes(const KvLayout& layout, size_t n_tokens, KvPageParts parts = KvPageParts::kBoth);
+// n_rows: positions of the page, 1 to 64.
+size_t kv_page_header_bytes(const KvLayout& layout, size_t n_rows, KvPageParts parts = KvPageParts::kBoth);
+size_t kv_page_record_bytes(const KvLayout& layout, size_t n_rows, KvPageParts parts = KvPageParts::kBoth);
 
 // Offset of a layer's block from the end of the header.
 size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer);
@@ -30,20 +31,18 @@ size_t kv_page_block_offset(const KvLayout& layout, const KvLayer& layer);
 std::span<const std::byte> kv_page_blocks(const KvLayout& layout, const std::byte* page,
                                           KvPageParts parts = KvPageParts::kBoth);
 
-// Returns the header of a record; kv_page_blocks() follow it.
-//   ids: all tokens from position 0 to the last of the page. REQUIRES: `ids` is not empty; positions of `page` after
-//   the last token are zero (other data there would belong to another text).
-std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
-                                             const std::byte* page, KvPageParts parts = KvPageParts::kBoth);
+// Returns the header of a record; kv_page_blocks() follow it. REQUIRES: positions after the last are zero in `page`
+// (they would belong to another text); the page has tokens.
+std::vector<std::byte> encode_kv_page_header(const KvLayout& layout, const KvRecordInfo& info, const std::byte* page,
+                                             KvPageParts parts = KvPageParts::kBoth);
 
 // A verified header that matches the wanted identity; read_blocks() verifies the blocks.
 class KvPageCheck {
  public:
-  // header: the whole header. ids: the tokens that the record must begin with, at least one of them in the page itself;
-  // the record may have more.
+  // header: the whole header. text: as in KvRecordCheck::open(), with at least one token of the page.
   // Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
   static Result<KvPageCheck> open(std::span<const std::byte> header, const KvLayout& layout,
-                                  const KvPageIdentity& identity, TokenSpan ids);
+                                  const KvPageIdentity& identity, const KvRecordText& text);
 
   const KvRecordHeader& header() const { return record_.header(); }
   KvPageParts parts() const { return parts_; }
@@ -75,6 +74,6 @@ struct DecodedPage {
 // Verifies the whole record at the start of `bytes`, and then copies its data to `page`, which has both parts. Errors:
 // those of KvPageCheck, kTruncated; `page` is then unchanged.
 Result<DecodedPage> decode_kv_page(std::span<const std::byte> bytes, const KvLayout& layout,
-                                   const KvPageIdentity& identity, TokenSpan ids, const PageMemory& page);
+                                   const KvPageIdentity& identity, const KvRecordText& text, const PageMemory& page);
 
 }  // namespace ibid

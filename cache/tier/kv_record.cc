@@ -47,10 +47,11 @@ namespace {
 // Indexed by record kind.
 constexpr std::array<std::array<char, 8>, 2> kMagics = {
     {{'i', 'b', 'i', 'd', 'K', 'V', '\r', '\n'}, {'i', 'b', 'i', 'd', 'S', 'T', '\r', '\n'}}};
-// Format versions, by record kind. Earlier versions lacked the version of the numerics, and version 1 of pages did not
-// separate the sliding-window layers.
-constexpr std::array<uint32_t, 2> kVersions = {3, 2};
+// Format version of both kinds. Records of earlier versions held all tokens from position 0.
+constexpr uint32_t kVersion = 4;
 constexpr uint32_t kEndianMark = 0x01020304;
+// So many tokens have an address: every count of their bytes fits.
+constexpr uint64_t kMostTokens = std::numeric_limits<ptrdiff_t>::max() / sizeof(TokenId);
 
 // The fixed beginning of a record, in the byte order of the machine that wrote it.
 struct Fixed {
@@ -60,6 +61,9 @@ struct Fixed {
   uint64_t header_bytes;
   Sha256Digest fingerprint;
   Sha256Digest name_space;
+  KvTextDigest before;
+  KvWriterId writer;
+  uint64_t epoch;
   uint64_t first_position;
   uint32_t n_rows;
   uint32_t n_blocks;
@@ -69,13 +73,13 @@ struct Fixed {
   uint32_t zero;
   uint64_t checksum;  // checksum of the whole header, with this field zero
 };
-static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) == 128);
+static_assert(sizeof(Fixed) == kKvRecordFixedBytes && offsetof(Fixed, checksum) == 184);
 
 Status bad_header(const std::string& what) { return {ErrorCode::kBadHeader, "KV record: " + what}; }
 
 // The tokens are padded to 8 bytes, so that the table of block checksums is aligned within the record.
-std::optional<uint64_t> header_bytes_of(uint64_t n_tokens, uint64_t n_blocks) {
-  const auto ids = checked_mul<uint64_t>(n_tokens, sizeof(TokenId));
+std::optional<uint64_t> header_bytes_of(uint64_t n_page_ids, uint64_t n_blocks) {
+  const auto ids = checked_mul<uint64_t>(n_page_ids, sizeof(TokenId));
   const auto padded = ids ? checked_align<uint64_t>(*ids, 8) : std::nullopt;
   const auto table = checked_mul<uint64_t>(n_blocks, sizeof(uint64_t));
   if (!padded || !table) return std::nullopt;
@@ -125,7 +129,8 @@ Status check_positions(KvRecordKind kind, const Fixed& fixed) {
 Status check_counts(KvRecordKind kind, const Fixed& fixed) {
   TRY(check_positions(kind, fixed));
   const auto n_tokens = checked_add<uint64_t>(fixed.first_position, fixed.n_rows);
-  const auto header = n_tokens ? header_bytes_of(*n_tokens, fixed.n_blocks) : std::nullopt;
+  const uint64_t n_page_ids = fixed.first_position % kPagePositions + fixed.n_rows;
+  const auto header = n_tokens && *n_tokens <= kMostTokens ? header_bytes_of(n_page_ids, fixed.n_blocks) : std::nullopt;
   // If blocks have different sizes, the record has only their total, which the reader compares with its layout.
   const bool alike = fixed.block_bytes != 0;
   const uint64_t together = saturating_sub(fixed.record_bytes, fixed.header_bytes);
@@ -162,8 +167,6 @@ Sha256Digest digest_of_namespace(std::string_view name_space) {
   return hash.finish();
 }
 
-uint64_t KvRecordHeader::ids_offset() const { return sizeof(Fixed); }
-
 Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes) {
   if (bytes.size() < sizeof(Fixed)) {
     return Status(ErrorCode::kTruncated, "KV record: has " + std::to_string(bytes.size()) +
@@ -172,43 +175,52 @@ Result<KvRecordHeader> parse_kv_record_header(std::span<const std::byte> bytes) 
   const Fixed fixed = load_fixed(bytes);
   const auto magic = std::find(kMagics.begin(), kMagics.end(), fixed.magic);
   if (magic == kMagics.end()) return Status(ErrorCode::kBadMagic, "KV record: unknown magic number");
-  const auto index = static_cast<size_t>(magic - kMagics.begin());
-  const auto kind = static_cast<KvRecordKind>(index);
+  const auto kind = static_cast<KvRecordKind>(magic - kMagics.begin());
   if (fixed.endian_mark != kEndianMark) {
     return Status(ErrorCode::kUnsupportedVersion, "KV record: written in another byte order");
   }
-  if (fixed.version != kVersions[index]) {
+  if (fixed.version != kVersion) {
     return Status(ErrorCode::kUnsupportedVersion, "KV record: format version " + std::to_string(fixed.version) +
-                                                      ", this program reads version " +
-                                                      std::to_string(kVersions[index]));
+                                                      ", this program reads version " + std::to_string(kVersion));
   }
   TRY(check_counts(kind, fixed));
   return KvRecordHeader{.kind = kind,
-                        .identity = {{fixed.fingerprint, fixed.numerics_version}, fixed.name_space},
+                        .identity = {{fixed.fingerprint, fixed.numerics_version}, fixed.name_space, fixed.epoch},
                         .first_position = static_cast<size_t>(fixed.first_position),
                         .n_rows = fixed.n_rows,
                         .n_blocks = fixed.n_blocks,
                         .block_bytes = fixed.block_bytes,
                         .header_bytes = fixed.header_bytes,
                         .record_bytes = fixed.record_bytes,
-                        .checksum = fixed.checksum};
+                        .checksum = fixed.checksum,
+                        .before = fixed.before,
+                        .writer = fixed.writer};
 }
 
-size_t kv_record_header_bytes(size_t n_tokens, size_t n_blocks) {
-  return static_cast<size_t>(header_bytes_of(n_tokens, n_blocks).value());
+Tokens kv_record_page_ids(std::span<const std::byte> record, const KvRecordHeader& header) {
+  Tokens ids(header.n_page_ids());
+  CHECK_LE(sizeof(Fixed) + ids.size() * sizeof(TokenId), record.size());
+  if (!ids.empty()) std::memcpy(ids.data(), record.data() + sizeof(Fixed), ids.size() * sizeof(TokenId));
+  return ids;
 }
 
-std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, TokenSpan ids,
+size_t kv_record_header_bytes(size_t n_page_ids, size_t n_blocks) {
+  return static_cast<size_t>(header_bytes_of(n_page_ids, n_blocks).value());
+}
+
+std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, TokenSpan page_ids,
                                                std::span<const std::span<const std::byte>> blocks) {
-  CHECK_EQ(ids.size(), what.n_tokens());
-  const auto index = static_cast<size_t>(what.kind);
-  std::vector<std::byte> header(kv_record_header_bytes(ids.size(), blocks.size()));
-  Fixed fixed{.magic = kMagics[index],
-              .version = kVersions[index],
+  CHECK_EQ(page_ids.size(), what.n_page_ids());
+  std::vector<std::byte> header(kv_record_header_bytes(page_ids.size(), blocks.size()));
+  Fixed fixed{.magic = kMagics[static_cast<size_t>(what.kind)],
+              .version = kVersion,
               .endian_mark = kEndianMark,
               .header_bytes = header.size(),
               .fingerprint = what.identity.fingerprint.bytes,
               .name_space = what.identity.name_space,
+              .before = what.before,
+              .writer = what.writer,
+              .epoch = what.identity.epoch,
               .first_position = what.first_position,
               .n_rows = static_cast<uint32_t>(what.n_rows),
               .n_blocks = static_cast<uint32_t>(blocks.size()),
@@ -219,7 +231,7 @@ std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, Token
               .checksum = 0};
   for (const std::span<const std::byte> block : blocks) fixed.record_bytes += block.size();
   std::memcpy(header.data(), &fixed, sizeof fixed);
-  std::memcpy(header.data() + sizeof fixed, ids.data(), ids.size_bytes());
+  if (!page_ids.empty()) std::memcpy(header.data() + sizeof fixed, page_ids.data(), page_ids.size_bytes());
   const size_t table = header.size() - blocks.size() * sizeof(uint64_t);
   const uint64_t identity_hash = identity_hash_of(header, table);
   for (size_t i = 0; i < blocks.size(); ++i) {
@@ -232,7 +244,7 @@ std::vector<std::byte> encode_kv_record_header(const KvRecordHeader& what, Token
 }
 
 Result<KvRecordCheck> KvRecordCheck::open(std::span<const std::byte> header, KvRecordKind kind,
-                                          const KvPageIdentity& identity, TokenSpan ids) {
+                                          const KvPageIdentity& identity, const KvRecordText& text) {
   KvRecordCheck check;
   TRY_ASSIGN(check.header_, parse_kv_record_header(header));
   const KvRecordHeader& found = check.header_;
@@ -252,7 +264,9 @@ Result<KvRecordCheck> KvRecordCheck::open(std::span<const std::byte> header, KvR
   if (version != own) return kv_record_of_other_numerics(version, own);
   if (found.identity.fingerprint != identity.fingerprint) return kv_record_mismatch("computation");
   if (found.identity.name_space != identity.name_space) return kv_record_mismatch("namespace");
-  if (ids.size() > found.n_tokens() ||
+  if (found.identity.epoch != identity.epoch) return kv_record_mismatch("epoch of its namespace");
+  const TokenSpan ids = text.page_ids;
+  if (found.before != text.before || found.page_begin() != text.page_begin || ids.size() > found.n_page_ids() ||
       (!ids.empty() && std::memcmp(header.data() + sizeof(Fixed), ids.data(), ids.size_bytes()) != 0)) {
     return kv_record_mismatch("text");
   }

@@ -31,7 +31,7 @@ std::span<Byte> layer_of_state(const KvLayout& layout, Byte* state, size_t layer
 }  // namespace
 
 size_t kv_state_header_bytes(const KvLayout& layout, size_t position, size_t n_rows) {
-  return kv_record_header_bytes(position + n_rows, n_blocks_of_state(layout, position, n_rows));
+  return kv_record_header_bytes(position % kPagePositions + n_rows, n_blocks_of_state(layout, position, n_rows));
 }
 
 size_t kv_state_record_bytes(const KvLayout& layout, size_t position, size_t n_rows) {
@@ -48,12 +48,14 @@ std::array<std::span<const std::byte>, 2> kv_state_blocks(const KvLayout& layout
   return blocks;
 }
 
-std::vector<std::byte> encode_kv_state_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
+std::vector<std::byte> encode_kv_state_header(const KvLayout& layout, const KvRecordInfo& info,
                                               const StateSnapshot& snapshot, const std::byte* state) {
   const KvRecordHeader what{.kind = KvRecordKind::kState,
-                            .identity = identity,
+                            .identity = info.identity,
                             .first_position = snapshot.position,
-                            .n_rows = snapshot.n_rows};
+                            .n_rows = snapshot.n_rows,
+                            .before = info.text.before,
+                            .writer = info.writer};
   std::vector<std::span<const std::byte>> blocks;
   for (size_t layer = 0; layer < n_states_of(layout, snapshot.position); ++layer) {
     blocks.push_back(layer_of_state(layout, state, layer));
@@ -61,20 +63,20 @@ std::vector<std::byte> encode_kv_state_header(const KvLayout& layout, const KvPa
   for (size_t i = 0; i < snapshot.n_rows; ++i) {
     blocks.push_back(std::as_bytes(std::span(snapshot.rows->row(i), layout.state_row_floats())));
   }
-  return encode_kv_record_header(what, ids, blocks);
+  return encode_kv_record_header(what, info.text.page_ids, blocks);
 }
 
 Result<KvStateCheck> KvStateCheck::open(std::span<const std::byte> header, const KvLayout& layout,
-                                        const KvPageIdentity& identity, TokenSpan ids) {
+                                        const KvPageIdentity& identity, const KvRecordText& text) {
   KvStateCheck check;
-  TRY_ASSIGN(check.record_, KvRecordCheck::open(header, KvRecordKind::kState, identity, ids));
+  TRY_ASSIGN(check.record_, KvRecordCheck::open(header, KvRecordKind::kState, identity, text));
   const KvRecordHeader& found = check.header();
   if (layout.n_states() == 0 || found.block_bytes != 0 ||
       found.n_blocks != n_blocks_of_state(layout, found.first_position, found.n_rows) ||
       found.record_bytes - found.header_bytes != blocks_bytes_of_state(layout, found.first_position, found.n_rows)) {
     return kv_record_mismatch("layout");
   }
-  if (ids.size() < found.first_position) return kv_record_mismatch("text");
+  if (text.page_ids.size() < found.first_position % kPagePositions) return kv_record_mismatch("text");
   return check;
 }
 

@@ -28,18 +28,18 @@ size_t kv_state_record_bytes(const KvLayout& layout, size_t position, size_t n_r
 std::array<std::span<const std::byte>, 2> kv_state_blocks(const KvLayout& layout, const StateSnapshot& snapshot,
                                                           const std::byte* state);
 
-// Returns the header of a record; kv_state_blocks() follow it. ids: the first snapshot.end() tokens of the sequence.
-// state: the bytes of the snapshot's state, or of a copy; null at position 0.
-std::vector<std::byte> encode_kv_state_header(const KvLayout& layout, const KvPageIdentity& identity, TokenSpan ids,
+// Returns the header of a record; kv_state_blocks() follow it. info: its text ends at snapshot.end(). state: the bytes
+// of the snapshot's state, or of a copy; null at position 0.
+std::vector<std::byte> encode_kv_state_header(const KvLayout& layout, const KvRecordInfo& info,
                                               const StateSnapshot& snapshot, const std::byte* state);
 
 // A verified header that matches the wanted identity.
 class KvStateCheck {
  public:
-  // header: the whole header. ids: the tokens that the record must begin with, at least those before the state; the
-  // record may have more. Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
+  // header: the whole header. text: as in KvRecordCheck::open(), with all tokens up to the position of the state.
+  // Errors: those of KvRecordCheck::open(); kMismatch if the record is of another layout.
   static Result<KvStateCheck> open(std::span<const std::byte> header, const KvLayout& layout,
-                                   const KvPageIdentity& identity, TokenSpan ids);
+                                   const KvPageIdentity& identity, const KvRecordText& text);
 
   const KvRecordHeader& header() const { return record_.header(); }
 

@@ -13,6 +13,9 @@
 // Thread-safe. The pool must outlive the tier, and no thread may allocate from the pool while the tier is destroyed.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -27,16 +30,40 @@
 
 namespace ibid {
 
-// Limits at which extend() stops even if more could be read.
+// Limits at which extend() stops even if more could be read. It also stops after kSilenceNs without a whole page.
 struct ReadLimits {
   static constexpr int64_t kNoDeadline = std::numeric_limits<int64_t>::max();
+  static constexpr int64_t kSilenceNs = 2'000'000'000;
 
   std::stop_token stop = {};
   int64_t deadline_ns = kNoDeadline;  // time at which to stop, by steady_ns() of the tier's clock
+};
 
-  bool reached(Clock& clock) const {
-    return stop.stop_requested() || (deadline_ns != kNoDeadline && clock.steady_ns() >= deadline_ns);
+// Measures one look-up against its limits. Thread-safe. Limits and clock must outlive it.
+class ReadTimer {
+ public:
+  ReadTimer(const ReadLimits& limits, Clock& clock)
+      : limits_(limits), clock_(clock), last_page_ns_(clock.steady_ns()) {}
+
+  // Call when a page was read whole.
+  void page_came() {
+    const int64_t now_ns = clock_.steady_ns();
+    was_silent_ = was_silent_ || now_ns - last_page_ns_ > ReadLimits::kSilenceNs;
+    last_page_ns_ = now_ns;
   }
+  // Time to the end of the look-up, unless a page comes before; 0 or less: the look-up has to end.
+  std::chrono::nanoseconds left() const {
+    const int64_t now_ns = clock_.steady_ns(), silent_ns = last_page_ns_ + ReadLimits::kSilenceNs - now_ns;
+    return std::chrono::nanoseconds(was_silent_ ? 0 : std::min(limits_.deadline_ns - now_ns, silent_ns));
+  }
+  bool is_over() const { return limits_.stop.stop_requested() || left().count() <= 0; }
+  const std::stop_token& stop() const { return limits_.stop; }
+
+ private:
+  const ReadLimits& limits_;
+  Clock& clock_;
+  std::atomic<int64_t> last_page_ns_;
+  std::atomic<bool> was_silent_{false};  // a page came too late
 };
 
 // Counters since the tier was made; values marked "now" are current.

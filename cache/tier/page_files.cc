@@ -57,13 +57,13 @@ Result<std::unique_ptr<TierDirectory>> TierDirectory::open(const std::string& pa
       new TierDirectory(std::move(directory), std::move(lock), quarantine.ok() ? *std::move(quarantine) : nullptr));
 }
 
-Result<TierDirectory::Contents> TierDirectory::scan(const Fingerprint& fingerprint, PageNamer& namer) {
+Result<TierDirectory::Contents> TierDirectory::scan(uint32_t numerics_version, PageNamer& namer) {
   TRY_ASSIGN(const std::vector<std::string> names, directory_->list());
   Contents contents;
   for (const std::string& name : names) {
     if (is_temporary(name)) TRY(remove_temporary(name));
     if (!parse_record_file_name(name)) continue;
-    Result<StoredRecord> record = read_stored(name, fingerprint, namer, contents);
+    Result<StoredRecord> record = read_stored(name, numerics_version, namer, contents);
     if (record.ok()) {
       contents.records.push_back(*std::move(record));
       continue;
@@ -84,7 +84,7 @@ Status TierDirectory::remove_temporary(const std::string& name) {
   return info.kind == FileKind::kRegular ? directory_->remove(name) : Status();
 }
 
-Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, const Fingerprint& fingerprint,
+Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, uint32_t numerics_version,
                                                 PageNamer& namer, Contents& contents) {
   const RecordName name = parse_record_file_name(file_name).value();
   TRY_ASSIGN(const FileInfo info, directory_->info(file_name));
@@ -111,37 +111,39 @@ Result<StoredRecord> TierDirectory::read_stored(const std::string& file_name, co
   record.name_space = header->identity.name_space;
   record.first_position = header->first_position;
   const uint32_t version = header->identity.fingerprint.numerics_version;
-  if (version != fingerprint.numerics_version) {
-    ++contents.of_other_versions[kv_record_of_other_numerics(version, fingerprint.numerics_version).message()];
+  if (version != numerics_version) {
+    ++contents.of_other_versions[kv_record_of_other_numerics(version, numerics_version).message()];
+    return record;
   }
-  if (header->identity.fingerprint != fingerprint) return record;
-
-  Tokens ids(header->n_tokens() - header->page_begin());  // from the page's start on: tokens of at most two pages
-  TRY(read_exactly(*file, header->ids_offset() + header->page_begin() * sizeof(TokenId),
-                   std::as_writable_bytes(std::span(ids))));
-  const PageName own = name.kind == KvRecordKind::kPage ? namer.next(record.before, ids)
-                                                        : namer.state(record.before, ids, record.n_front());
-  if (own != record.name) return Status(ErrorCode::kCorrupt, file_name + ": its name does not match its tokens");
+  Tokens ids(header->n_page_ids());
+  TRY(read_exactly(*file, kKvRecordFixedBytes, std::as_writable_bytes(std::span(ids))));
+  const TextName before{header->before, header->page_begin(), namer.name_of(header->before)};
+  const PageName own =
+      name.kind == KvRecordKind::kPage ? namer.next(before, ids).name : namer.state(before, ids, record.n_front());
+  if (own != record.name || before.name != record.before) {
+    return Status(ErrorCode::kCorrupt, file_name + ": its name does not match its tokens");
+  }
   record.ids = std::move(ids);
   record.is_known = true;
   return record;
 }
 
-Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLayout& layout,
-                                        const KvPageIdentity& identity, size_t n_tokens, TokenSpan ids,
-                                        std::vector<std::byte>& scratch, const PageMemory& page) {
-  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
+Result<KvPageParts> TierDirectory::read(const PageFile& wanted, const KvLayout& layout, const KvPageIdentity& identity,
+                                        const KvRecordText& text, std::vector<std::byte>& scratch,
+                                        const PageMemory& page) {
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(wanted.file_name));
   TRY_ASSIGN(const uint64_t size, file->size());
-  const bool is_first_part = layout.window() > 0 && size == kv_page_record_bytes(layout, n_tokens, KvPageParts::kFirst);
+  const bool is_first_part =
+      layout.window() > 0 && size == kv_page_record_bytes(layout, wanted.n_rows, KvPageParts::kFirst);
   const KvPageParts parts = is_first_part ? KvPageParts::kFirst : KvPageParts::kBoth;
-  TRY(expect_size(*file, kv_page_record_bytes(layout, n_tokens, parts)));
-  scratch.resize(kv_page_header_bytes(layout, n_tokens, parts));
+  TRY(expect_size(*file, kv_page_record_bytes(layout, wanted.n_rows, parts)));
+  scratch.resize(kv_page_header_bytes(layout, wanted.n_rows, parts));
   TRY(read_exactly(*file, 0, scratch));
-  TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, ids));
+  TRY_ASSIGN(const KvPageCheck check, KvPageCheck::open(scratch, layout, identity, text));
   // A file of a page with other parts may have the expected size, so compare with the header too.
   TRY(expect_size(*file, check.header().record_bytes));
-  if (check.header().n_tokens() != n_tokens) {
-    return Status(ErrorCode::kMismatch, file_name + ": holds other tokens than before");
+  if (check.header().n_rows != wanted.n_rows) {
+    return Status(ErrorCode::kMismatch, wanted.file_name + ": holds other tokens than before");
   }
   // Read one layer at a time, so that the layer is still in the processor's cache when its checksum is computed.
   TRY(check.read_blocks(
@@ -150,7 +152,7 @@ Result<KvPageParts> TierDirectory::read(const std::string& file_name, const KvLa
 }
 
 Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPagePool& pool,
-                                                const KvPageIdentity& identity, TokenSpan ids) {
+                                                const KvPageIdentity& identity, const KvRecordText& text) {
   const KvLayout& layout = pool.layout();
   TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(wanted.file_name));
   std::array<std::byte, kKvRecordFixedBytes> fixed{};
@@ -162,13 +164,13 @@ Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPageP
   }
   std::vector<std::byte> header(kv_state_header_bytes(layout, wanted.position, wanted.n_rows));
   TRY(read_exactly(*file, 0, header));
-  TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(header, layout, identity, ids));
+  TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(header, layout, identity, text));
   if (check.header().first_position != wanted.position || check.header().n_rows != wanted.n_rows) {
     return Status(ErrorCode::kMismatch, wanted.file_name + ": holds other tokens than before");
   }
-  return check.read_snapshot(pool, ids.size() - wanted.position, [&](uint64_t offset, std::span<std::byte> block) {
-    return read_exactly(*file, offset, block);
-  });
+  const size_t n_rows = text.page_begin + text.page_ids.size() - wanted.position;
+  return check.read_snapshot(
+      pool, n_rows, [&](uint64_t offset, std::span<std::byte> block) { return read_exactly(*file, offset, block); });
 }
 
 Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable) {
@@ -280,7 +282,7 @@ std::string describe(const std::map<std::string, size_t>& of_other_versions) {
 
 Status PageFiles::take_over() {
   PageNamer namer(options_.name_rule);
-  TRY_ASSIGN(TierDirectory::Contents contents, directory_->scan(options_.fingerprint, namer));
+  TRY_ASSIGN(TierDirectory::Contents contents, directory_->scan(options_.numerics_version, namer));
   n_quarantined_ = contents.n_quarantined;
   n_failures_ = contents.n_unreadable;
   other_versions_ = describe(contents.of_other_versions);
@@ -298,8 +300,7 @@ Status PageFiles::take_over() {
 // Returns the parts that a page's file contains, by its size. For files that existed when the directory was opened.
 KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
   const bool is_of_window = record.is_known && record.kind == KvRecordKind::kPage && layout_.window() > 0;
-  const size_t n_tokens = record.first_position + record.ids.size();
-  return is_of_window && record.bytes == kv_page_record_bytes(layout_, n_tokens, KvPageParts::kFirst)
+  return is_of_window && record.bytes == kv_page_record_bytes(layout_, record.ids.size(), KvPageParts::kFirst)
              ? KvPageParts::kFirst
              : KvPageParts::kBoth;
 }
@@ -308,19 +309,15 @@ KvPageParts PageFiles::parts_of(const StoredRecord& record) const {
 
 std::vector<PageFiles::Found> PageFiles::find(const KvPageIdentity& identity, TokenSpan ids, size_t length) const {
   PageNamer namer(options_.name_rule);
-  PageName before = namer.first(identity);
-  size_t position = 0;
-  for (; position + kPagePositions <= length; position += kPagePositions) {
-    before = namer.next(before, ids.subspan(position, kPagePositions));
-  }
+  TextName before = namer.before_page(identity, ids.first(length));
   std::vector<Found> found;
-  while (position < ids.size()) {
-    const TokenSpan wanted = ids.subspan(position, std::min(kPagePositions, ids.size() - position));
-    PageIndex::Match match = index_.best_match(before, wanted);
-    if (position + match.n_rows <= length || match.first_position != position) break;
-    found.push_back({std::move(match.file_name), position + match.n_page_ids, position + match.n_rows});
-    position = found.back().n_used;
-    if (position % kPagePositions != 0) break;
+  while (before.length < ids.size()) {
+    const TokenSpan wanted = ids.subspan(before.length, std::min(kPagePositions, ids.size() - before.length));
+    PageIndex::Match match = index_.best_match(before.name, wanted);
+    const size_t n_used = before.length + match.n_rows;
+    if (n_used <= length || match.first_position != before.length) break;
+    found.push_back({{std::move(match.file_name), match.n_page_ids}, before, n_used});
+    if (match.n_rows < kPagePositions) break;
     before = namer.next(before, wanted);
   }
   return found;
@@ -330,17 +327,18 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
                                                           size_t length) const {
   std::vector<FoundState> found;
   PageNamer namer(options_.name_rule);
-  PageName before = namer.first(identity);
-  for (size_t begin = 0;; begin += kPagePositions) {
+  TextName before = namer.first(identity);
+  for (;;) {
     // Search two pages: a state is in this page, but its rows may extend into the next page.
+    const size_t begin = before.length;
     const TokenSpan wanted = ids.subspan(begin, std::min(2 * kPagePositions, ids.size() - begin));
-    for (PageIndex::StateMatch& match : index_.states_of(before, wanted)) {
+    for (PageIndex::StateMatch& match : index_.states_of(before.name, wanted)) {
       const size_t n_used = match.first_position + match.n_used;
       if (match.first_position / kPagePositions * kPagePositions != begin || n_used <= length) continue;
-      found.push_back({{std::move(match.file_name), match.first_position, match.n_rows}, n_used});
+      found.push_back({{std::move(match.file_name), match.first_position, match.n_rows}, before, n_used});
     }
     if (ids.size() - begin < kPagePositions) break;
-    before = namer.next(before, ids.subspan(begin, kPagePositions));
+    before = namer.next(before, wanted.first(kPagePositions));
   }
   // If two states reach equally far, the state with fewer rows to recompute comes first.
   std::ranges::stable_sort(found, std::ranges::greater(),
@@ -350,12 +348,16 @@ std::vector<PageFiles::FoundState> PageFiles::find_states(const KvPageIdentity& 
 
 Result<KvPageParts> PageFiles::read(const Found& found, const KvPageIdentity& identity, TokenSpan ids,
                                     std::vector<std::byte>& scratch, const PageMemory& page) {
-  return directory_->read(found.file_name, layout_, identity, found.n_tokens, ids.first(found.n_used), scratch, page);
+  const size_t begin = found.before.length;
+  const KvRecordText text = found.before.followed_by(ids.subspan(begin, found.n_used - begin));
+  return directory_->read(found.file, layout_, identity, text, scratch, page);
 }
 
 Result<StateSnapshot> PageFiles::read_state(const FoundState& found, KvPagePool& pool, const KvPageIdentity& identity,
                                             TokenSpan ids, size_t n) {
-  return directory_->read_state(found.file, pool, identity, ids.first(found.reach(n)));
+  const size_t begin = found.before.length;
+  return directory_->read_state(found.file, pool, identity,
+                                found.before.followed_by(ids.subspan(begin, found.reach(n) - begin)));
 }
 
 void PageFiles::touch(const std::string& file_name) {
@@ -364,9 +366,10 @@ void PageFiles::touch(const std::string& file_name) {
 }
 
 void PageFiles::touch(const PageName& before, TokenSpan page_ids) {
+  const int64_t now_ns = clock_.unix_ns();
   const PageIndex::Match match = index_.best_match(before, page_ids);
-  if (match.n_rows > 0) touch(match.file_name);
-  for (const PageIndex::StateMatch& state : index_.states_of(before, page_ids)) touch(state.file_name);
+  if (match.n_rows > 0) index_.touch(match.file_name, now_ns);
+  for (const PageIndex::StateMatch& state : index_.states_of(before, page_ids)) index_.touch(state.file_name, now_ns);
 }
 
 void PageFiles::give_up(const std::string& file_name, const Status& why) {
@@ -388,11 +391,11 @@ void PageFiles::give_up(const std::string& file_name, const Status& why) {
 
 Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
   // The page was queued twice, and its window part was evicted in between: nothing new to store.
-  if (parts == KvPageParts::kFirst && index_.has(page.before, page.page_ids(), parts)) return {};
-  const std::vector<std::byte> header = encode_kv_page_header(layout_, page.identity, page.ids(), rows.data(), parts);
+  if (parts == KvPageParts::kFirst && index_.has(page.before.name, page.page_ids(), parts)) return {};
+  const std::vector<std::byte> header = encode_kv_page_header(layout_, page.info(options_.writer), rows.data(), parts);
   const std::span<const std::byte> pieces[] = {header, kv_page_blocks(layout_, rows.data(), parts)};
-  StoredRecord stored{.file_name = record_file_name({KvRecordKind::kPage, page.before, page.name}),
-                      .before = page.before,
+  StoredRecord stored{.file_name = record_file_name({KvRecordKind::kPage, page.before.name, page.name}),
+                      .before = page.before.name,
                       .name = page.name,
                       .name_space = page.identity.name_space,
                       .first_position = page.first_position(),
@@ -401,20 +404,21 @@ Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows
                       .parts = parts,
                       .bytes = pieces[0].size() + pieces[1].size()};
   const bool is_first = page.first_position() == 0;
-  TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, page.before_that, page.before}), stored.bytes));
-  TRY(add(std::move(stored), pieces, index_.files_superseded_by(page.before, page.page_ids())));
+  TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, page.before_that, page.before.name}),
+                stored.bytes));
+  TRY(add(std::move(stored), pieces, index_.files_superseded_by(page.before.name, page.page_ids())));
   ++n_pages_written_;
   return {};
 }
 
 Status PageFiles::write(const WaitingState& state, std::span<const std::byte> bytes) {
   const std::vector<std::byte> header =
-      encode_kv_state_header(layout_, state.identity, state.ids(), state.snapshot, bytes.data());
+      encode_kv_state_header(layout_, state.info(options_.writer), state.snapshot, bytes.data());
   const auto [floats, rows] = kv_state_blocks(layout_, state.snapshot, bytes.data());
   const std::span<const std::byte> pieces[] = {header, floats, rows};
-  StoredRecord stored{.file_name = record_file_name({KvRecordKind::kState, state.before, state.name}),
+  StoredRecord stored{.file_name = record_file_name({KvRecordKind::kState, state.before.name, state.name}),
                       .kind = KvRecordKind::kState,
-                      .before = state.before,
+                      .before = state.before.name,
                       .name = state.name,
                       .name_space = state.identity.name_space,
                       .first_position = state.snapshot.position,
@@ -423,9 +427,10 @@ Status PageFiles::write(const WaitingState& state, std::span<const std::byte> by
   for (const std::span<const std::byte> piece : pieces) stored.bytes += piece.size();
   const bool is_first = state.page_begin() == 0;
   TRY(make_room_for_state(stored.bytes));
-  TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, state.before_that, state.before}),
+  TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, state.before_that, state.before.name}),
                 stored.bytes));
-  TRY(add(std::move(stored), pieces, index_.states_superseded_by(state.before, state.page_ids(), state.n_front())));
+  TRY(add(std::move(stored), pieces,
+          index_.states_superseded_by(state.before.name, state.page_ids(), state.n_front())));
   ++n_states_written_;
   return {};
 }

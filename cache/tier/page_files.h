@@ -56,33 +56,35 @@ class TierDirectory {
   // kUnsafePath, with a remedy, for a symlink, for a directory of another user and for one that others may access.
   static Result<std::unique_ptr<TierDirectory>> open(const std::string& path, FileOps& files);
 
-  // Lists the records, reading only names and headers: records of `fingerprint` with their tokens, other records
-  // without tokens. Removes files that a crash left, quarantines invalid records, skips foreign entries. Error: kIo if
-  // the directory cannot be listed.
+  // Lists the records, reading only names and headers: records of this program's version and of `numerics_version` with
+  // their tokens, other records without. Removes files that a crash left, quarantines invalid records, skips foreign
+  // entries. Error: kIo if the directory cannot be listed.
   struct Contents {
     std::vector<StoredRecord> records;
     size_t n_quarantined = 0;
     size_t n_unreadable = 0;
     std::map<std::string, size_t> of_other_versions;  // reason -> number of records
   };
-  Result<Contents> scan(const Fingerprint& fingerprint, PageNamer& namer);
+  Result<Contents> scan(uint32_t numerics_version, PageNamer& namer);
 
+  struct PageFile {
+    std::string file_name;
+    size_t n_rows = 0;  // as in the index
+  };
   // Reads a page's file into `page` (with both parts, not shared yet) and verifies it meanwhile; after an error the
-  // content of `page` is unusable. Returns the parts that the file has.
-  //   n_tokens: number of tokens of the file, from the index; ids: the tokens that the file must begin with. `scratch`
-  //   is for the header.
-  // Errors: kNotFound, kIo, kUnsafePath; those of KvPageCheck; kBadHeader if the file has another size.
-  Result<KvPageParts> read(const std::string& file_name, const KvLayout& layout, const KvPageIdentity& identity,
-                           size_t n_tokens, TokenSpan ids, std::vector<std::byte>& scratch, const PageMemory& page);
+  // content of `page` is unusable. Returns the parts that the file has. text: as in KvPageCheck. `scratch` is for the
+  // header. Errors: kNotFound, kIo, kUnsafePath; those of KvPageCheck; kBadHeader if the file has another size.
+  Result<KvPageParts> read(const PageFile& file, const KvLayout& layout, const KvPageIdentity& identity,
+                           const KvRecordText& text, std::vector<std::byte>& scratch, const PageMemory& page);
 
   struct StateFile {
     std::string file_name;
     size_t position = 0;  // position and n_rows: as in the index
     size_t n_rows = 0;
   };
-  // As read(), for a state and those of its rows whose tokens are in `ids`. Further error: kOutOfMemory.
+  // As read(), for a state and those of its rows whose tokens are in `text`. Further error: kOutOfMemory.
   Result<StateSnapshot> read_state(const StateFile& file, KvPagePool& pool, const KvPageIdentity& identity,
-                                   TokenSpan ids);
+                                   const KvRecordText& text);
 
   using Pieces = std::span<const std::span<const std::byte>>;
   // Writes the pieces of a record to a new file and renames it to file_name. durable: the content is on the device
@@ -104,7 +106,7 @@ class TierDirectory {
  private:
   TierDirectory(std::unique_ptr<Directory> directory, std::unique_ptr<FileLock> lock,
                 std::unique_ptr<Directory> quarantine);
-  Result<StoredRecord> read_stored(const std::string& file_name, const Fingerprint& fingerprint, PageNamer& namer,
+  Result<StoredRecord> read_stored(const std::string& file_name, uint32_t numerics_version, PageNamer& namer,
                                    Contents& contents);
   // Removes a file that a crash left incomplete.
   Status remove_temporary(const std::string& name);
@@ -120,7 +122,8 @@ class TierDirectory {
 
 struct PageFilesOptions {
   std::string directory;
-  Fingerprint fingerprint;
+  uint32_t numerics_version = 0;  // records of other versions are not used
+  KvWriterId writer{};
   uint64_t budget_bytes = 0;  // limit for the record files; quarantined files, at most a few, are not counted
   // false: files are not synced. A power loss may then lose files, but never corrupts what is read.
   bool durable = true;
@@ -131,13 +134,14 @@ class PageFiles : public PageSink {
  public:
   // A page to read.
   struct Found {
-    std::string file_name;
-    size_t n_tokens = 0;  // number of tokens in the file, from position 0
-    size_t n_used = 0;    // number of wanted tokens up to the last token that the page supplies
+    TierDirectory::PageFile file;
+    TextName before;
+    size_t n_used = 0;  // number of wanted tokens up to the last token that the page supplies
   };
   // A state to read.
   struct FoundState {
     TierDirectory::StateFile file;
+    TextName before;
     size_t n_used = 0;  // number of wanted tokens up to the last row that is used
 
     size_t reach(size_t n) const { return std::min(n_used, n); }
@@ -167,12 +171,12 @@ class PageFiles : public PageSink {
   void give_up(const std::string& file_name, const Status& why);
 
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen_); }
-  bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const override {
-    return index_.has(before, page_ids, parts);
+  bool has(const RecordPlace& place, KvPageParts parts) const override {
+    return index_.has(place.before, place.page_ids, parts);
   }
   void touch(const PageName& before, TokenSpan page_ids) override;
-  bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const override {
-    return index_.has_state(before, page_ids, n_front);
+  bool has_state(const RecordPlace& place, size_t n_front) const override {
+    return index_.has_state(place.before, place.page_ids, n_front);
   }
   Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) override;
   Status write(const WaitingState& state, std::span<const std::byte> bytes) override;

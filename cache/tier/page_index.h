@@ -36,7 +36,7 @@ struct StoredRecord {
   Sha256Digest name_space{};
   size_t first_position = 0;
   Tokens ids;             // tokens from the page's beginning to the record's end; empty: the record can only be evicted
-  bool is_known = false;  // the record is of this fingerprint and version; `ids` is set only then
+  bool is_known = false;  // the record is of this version; `ids` is set only then
   KvPageParts parts = KvPageParts::kBoth;
   uint64_t bytes = 0;  // size of the file
   int64_t last_use_ns = 0;

@@ -34,24 +34,44 @@ PageName first_half(const Sha256Digest& hash) {
   return name;
 }
 
-PageName PageNamer::first(const KvPageIdentity& identity) {
+TextName PageNamer::finish(size_t length) {
+  const KvTextDigest digest = hash_.finish();
+  return {digest, length, rule_(digest)};
+}
+
+TextName PageNamer::first(const KvPageIdentity& identity) {
   hash_.update(identity.fingerprint.bytes);
   hash_.update(identity.name_space);
-  return rule_(hash_.finish());
+  return finish(0);
 }
 
-PageName PageNamer::next(const PageName& before, TokenSpan page_ids) {
-  hash_.update(before.bytes);
+TextName PageNamer::next(const TextName& before, TokenSpan page_ids) {
+  hash_.update(before.digest);
   hash_.update(std::as_bytes(page_ids));
-  return rule_(hash_.finish());
+  return finish(before.length + page_ids.size());
 }
 
-PageName PageNamer::state(const PageName& before, TokenSpan page_ids, size_t n_front) {
+TextName PageNamer::before_page(const KvPageIdentity& identity, TokenSpan ids) {
+  TextName before = first(identity);
+  for (; ids.size() >= kPagePositions; ids = ids.subspan(kPagePositions)) {
+    before = next(before, ids.first(kPagePositions));
+  }
+  return before;
+}
+
+PageName PageNamer::state(const TextName& before, TokenSpan page_ids, size_t n_front) {
   const uint64_t front = n_front;
-  hash_.update(before.bytes);
+  hash_.update(before.digest);
   hash_.update(std::as_bytes(page_ids));
   hash_.update(std::as_bytes(std::span(&front, 1)));
   return rule_(hash_.finish());
+}
+
+PageName name_in_epoch(const PageName& name, uint64_t epoch) {
+  Sha256 hash;
+  hash.update(name.bytes);
+  hash.update(std::as_bytes(std::span(&epoch, 1)));
+  return first_half(hash.finish());
 }
 
 std::string record_file_name(const RecordName& name) {

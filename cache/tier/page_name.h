@@ -1,6 +1,6 @@
-// PageName: identifies the text up to the end of a page (or the empty text), for storage that finds pages by name. It
-// is a part of a SHA-256, so names cannot be guessed or made to collide. Correctness does not depend on the names: a
-// name only yields a candidate, whose tokens are then compared.
+// Names of texts. TextName identifies the text up to the end of a page (or the empty text): by the digest of its
+// fingerprint, namespace and tokens, and by PageName, a part of the digest, for storage that finds pages by name.
+// Correctness does not depend on the names: a name only yields a candidate, whose digest and tokens are then compared.
 #pragma once
 
 #include <array>
@@ -26,20 +26,39 @@ struct PageName {
 using PageNameRule = PageName (*)(const Sha256Digest& hash);
 PageName first_half(const Sha256Digest& hash);
 
+struct TextName {
+  KvTextDigest digest{};
+  size_t length = 0;  // number of tokens
+  PageName name;
+
+  KvRecordText followed_by(TokenSpan page_ids) const { return {digest, length, page_ids}; }
+};
+
+// The digest of the empty text is the SHA-256 of fingerprint and namespace; the digest of a longer text is the SHA-256
+// of the digest up to the beginning of its last page and of the tokens of that page.
+//
 // Computes names from tokens. For one thread at a time. Only its constructor throws (std::bad_alloc).
 class PageNamer {
  public:
   explicit PageNamer(PageNameRule rule) : rule_(rule) {}
-  PageName first(const KvPageIdentity& identity);             // name of the empty text
-  PageName next(const PageName& before, TokenSpan page_ids);  // name of the text up to the end of this page
+  TextName first(const KvPageIdentity& identity);             // name of the empty text
+  TextName next(const TextName& before, TokenSpan page_ids);  // name of the text up to the end of this page
   // Returns the name of a recurrent state with its rows. page_ids follow `before`; the first n_front of them are before
   // the state, and the others have rows.
-  PageName state(const PageName& before, TokenSpan page_ids, size_t n_front);
+  PageName state(const TextName& before, TokenSpan page_ids, size_t n_front);
+  // Returns the name of the text before the page that contains position ids.size(), or begins there.
+  TextName before_page(const KvPageIdentity& identity, TokenSpan ids);
+  PageName name_of(const KvTextDigest& digest) const { return rule_(digest); }
 
  private:
+  TextName finish(size_t length);
+
   const PageNameRule rule_;
   Sha256 hash_;
 };
+
+// Name of a record in a store that cannot delete all records of a namespace: another one in each epoch.
+PageName name_in_epoch(const PageName& name, uint64_t epoch);
 
 // The parts of a file name "<before>-<name>.kv", or ".state", in hexadecimal digits. The functions below convert in
 // both directions.

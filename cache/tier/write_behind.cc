@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/token_prefix.h"
@@ -15,7 +16,7 @@ namespace ibid {
 bool WriteQueue::add(WaitingPage waiting) {
   const TokenSpan ids = waiting.page_ids();
   for (WaitingPage& other : pages_) {
-    if (other.before != waiting.before || other.identity != waiting.identity) continue;
+    if (other.before.digest != waiting.before.digest) continue;
     const size_t n = common_prefix_length(other.page_ids(), ids);
     if (n < std::min(other.page_ids().size(), ids.size())) continue;
     if (n < ids.size()) std::swap(other, waiting);
@@ -35,7 +36,7 @@ bool WriteQueue::add(WaitingState waiting) {
   const TokenSpan ids = waiting.page_ids();
   for (WaitingState& other : states_) {
     if (other.snapshot.position != waiting.snapshot.position) continue;
-    if (other.before != waiting.before || other.identity != waiting.identity) continue;
+    if (other.before.digest != waiting.before.digest) continue;
     const size_t n = common_prefix_length(other.page_ids(), ids);
     if (n < std::min(other.page_ids().size(), ids.size())) continue;
     if (n == ids.size()) return true;
@@ -59,6 +60,19 @@ WriteQueue::Next WriteQueue::pop() {
     next.state = std::move(states_.front());
     states_.pop_front();
   }
+  return next;
+}
+
+bool WriteQueue::has_whole_page() const {
+  return std::ranges::any_of(pages_, [](const WaitingPage& page) { return page.n_rows() == kPagePositions; });
+}
+
+WriteQueue::Next WriteQueue::pop_whole_page() {
+  Next next;
+  const auto page = std::ranges::find(pages_, kPagePositions, &WaitingPage::n_rows);
+  if (page == pages_.end()) return next;
+  next.page = std::move(*page);
+  pages_.erase(page);
   return next;
 }
 
@@ -93,6 +107,9 @@ void lower_priority() {
 #endif
 }
 
+// Time after which the thread searches the queue for whole pages again.
+constexpr std::chrono::milliseconds kLookAgain{100};
+
 std::string megabytes(uint64_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
 
 size_t max_waiting_bytes(size_t budget_bytes, const KvPagePool& pool) {
@@ -116,15 +133,16 @@ std::vector<StateSnapshot> snapshots_of(const KvCacheEntry& entry) {
 
 }  // namespace
 
-WriteBehind::WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, KvPagePool& pool, PageSink& sink,
-                         Clock& clock, std::unique_ptr<IdleTime> idle)
+WriteBehind::WriteBehind(const WriteBehindOptions& options, KvPagePool& pool, PageSink& sink, Clock& clock,
+                         std::unique_ptr<IdleTime> idle)
     : pool_(pool),
       sink_(sink),
       clock_(clock),
       idle_(std::move(idle)),
-      name_rule_(name_rule),
+      name_rule_(options.name_rule),
+      eager_bytes_per_s_(options.eager_bytes_per_s),
       copy_(std::max(pool.layout().page_bytes(), pool.layout().state_bytes())),
-      queue_(pool.layout(), max_waiting_bytes(waiting_budget_bytes, pool)),
+      queue_(pool.layout(), max_waiting_bytes(options.waiting_budget_bytes, pool)),
       reclaimer_(pool.add_reclaimer([this](size_t) { return let_go(); })),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -140,10 +158,11 @@ class WriteBehind::HandOver {
 
   void run() {
     walk();
-    if (!is_anew_) return;
-    // Mark the stored pages of this sequence as used, so that writing its new pages does not evict them.
-    writing_.sink_.touch(last_stored_, last_stored_ids_);
-    writing_.sink_.touch(before_, {});
+    if (tokens_ == nullptr) return;  // nothing is queued
+    // Mark the stored records of this sequence as used, so that writing its other records does not evict them.
+    for (const std::optional<RecordPlace>& stored : {last_page_, last_state_}) {
+      if (stored) writing_.sink_.touch(stored->before, stored->page_ids);
+    }
   }
 
  private:
@@ -153,19 +172,20 @@ class WriteBehind::HandOver {
     for (size_t position = 0; position < ids.size(); position += kPagePositions) {
       if (!add_states(position)) return;
       const TokenSpan page_ids = ids.subspan(position, std::min(kPagePositions, ids.size() - position));
-      const PageName name = namer_.next(before_, page_ids);
+      const TextName after = namer_.next(before_, page_ids);
       const size_t n_left = KvLayout::pages_for(ids.size() - position);
       if (!writing_.may_write(n_left)) return;
       const KvPage& page = entry_.pages()[position / kPagePositions];
-      const bool is_stored = writing_.sink_.has(before_, page_ids, KvPageParts::kFirst);
-      if (is_stored) last_stored_ = before_, last_stored_ids_ = page_ids;
-      if (!is_stored || !writing_.sink_.has(before_, page_ids, parts_of(page))) {
-        is_anew_ |= is_stored;
-        if (!add(WaitingPage{identity_, before_that_, before_, name, tokens(), position + page_ids.size(), page})) {
+      const RecordPlace place{before_.name, after.name, page_ids};
+      const bool is_stored = writing_.sink_.has(place, KvPageParts::kFirst);
+      if (is_stored) last_page_ = place;
+      if (!is_stored || !writing_.sink_.has(place, parts_of(page))) {
+        if (!add(WaitingPage{identity_, before_that_, before_, after.name, tokens(), position + page_ids.size(),
+                             page})) {
           return lose(n_left);
         }
       }
-      before_that_ = std::exchange(before_, name);
+      before_that_ = std::exchange(before_, after).name;
     }
     if (ids.size() % kPagePositions == 0) (void)add_states(ids.size());
   }
@@ -185,10 +205,7 @@ class WriteBehind::HandOver {
   bool add(Waiting waiting) {
     return writing_.enqueue(std::move(waiting));
   }
-  void lose(size_t n) {
-    const std::lock_guard lock(writing_.mutex_);
-    writing_.count_loss(n, Status(ErrorCode::kLimitExceeded, "cold tier: the write queue is full"));
-  }
+  void lose(size_t n) { writing_.lose(n, Status(ErrorCode::kLimitExceeded, "cold tier: the write queue is full")); }
 
   // Queues the states whose position is in the page that begins at page_begin. Returns false if the queue is full.
   bool add_states(size_t page_begin) {
@@ -197,8 +214,12 @@ class WriteBehind::HandOver {
       if (snapshot.position >= page_begin + kPagePositions) return true;
       const TokenSpan page_ids = entry_.tokens().first(snapshot.end()).subspan(page_begin);
       const size_t n_front = snapshot.position - page_begin;
-      if (writing_.sink_.has_state(before_, page_ids, n_front)) continue;
       const PageName name = namer_.state(before_, page_ids, n_front);
+      const RecordPlace place{before_.name, name, page_ids};
+      if (writing_.sink_.has_state(place, n_front)) {
+        last_state_ = place;
+        continue;
+      }
       if (!add(WaitingState{identity_, before_that_, before_, name, tokens(), snapshot})) {
         return lose(snapshots_.size() - n_states_), false;
       }
@@ -210,13 +231,12 @@ class WriteBehind::HandOver {
   const KvPageIdentity& identity_;
   const KvCacheEntry& entry_;
   PageNamer namer_;
-  PageName before_, before_that_;
-  std::shared_ptr<const Tokens> tokens_;
+  TextName before_;
+  PageName before_that_;
+  std::shared_ptr<const Tokens> tokens_;  // null until a record is queued
   std::vector<StateSnapshot> snapshots_;
-  size_t n_states_ = 0;   // number of snapshots visited so far
-  bool is_anew_ = false;  // true if a stored page is written again, with a part that it lacked
-  PageName last_stored_;  // the last stored page: the name before it, and its tokens
-  TokenSpan last_stored_ids_;
+  size_t n_states_ = 0;                                // number of snapshots visited so far
+  std::optional<RecordPlace> last_page_, last_state_;  // the last that are stored already
 };
 
 void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry) {
@@ -224,11 +244,13 @@ void WriteBehind::hand_over(const KvPageIdentity& identity, const KvCacheEntry& 
     HandOver(*this, identity, entry).run();
     return {};
   });
-  if (!status.ok()) {
-    const std::lock_guard lock(mutex_);
-    count_loss(1, std::move(status));
-  }
+  if (!status.ok()) lose(1, std::move(status));
   wake_.notify_one();
+}
+
+void WriteBehind::lose(size_t n_pages, Status why) {
+  const std::lock_guard lock(mutex_);
+  count_loss(n_pages, std::move(why));
 }
 
 // Returns false during the back-off after an I/O error, and then counts n_pages as lost.
@@ -279,10 +301,19 @@ void WriteBehind::run(const std::stop_token& stop) {
       wake_.wait(lock, stop, [this] { return !queue_.empty() || !settled_; });
     }
     if (stop.stop_requested()) return;
-    idle_->wait();
+    const bool is_idle = idle_->wait_for(time_to_next_write());
     if (stop.stop_requested()) return;
-    write_next();
+    write_next(!is_idle);
   }
+}
+
+// Time for which the thread waits for an idle processor.
+std::chrono::nanoseconds WriteBehind::time_to_next_write() const {
+  if (eager_bytes_per_s_ == 0) return IdleTime::kNoLimit;
+  const std::lock_guard lock(mutex_);
+  // A turn that ends meanwhile does not wake the thread.
+  if (!queue_.has_whole_page()) return kLookAgain;
+  return std::chrono::nanoseconds(std::max<int64_t>(next_eager_ns_ - clock_.steady_ns(), 0));
 }
 
 Status WriteBehind::flush(int64_t limit_ns) {
@@ -305,20 +336,24 @@ Status WriteBehind::flush(int64_t limit_ns) {
   }
 }
 
-// Writes the first record of the queue or, if the queue is empty, makes earlier writes durable. Returns false if there
+// Writes the first record (or whole page) of the queue, or else makes earlier writes durable. Returns false if there
 // was nothing to do.
-bool WriteBehind::write_next() {
+bool WriteBehind::write_next(bool only_whole_pages) {
   const std::unique_lock pen = sink_.take_pen();
   std::unique_lock lock(mutex_);
-  if (queue_.empty()) {
+  if (only_whole_pages ? !queue_.has_whole_page() : queue_.empty()) {
     const bool settled = settled_;
     lock.unlock();
     if (!settled) settle();
     return !settled;
   }
   const size_t n_bytes = queue_.bytes();
-  WriteQueue::Next next = queue_.pop();
+  WriteQueue::Next next = only_whole_pages ? queue_.pop_whole_page() : queue_.pop();
   writing_bytes_ = n_bytes - queue_.bytes();
+  if (eager_bytes_per_s_ > 0) {
+    const double seconds = static_cast<double>(writing_bytes_) / static_cast<double>(eager_bytes_per_s_);
+    next_eager_ns_ = std::max(next_eager_ns_, clock_.steady_ns()) + static_cast<int64_t>(seconds * 1e9);
+  }
   copying_ = true;
   lock.unlock();
   Status status = guarded([&] { return write(next); });

@@ -1,9 +1,11 @@
 // WriteBehind: writes pages and states to the storage of a tier (PageSink) in the background. Has the queue
 // (WriteQueue), a thread that writes when a processor is idle, and the handling of write errors.
 //
-// The thread writes one record at a time, and starts one only while a processor is idle. flush() does not wait for the
-// thread, but writes on the calling thread. So no caller waits until the machine is idle, and the thread holds neither
-// a lock nor a page while it waits for an idle processor (base/idle_time.h).
+// The thread writes one record at a time, and starts one only while a processor is idle. A storage that other nodes
+// read should not wait for that: the busy node is the one whose pages they need. With a rate (eager_bytes_per_s) the
+// thread also writes whole pages at that rate while no processor is idle. flush() does not wait for the thread, but
+// writes on the calling thread. So no caller waits until the machine is idle, and the thread holds neither a lock nor a
+// page while it waits for an idle processor (base/idle_time.h).
 //
 // Queued records hold memory of the pool. WriteBehind is a reclaimer of the pool: when memory is short it drops queued
 // records. A record is copied before it is written, so no page is held during I/O. If the window part of a page was
@@ -14,6 +16,7 @@
 // Thread-safe. Lock order: the sink's pen (PageSink::take_pen()), then mutex_; has() is called with neither locked.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -43,7 +46,9 @@ namespace ibid {
 // A page to write, with its identity.
 struct WaitingPage {
   KvPageIdentity identity;
-  PageName before_that, before, name;    // names of the texts before the previous page, before this page, and with it
+  PageName before_that;                  // name of the text before the previous page
+  TextName before;                       // of the text before this page
+  PageName name;                         // of the text with this page
   std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
   size_t n_tokens = 0;                   // number of tokens up to the end of the page
   KvPage page;                           // empty once the page is copied
@@ -52,12 +57,15 @@ struct WaitingPage {
   size_t n_rows() const { return n_tokens - first_position(); }
   TokenSpan ids() const { return TokenSpan(*tokens).first(n_tokens); }
   TokenSpan page_ids() const { return ids().subspan(first_position()); }
+  KvRecordInfo info(const KvWriterId& writer) const { return {identity, before.followed_by(page_ids()), writer}; }
 };
 
 // A recurrent state to write, with the rows after it. Its position is in the page after `before`.
 struct WaitingState {
   KvPageIdentity identity;
-  PageName before_that, before, name;
+  PageName before_that;
+  TextName before;
+  PageName name;
   std::shared_ptr<const Tokens> tokens;  // tokens of the sequence
   StateSnapshot snapshot;                // `snapshot.state` is empty once the state is copied
 
@@ -65,6 +73,7 @@ struct WaitingState {
   size_t page_begin() const { return snapshot.position - n_front(); }
   TokenSpan ids() const { return TokenSpan(*tokens).first(snapshot.end()); }
   TokenSpan page_ids() const { return ids().subspan(page_begin()); }
+  KvRecordInfo info(const KvWriterId& writer) const { return {identity, before.followed_by(page_ids()), writer}; }
 };
 
 // Queue of records to write, pages in order and then states. Holds references to their memory, up to a limit in bytes.
@@ -89,6 +98,9 @@ class WriteQueue {
   };
   // Removes and returns the first record: a page if there is one, else a state. Returns neither if the queue is empty.
   Next pop();
+  // Removes and returns the first page of 64 positions, or nothing.
+  Next pop_whole_page();
+  bool has_whole_page() const;
 
   void forget(const Sha256Digest& name_space);
   void clear();
@@ -106,6 +118,13 @@ class WriteQueue {
   size_t state_bytes_ = 0;
 };
 
+// Where a page or state belongs: the names of the text before it and of the record, and its tokens from the beginning
+// of the page on.
+struct RecordPlace {
+  PageName before, name;
+  TokenSpan page_ids;
+};
+
 // Storage of a tier, as seen by WriteBehind. Its calls may throw std::bad_alloc.
 class PageSink {
  public:
@@ -113,14 +132,16 @@ class PageSink {
   // Takes the pen, the storage's lock for changes. Records are popped from the queue and written while the pen is held,
   // so they are written in order.
   virtual std::unique_lock<std::mutex> take_pen() = 0;
-  // True if a page is stored that follows `before`, begins with all of `page_ids` and has these parts. A page with more
-  // tokens counts as stored with both parts, because a shorter page does not supersede it. Any thread, without the pen.
-  virtual bool has(const PageName& before, TokenSpan page_ids, KvPageParts parts) const = 0;
+  // True if a page is known to be stored that follows place.before, begins with all of place.page_ids and has these
+  // parts. A page with more tokens counts as stored with both parts, because a shorter page does not supersede it.
+  // Answers from memory, because it is called for each page of a turn on the thread of the turn. Any thread, without
+  // the pen.
+  virtual bool has(const RecordPlace& place, KvPageParts parts) const = 0;
   // Marks a page, the states within it, and all pages that it continues as used now, so that they are evicted after
-  // records that were used earlier.
+  // records that were used earlier. As has(), only in memory; any thread, without the pen.
   virtual void touch(const PageName& before, TokenSpan page_ids) = 0;
   // As has(), for a state after the first n_front tokens with rows for the remaining tokens.
-  virtual bool has_state(const PageName& before, TokenSpan page_ids, size_t n_front) const = 0;
+  virtual bool has_state(const RecordPlace& place, size_t n_front) const = 0;
   // Stores a page. rows: the page_bytes() bytes of the page; only `parts` of them are valid, and positions after the
   // last one are zero. `page.page` is empty. A stored version with more tokens or parts stays. Error: nothing was
   // stored. REQUIRES: the caller holds the pen.
@@ -132,13 +153,20 @@ class PageSink {
   virtual Status settle() = 0;
 };
 
+struct WriteBehindOptions {
+  size_t waiting_budget_bytes =
+      0;  // limit of the queue, which accepts at least one record; 0: half of the pool's budget
+  // Rate at which whole pages are written while no processor is idle; 0: they wait, too.
+  uint64_t eager_bytes_per_s = 0;
+  PageNameRule name_rule = first_half;
+};
+
 class WriteBehind {
  public:
   static constexpr int64_t kBackOffNs = 30'000'000'000;
 
-  // waiting_budget_bytes: limit of the queue, which accepts at least one record; 0: half of the pool's budget. Throws
-  // std::bad_alloc, and std::system_error if no thread can be started.
-  WriteBehind(size_t waiting_budget_bytes, PageNameRule name_rule, KvPagePool& pool, PageSink& sink, Clock& clock,
+  // Throws std::bad_alloc, and std::system_error if no thread can be started.
+  WriteBehind(const WriteBehindOptions& options, KvPagePool& pool, PageSink& sink, Clock& clock,
               std::unique_ptr<IdleTime> idle);
   // Drops queued records: call flush() before. Waits for the record that is being written.
   ~WriteBehind();
@@ -148,6 +176,8 @@ class WriteBehind {
   // hand_over() works as KvTier::write_behind(), flush() as KvTier::flush().
   void hand_over(const KvPageIdentity& identity, const KvCacheEntry& entry);
   Status flush(int64_t limit_ns);
+  // Counts n_pages that could not be handed over.
+  void lose(size_t n_pages, Status why);
   // Drops queued records of a namespace. REQUIRES: the caller holds the sink's pen, so that no record is being written.
   void forget(const Sha256Digest& name_space);
 
@@ -161,7 +191,8 @@ class WriteBehind {
   bool enqueue(Waiting waiting);
   bool let_go();
   void run(const std::stop_token& stop);
-  bool write_next();
+  std::chrono::nanoseconds time_to_next_write() const;
+  bool write_next(bool only_whole_pages = false);
   KvPageParts copy_rows(WaitingPage& waiting);
   Status write(WriteQueue::Next& next);
   void settle();
@@ -173,6 +204,7 @@ class WriteBehind {
   Clock& clock_;
   const std::unique_ptr<IdleTime> idle_;
   const PageNameRule name_rule_;
+  const uint64_t eager_bytes_per_s_;
   std::vector<std::byte> copy_;  // copy of the record that is being written; guarded by the sink's pen
 
   mutable std::mutex mutex_;          // guards the members below
@@ -181,6 +213,7 @@ class WriteBehind {
   WriteQueue queue_;
   bool copying_ = false;           // true from popping a record until its memory is copied and released
   size_t writing_bytes_ = 0;       // bytes of the popped record, until it is written
+  int64_t next_eager_ns_ = 0;      // time of the next write on a busy machine
   bool settled_ = true;            // true if all writes are durable
   int64_t back_off_until_ns_ = 0;  // nothing is written before this time
   std::string disabled_reason_;

@@ -44,6 +44,9 @@ struct EngineOptions {
   // to this user only (0700), and is created so.
   std::string cache_directory = {};
   uint64_t cache_directory_bytes = 4'000'000'000;
+  // Bytes a second of whole pages that are written to the directory while no processor is idle; 0: writing waits for an
+  // idle processor.
+  uint64_t cache_write_bytes_per_s = 0;
   // Hash the weights (one more read), so that ChatSession::save() can include keys and values.
   bool fingerprint = false;
   // Limit for all KV, at least a page. 0: as much as two full contexts need, but between 256 MB and half of the free

@@ -32,8 +32,7 @@ struct YarnRamp {
 };
 
 const std::vector<float>& factors_of(const RopeRule& rule, size_t context) {
-  const bool in_original = static_cast<double>(context) <= rule.original_max_positions;
-  return rule.kind == RopeRule::Kind::kLongrope && in_original ? rule.short_factors : rule.frequency_factors;
+  return uses_short_factors(rule, context) ? rule.short_factors : rule.frequency_factors;
 }
 
 double plain_frequency(double theta, size_t pair, size_t rotary_dim) {
@@ -51,6 +50,10 @@ std::vector<float> llama3_frequency_factors(const Llama3Rule& llama3, double the
     factors.push_back(static_cast<float>(1 / ((1 - kept) / llama3.factor + kept)));
   }
   return factors;
+}
+
+bool uses_short_factors(const RopeRule& rule, size_t context) {
+  return rule.kind == RopeRule::Kind::kLongrope && static_cast<double>(context) <= rule.original_max_positions;
 }
 
 RopeTable make_rope_table(const RopeRule& rule, size_t context) {

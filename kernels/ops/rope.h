@@ -45,6 +45,8 @@ std::vector<float> llama3_frequency_factors(const Llama3Rule& llama3, double the
 // Returns the table for sequences of at most `context` positions. Rules that depend on the length of the sequence use
 // `context` as that length, because cached keys would otherwise change as the sequence grows.
 RopeTable make_rope_table(const RopeRule& rule, size_t context);
+// All that the table depends on of `context`: true if the rule is kLongrope and uses its short factors.
+bool uses_short_factors(const RopeRule& rule, size_t context);
 
 // Writes the angles of `position`: cos_sin = [rotary_dim / 2] cos, then [rotary_dim / 2] sin.
 void rope_angles(const RopeTable& table, size_t position, float* cos_sin);

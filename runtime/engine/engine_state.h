@@ -20,7 +20,7 @@
 #include "base/file_ops.h"
 #include "base/result.h"
 #include "cache/pages/kv_page_pool.h"
-#include "cache/tier/kv_record.h"
+#include "cache/tier/later_fingerprint.h"
 #include "ibid/engine.h"
 #include "ibid/engine_options.h"
 #include "ibid/token.h"
@@ -53,9 +53,10 @@ struct EngineParts {
   std::optional<Pooling> pooling;  // pooling of embeddings; unset: the engine makes no embeddings
   bool is_for_embeddings = false;  // an embedding model: creating a session fails with kUnsupported
   SchedulerOptions scheduling = {};
-  std::optional<Fingerprint> fingerprint;  // fingerprint of the model; a cache directory needs one
-  std::string cache_directory;             // as in EngineOptions
+  std::optional<LaterFingerprint> fingerprint;  // fingerprint of the model; a cache directory needs one
+  std::string cache_directory;                  // as in EngineOptions
   uint64_t cache_directory_bytes = 0;
+  uint64_t cache_write_bytes_per_s = 0;
   // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
   // is made without a tier; see tier_status().
   std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
@@ -110,7 +111,7 @@ class EngineState {
   // The directory of the tier; empty: no tier.
   std::string cache_directory() const { return tier_ == nullptr ? std::string() : parts_.cache_directory; }
   uint64_t cache_directory_bytes() const { return parts_.cache_directory_bytes; }
-  const std::optional<Fingerprint>& fingerprint() const { return parts_.fingerprint; }
+  const std::optional<LaterFingerprint>& fingerprint() const { return parts_.fingerprint; }
   FileOps& files() const { return *parts_.files; }
   Clock& clock() const { return *parts_.clock; }
 

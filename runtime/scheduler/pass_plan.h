@@ -78,6 +78,9 @@ class PassCost {
   // Duration of a pass that only decodes; 0: unknown.
   double decode_pass_ns() const { return decode_pass_ns_; }
 
+  // Additional time of a prefill row; 0: unknown.
+  double row_ns() const { return row_ns_; }
+
   // Number of prefill rows with which a pass with n_decode_rows takes about budget_ns; SIZE_MAX: unknown.
   size_t prefill_rows(size_t n_decode_rows, int64_t budget_ns) const;
 

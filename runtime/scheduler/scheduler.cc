@@ -293,6 +293,7 @@ void Scheduler::record_pass(std::span<Task* const> members, bool was_whole) noex
   const int64_t duration_ns = now_ns - start_ns_;
   if (was_whole && n_decode > 0) score_share_.record(n_score, n_prefill > 0, duration_ns, cost_.decode_pass_ns());
   if (was_whole && (n_decode == 0 || n_score == 0)) cost_.record(n_decode, n_prefill + n_score, duration_ns);
+  prefill_row_ns_ = cost_.row_ns();
   const std::lock_guard lock(mutex_);
   ++stats_.n_passes;
   stats_.n_shared_passes += members.size() > 1 ? 1 : 0;

@@ -12,6 +12,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -50,6 +51,8 @@ class Scheduler {
 
   LanguageModel& model() const { return model_; }
   SchedulerStats stats() const;
+  // Measured time of a prefill row in recent passes; 0: nothing was measured yet.
+  double prefill_row_ns() const { return prefill_row_ns_; }
 
  private:
   Scheduler(LanguageModel& model, Clock& clock, const SchedulerOptions& options);
@@ -92,6 +95,7 @@ class Scheduler {
   Logits logits_;
   int64_t start_ns_ = 0;
   PassCost cost_;
+  std::atomic<double> prefill_row_ns_{0};  // cost_.row_ns(), for all threads
   ScoreShare score_share_;
 
   std::unique_ptr<std::thread> thread_;

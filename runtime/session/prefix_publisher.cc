@@ -1,5 +1,7 @@
 #include "runtime/session/prefix_publisher.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "cache/tier/kv_tier.h"
 
@@ -8,6 +10,18 @@ namespace {
 
 // Minimum number of tokens to read from the tier: computing fewer takes no longer than opening a file.
 constexpr size_t kWorthReadingFromDisk = 16;
+// A look-up in a tier may take as long even if computing takes less: the rate is a measurement, and a busy machine may
+// pause a thread that long.
+constexpr int64_t kLeastLookUpNs = 40'000'000;
+
+// A look-up in a tier ends after half of the time that computing the missing tokens takes at the measured rate, so that
+// a slow tier costs at most half of a prefill. Without a measurement only ReadLimits::kSilenceNs ends it.
+int64_t deadline_of(const EngineState& engine, const Scheduler& scheduler, size_t n_missing) {
+  const double ns = scheduler.prefill_row_ns() * static_cast<double>(n_missing) / 2;
+  constexpr double kMostNs = 3600e9;  // an hour, so that the sum cannot overflow
+  if (ns <= 0 || ns > kMostNs) return ReadLimits::kNoDeadline;
+  return engine.clock().steady_ns() + std::max(kLeastLookUpNs, static_cast<int64_t>(ns));
+}
 
 }  // namespace
 
@@ -17,7 +31,10 @@ PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& ow
   found.tokens_compared = found.length();
   KvTier* tier = engine_->state().tier();
   if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
-    found.tokens_compared += tier->extend(name_space_, ids, found.entry, {.stop = std::move(stop)});
+    EngineState& engine = engine_->state();
+    const int64_t deadline_ns = deadline_of(engine, engine.scheduler(), ids.size() - found.length());
+    found.tokens_compared +=
+        tier->extend(name_space_, ids, found.entry, {.stop = std::move(stop), .deadline_ns = deadline_ns});
   }
   if (own == nullptr) return found;
   PrefixHit foreign = store().find_longest_prefix(own->name(), ids);

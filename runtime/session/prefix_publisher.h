@@ -35,8 +35,8 @@ class PrefixPublisher {
     Foreign foreign = {};
     size_t tokens_compared = 0;
   };
-  // Returns the longest stored prefix of the tokens, from memory or the tier; `stop` ends reads from the tier. own:
-  // imported KV that may be used. An empty entry: nothing was found.
+  // Returns the longest stored prefix of the tokens, from memory or the tier; `stop` ends reads from the tier, and so
+  // does a time limit. own: imported KV that may be used. An empty entry: nothing was found.
   Found look_up(TokenSpan ids, const Foreign& own, std::stop_token stop = {}) const;
 
   // Announces a prompt, so that other requests can wait for its prefill and then find it. This object must outlive the

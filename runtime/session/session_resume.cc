@@ -153,7 +153,8 @@ Status save_session(const SessionState& session, const std::string& path, bool w
             "saving keys and values needs a model fingerprint: load the engine with EngineOptions::fingerprint or a "
             "cache directory"};
   }
-  const KvPageIdentity identity{*engine.fingerprint(), digest_of_namespace(session.options.cache_namespace)};
+  TRY_ASSIGN(const Fingerprint fingerprint, engine.fingerprint()->get());
+  const KvPageIdentity identity{fingerprint, digest_of_namespace(session.options.cache_namespace)};
   TRY_ASSIGN(KvCacheEntry entry, session.branch.cache.find_all(session.branch.dialogue.transcript().ids()));
   const std::array<size_t, 3> places = next_places(session.branch.dialogue, entry.length());
   TRY(write_session_file(engine.files(), path, to_saved(session), &entry, identity, states_for(entry, places)));
@@ -173,8 +174,9 @@ Result<ChatSession> resume_session(std::shared_ptr<Engine> engine, const SavedSe
 Result<std::unique_ptr<SessionState>> load_session(std::shared_ptr<Engine> engine, const std::string& path,
                                                    const LoadOptions& load_options) {
   std::optional<KvPageIdentity> identity;  // records of another namespace are not used
-  if (const std::optional<Fingerprint>& fingerprint = engine->state().fingerprint()) {
-    identity = {*fingerprint, digest_of_namespace(load_options.cache_namespace)};
+  if (const auto& later = engine->state().fingerprint()) {
+    TRY_ASSIGN(const Fingerprint fingerprint, later->get());
+    identity = {fingerprint, digest_of_namespace(load_options.cache_namespace)};
   }
   TRY_ASSIGN(LoadedSession loaded,
              read_session_file(engine->state().files(), path, engine->state().pool(), identity ? &*identity : nullptr));

@@ -9,31 +9,34 @@
 #include "cache/pages/kv_layout.h"
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/kv_state_file.h"
+#include "cache/tier/page_name.h"
 
 namespace ibid {
 namespace {
 
 // --- writing
 
-// Copies only the rows up to the last position: later rows of the last page belong to other text.
-Status write_page(File& file, const SavedRows& rows, size_t page, std::vector<std::byte>& scratch) {
+// Copies only the rows up to the last position: later rows of the last page belong to other text. before: the text
+// before the page.
+Status write_page(File& file, const SavedRows& rows, const TextName& before, TokenSpan page_ids,
+                  std::vector<std::byte>& scratch) {
   const KvLayout& layout = rows.entry.layout();
-  const TokenSpan ids = rows.entry.tokens().first(std::min((page + 1) * kPagePositions, rows.entry.length()));
+  const size_t page = before.length / kPagePositions;
   const KvWindowReader window = rows.entry.read_window(page);
   const bool is_whole = layout.window() == 0 || window;
   const KvPageParts parts = is_whole ? KvPageParts::kBoth : KvPageParts::kFirst;
   scratch.assign(layout.page_bytes(), std::byte{0});
   const PageMemory from(rows.entry.parts(page).all, is_whole ? rows.entry.parts(page).window : nullptr);
-  layout.copy_rows(from, layout.parts_of(scratch.data()), (ids.size() - 1) % kPagePositions + 1);
-  TRY(file.write(encode_kv_page_header(layout, rows.identity, ids, scratch.data(), parts)));
+  layout.copy_rows(from, layout.parts_of(scratch.data()), page_ids.size());
+  TRY(file.write(encode_kv_page_header(layout, {rows.identity, before.followed_by(page_ids)}, scratch.data(), parts)));
   return file.write(kv_page_blocks(layout, scratch.data(), parts));
 }
 
-Status write_state(File& file, const SavedRows& rows, const StateSnapshot& snapshot) {
+Status write_state(File& file, const SavedRows& rows, const TextName& before, const StateSnapshot& snapshot) {
   const KvLayout& layout = rows.entry.layout();
   const std::byte* state = snapshot.state ? snapshot.state.data() : nullptr;
-  TRY(file.write(
-      encode_kv_state_header(layout, rows.identity, rows.entry.tokens().first(snapshot.end()), snapshot, state)));
+  const TokenSpan page_ids = rows.entry.tokens().first(snapshot.end()).subspan(before.length);
+  TRY(file.write(encode_kv_state_header(layout, {rows.identity, before.followed_by(page_ids)}, snapshot, state)));
   for (const std::span<const std::byte> blocks : kv_state_blocks(layout, snapshot, state)) {
     if (!blocks.empty()) TRY(file.write(blocks));
   }
@@ -66,7 +69,7 @@ bool is_finite(const KvLayout& layout, const StateSnapshot& snapshot) {
 class RowsReader {
  public:
   RowsReader(const KvPageIdentity& identity, KvPagePool& pool, const std::string& path)
-      : identity_(identity), pool_(pool), path_(path) {}
+      : identity_(identity), pool_(pool), path_(path), texts_{namer_.first(identity)} {}
 
   // Call before allocating memory for a record. Returns an error if the record cannot be of this engine or is
   // incomplete. n_left: bytes to the end of the file.
@@ -78,7 +81,7 @@ class RowsReader {
     const KvLayout& layout = pool_.layout();
     const bool is_page = header.kind == KvRecordKind::kPage;
     if (!is_page && layout.n_states() == 0) return kv_record_mismatch("model: it has no recurrent layers");
-    const uint64_t most = is_page ? kv_page_record_bytes(layout, header.n_tokens())
+    const uint64_t most = is_page ? kv_page_record_bytes(layout, header.n_rows)
                                   : kv_state_record_bytes(layout, header.first_position, header.n_rows);
     return header.record_bytes > most ? kv_record_mismatch("layout") : Status();
   }
@@ -114,20 +117,18 @@ class RowsReader {
     if (header.first_position != ids_.size()) {
       return {ErrorCode::kMismatch, path_ + ": its pages are not consecutive"};
     }
-    Tokens ids(header.n_tokens());
-    std::memcpy(ids.data(), record.data() + header.ids_offset(), ids.size() * sizeof(TokenId));
-    if (!std::equal(ids_.begin(), ids_.end(), ids.begin())) {
-      return {ErrorCode::kMismatch, path_ + ": its pages belong to different token sequences"};
-    }
+    const Tokens ids = kv_record_page_ids(record, header);
     TRY_ASSIGN(KvPage page, pool_.allocate());
-    TRY_ASSIGN(const DecodedPage read, decode_kv_page(record, pool_.layout(), identity_, ids, page.parts()));
+    TRY_ASSIGN(const DecodedPage read,
+               decode_kv_page(record, pool_.layout(), identity_, texts_.back().followed_by(ids), page.parts()));
     if (!rows_are_finite(pool_.layout(), page.parts())) {
       return {ErrorCode::kNonFinite,
               path_ + ": a page at position " + std::to_string(ids_.size()) + " has non-finite values"};
     }
     if (read.parts == KvPageParts::kFirst) pool_.drop_window(page);
     pages_.push_back(std::move(page));
-    ids_ = std::move(ids);
+    ids_.insert(ids_.end(), ids.begin(), ids.end());
+    texts_.push_back(namer_.next(texts_.back(), ids));
     is_broken_ = false;
     offer_windows();
     return {};
@@ -147,8 +148,10 @@ class RowsReader {
       return {ErrorCode::kMismatch,
               path_ + ": a state at position " + std::to_string(header.first_position) + " has no pages before it"};
     }
+    const TextName& before = texts_[header.first_position / kPagePositions];
     const TokenSpan ids = TokenSpan(ids_).first(std::min(header.n_tokens(), ids_.size()));
-    TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(record, pool_.layout(), identity_, ids));
+    TRY_ASSIGN(const KvStateCheck check,
+               KvStateCheck::open(record, pool_.layout(), identity_, before.followed_by(ids.subspan(before.length))));
     TRY_ASSIGN(StateSnapshot state, check.read_snapshot(pool_, ids.size() - header.first_position,
                                                         [&](uint64_t offset, std::span<std::byte> bytes) {
                                                           std::memcpy(bytes.data(), record.data() + offset,
@@ -168,6 +171,8 @@ class RowsReader {
   const std::string& path_;
   std::vector<KvPage> pages_;
   Tokens ids_;
+  PageNamer namer_{first_half};
+  std::vector<TextName> texts_;  // the text before each page, and the whole text
   std::vector<StateSnapshot> states_;
   size_t n_offered_ = 0;  // number of leading pages whose window parts are evictable
   bool is_broken_ = false;
@@ -217,10 +222,17 @@ std::vector<StateSnapshot> states_for(const KvCacheEntry& entry, std::span<const
 
 Status write_rows(File& file, const SavedRows& rows) {
   std::vector<std::byte> scratch;
-  for (size_t page = 0; page < KvLayout::pages_for(rows.entry.length()); ++page) {
-    TRY(write_page(file, rows, page, scratch));
+  PageNamer namer(first_half);
+  std::vector<TextName> texts{namer.first(rows.identity)};  // the text before each page, and the whole text
+  for (TokenSpan rest = rows.entry.tokens(); !rest.empty();
+       rest = rest.subspan(std::min(kPagePositions, rest.size()))) {
+    const TokenSpan page_ids = rest.first(std::min(kPagePositions, rest.size()));
+    TRY(write_page(file, rows, texts.back(), page_ids, scratch));
+    texts.push_back(namer.next(texts.back(), page_ids));
   }
-  for (const StateSnapshot& state : rows.states) TRY(write_state(file, rows, state));
+  for (const StateSnapshot& state : rows.states) {
+    TRY(write_state(file, rows, texts[state.position / kPagePositions], state));
+  }
   return {};
 }
 

@@ -149,6 +149,13 @@ uint64_t chain_hash(uint64_t before, const Json& message) {
 
 namespace {
 
+// The fingerprint of the engine's model; empty: it has none.
+std::string fingerprint_digits(const Engine& engine) {
+  const auto& later = engine.state().fingerprint();
+  const Result<Fingerprint> fingerprint = later ? later->get() : Status(ErrorCode::kNotFound, "");
+  return fingerprint.ok() ? to_hex(fingerprint->bytes) : std::string();
+}
+
 // Returns the hash of an empty history, with which a chain of hashes starts. name_space: hexadecimal digest of the
 // namespace. model: the model's fingerprint; without one, the engine's address.
 uint64_t start_of_digits(const std::string& name_space, const std::string& model, uint64_t hash_seed) {
@@ -190,9 +197,8 @@ Conversation::Conversation(std::string cache_namespace, ChatSession session, uin
 }
 
 uint64_t Conversation::start_of(std::string_view cache_namespace, const Engine& engine, uint64_t hash_seed) {
-  const auto& fingerprint = engine.state().fingerprint();
-  const std::string model =
-      fingerprint ? to_hex(fingerprint->bytes) : std::to_string(reinterpret_cast<uintptr_t>(&engine));
+  const std::string fingerprint = fingerprint_digits(engine);
+  const std::string model = fingerprint.empty() ? std::to_string(reinterpret_cast<uintptr_t>(&engine)) : fingerprint;
   return start_of_digits(to_hex(digest_of_namespace(cache_namespace)), model, hash_seed);
 }
 
@@ -202,8 +208,8 @@ SavedSession Conversation::to_saved() const {
   // Write a digest of the namespace, because a namespace may be a key.
   saved.notes["namespace"] = to_hex(digest_of_namespace(cache_namespace_));
   saved.notes["owner"] = to_hex(digest_of_namespace(owner_of_namespace(cache_namespace_)));
-  if (const auto& fingerprint = session_.engine()->state().fingerprint()) {
-    saved.notes["model"] = to_hex(fingerprint->bytes);
+  if (std::string fingerprint = fingerprint_digits(*session_.engine()); !fingerprint.empty()) {
+    saved.notes["model"] = std::move(fingerprint);
   }
   saved.notes["cut"] = is_cut_;
   Json& seen = saved.notes["seen"] = Json::array();

@@ -90,8 +90,8 @@ TEST_F(FileTierFaults, PagesOfThePreviousFormatAreMissesAndNotQuarantined) {
   ASSERT_EQ(names.size(), 4u);
   for (const std::string& name : names) {
     std::string bytes = read_whole_file(directory_ + "/" + name);
-    ASSERT_EQ(bytes[8], 3);
-    bytes[8] = 2;
+    ASSERT_EQ(bytes[8], 4);
+    bytes[8] = 3;
     overwrite(directory_ + "/" + name, bytes);
   }
   const auto tier = open();

@@ -214,7 +214,7 @@ TEST_F(FileTierStates, CollidingFileNamesAreMissesAndNeverGiveWrongStates) {
 }
 
 TEST_F(FileTierStates, StatesUseHalfOfTheBudgetAndTheOldestIsEvictedFirst) {
-  FileTierOptions wanted = options(24);  // space for ten pages, and for fewer states than the sequence keeps
+  FileTierOptions wanted = options(20);  // space for ten pages, and for fewer states than the sequence keeps
   const Tokens ids = random_tokens(30, 600);
   const auto tier = open(wanted);
   KvCacheEntry entry(pool_);
@@ -266,6 +266,43 @@ TEST_F(FileTierStates, StatesAreEvictedBeforeThePagesTheyNeed) {
       EXPECT_GE(n_found, n_files) << position;
     }
   }
+}
+
+// The state of a sequence is evicted alone. It is written again while the pages of the sequence are the oldest files.
+TEST_F(FileTierStates, WritingAStateDoesNotEvictThePagesOfItsSequence) {
+  const Tokens a = random_tokens(33, 150), b = random_tokens(34, 150);
+  FileTierOptions wanted = options();
+  {
+    const auto tier = open(wanted);
+    write(*tier, "", fed(a));
+    write(*tier, "", fed(b));
+    wanted.budget_bytes = tier->stats().bytes - 1;
+  }
+  const auto tier = open(wanted);
+  EXPECT_EQ(tier->stats().pages, 6u);
+  EXPECT_EQ(tier->stats().states, 1u);
+  EXPECT_EQ(found(*tier, "", a), 0u);
+  write(*tier, "", fed(a));
+  EXPECT_EQ(found(*tier, "", a), 150u);
+}
+
+// As above, for a page whose file was lost.
+TEST_F(FileTierStates, WritingAPageDoesNotEvictTheStateOfItsSequence) {
+  const Tokens a = random_tokens(35, 150), b = random_tokens(36, 20);
+  FileTierOptions wanted = options();
+  {
+    const auto tier = open(wanted);
+    write(*tier, "", fed(a));
+    write(*tier, "", fed(b));
+    wanted.budget_bytes = tier->stats().bytes - 1;
+  }
+  for (const std::string& name : page_files()) {
+    if (header_of(name).first_position != 128) continue;
+    ASSERT_TRUE(files_->remove(directory_ + "/" + name).ok());
+  }
+  const auto tier = open(wanted);
+  write(*tier, "", fed(a));
+  EXPECT_EQ(found(*tier, "", a), 150u);
 }
 
 TEST_F(FileTierStates, PoolReclaimsPagesQueuedForWriting) {

@@ -37,7 +37,7 @@ class FileTierWindows : public TierTest {
     for (const std::string& name : page_files()) {
       const std::string bytes = read_whole_file(directory_ + "/" + name);
       const KvRecordHeader header = *parse_kv_record_header(std::as_bytes(std::span(bytes)));
-      if (header.record_bytes == kv_page_record_bytes(layout_, header.n_tokens(), KvPageParts::kFirst)) return name;
+      if (header.record_bytes == kv_page_record_bytes(layout_, header.n_rows, KvPageParts::kFirst)) return name;
     }
     ADD_FAILURE() << "every file has both parts";
     return {};
@@ -80,7 +80,7 @@ TEST_F(FileTierWindows, WholePageReplacesAPageWithoutItsWindowPart) {
 // The page with both parts needs more space, but writing it must not evict the pages that continue it.
 TEST_F(FileTierWindows, RewritingAPageDoesNotEvictLaterPagesOfTheSequence) {
   const Tokens ids = random_tokens(5, 640), other = random_tokens(6, 320);
-  const auto tier = open(options(13));
+  const auto tier = open(options(14));
   write_without(*tier, ids);
   write(*tier, fed_in_passes(other));
   EXPECT_EQ(tier->stats().evicted, 0u);
@@ -115,7 +115,7 @@ TEST_F(FileTierWindows, FilesOfWrongLengthWithoutWindowPartAreMisses) {
   const std::string sound = read_whole_file(directory_ + "/" + name);
   const size_t n_front = parse_kv_record_header(std::as_bytes(std::span(sound)))->first_position;
   for (const size_t n : {size_t{0}, size_t{1}, size_t{127}, size_t{128}, size_t{300}, sound.size() - 1,
-                         sound.size() + 1, 2 * sound.size(), kv_page_record_bytes(layout_, n_front + 64)}) {
+                         sound.size() + 1, 2 * sound.size(), kv_page_record_bytes(layout_, 64)}) {
     for (const bool while_open : {false, true}) {
       std::ofstream(directory_ + "/" + name, std::ios::binary | std::ios::trunc) << sound;
       auto tier = while_open ? open() : nullptr;

@@ -14,7 +14,7 @@ class KeptFiles : public TierTest {
  protected:
   FileTierOptions of_numerics(uint32_t version) const {
     FileTierOptions wanted = options();
-    wanted.fingerprint.numerics_version = version;
+    wanted.fingerprint = FingerprintBuilder().add("test", "model").finish(version);
     return wanted;
   }
 };
@@ -30,9 +30,9 @@ TEST_F(KeptFiles, RecordsOfPreviousFormatsAreReportedAndNotDeleted) {
   const auto tier = open();
   const KvTierStats stats = tier->stats();
   EXPECT_THAT(stats.other_versions, HasSubstr("2 records are not used (KV record: format version 1, this program reads "
-                                              "version 2)"));
+                                              "version 4)"));
   EXPECT_THAT(stats.other_versions, HasSubstr("2 records are not used (KV record: format version 2, this program reads "
-                                              "version 3)"));
+                                              "version 4)"));
   EXPECT_EQ(stats.quarantined, 0u);
   EXPECT_EQ(page_files().size(), 2u);
   EXPECT_EQ(state_files().size(), 2u);

@@ -6,6 +6,7 @@
 #include <random>
 #include <set>
 
+#include "cache/tier/writer_id.h"
 #include "tests/cache/tier_fixture.h"
 
 namespace ibid {
@@ -26,10 +27,11 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
     entry_.slice_to_length(0);
     EXPECT_TRUE(feed(entry_, ids).ok());
     const std::byte* page = entry_.page_data()[entry_.pages().size() - 1];
-    Bytes bytes = encode_kv_page_header(layout_, identity, ids, page);
+    Bytes bytes = encode_kv_page_header(layout_, {identity, text_of(identity, ids)}, page);
     bytes.insert(bytes.end(), page, page + layout_.page_bytes());
     return bytes;
   }
+  static size_t rows_of(size_t n) { return (n - 1) % kPagePositions + 1; }  // of the last page of n tokens
   // Decodes the bytes and returns the error code. On failure the page must be unchanged; else it must equal the
   // entry's.
   ErrorCode decoded(std::span<const std::byte> bytes, TokenSpan ids, const KvPageIdentity& identity = kPagesOfAlice) {
@@ -37,9 +39,9 @@ class KvPageFileLaws : public testing::TestWithParam<KvDType> {
     Bytes page = untouched;
     // A copy of exactly this length, so that a sanitizer detects reads beyond the bytes.
     const Bytes exact(bytes.begin(), bytes.end());
-    const Result<DecodedPage> read = decode_kv_page(exact, layout_, identity, ids, page.data());
+    const Result<DecodedPage> read = decode_kv_page(exact, layout_, identity, text_of(identity, ids), page.data());
     if (read.ok()) {
-      EXPECT_EQ(read->record_bytes, kv_page_record_bytes(layout_, entry_.length()));
+      EXPECT_EQ(read->record_bytes, kv_page_record_bytes(layout_, rows_of(entry_.length())));
       EXPECT_EQ(std::memcmp(page.data(), entry_.page_data()[entry_.pages().size() - 1], page.size()), 0);
       return ErrorCode::kOk;
     }
@@ -54,7 +56,7 @@ TEST_P(KvPageFileLaws, RecordsRoundTripBitForBit) {
   for (const size_t n : {1, 2, 63, 64, 65, 128, 200}) {
     const Tokens ids = random_tokens(n, n);
     const Bytes bytes = record(ids);
-    EXPECT_EQ(bytes.size(), kv_page_record_bytes(layout_, n));
+    EXPECT_EQ(bytes.size(), kv_page_record_bytes(layout_, rows_of(n)));
     EXPECT_EQ(decoded(bytes, ids), ErrorCode::kOk) << n;
     const size_t first = (n - 1) / 64 * 64;
     EXPECT_EQ(decoded(bytes, TokenSpan(ids).first(first + 1)), ErrorCode::kOk) << "the first row alone";
@@ -71,7 +73,8 @@ TEST_P(KvPageFileLaws, ConsecutiveUnalignedRecordsAreDecoded) {
   bytes.insert(bytes.end(), second.begin(), second.end());
   Bytes page(layout_.page_bytes());
   const std::span<const std::byte> all = std::span(bytes).subspan(3);
-  const Result<DecodedPage> read = decode_kv_page(all, layout_, kPagesOfAlice, TokenSpan(ids).first(64), page.data());
+  const Result<DecodedPage> read =
+      decode_kv_page(all, layout_, kPagesOfAlice, text_of(kPagesOfAlice, TokenSpan(ids).first(64)), page.data());
   ASSERT_TRUE(read.ok()) << read.status().to_string();
   EXPECT_EQ(read->record_bytes, first.size());
   EXPECT_EQ(decoded(all.subspan(read->record_bytes), ids), ErrorCode::kOk);
@@ -82,6 +85,9 @@ TEST_P(KvPageFileLaws, RecordsOfAnotherModelNamespaceOrTextAreMismatches) {
   const Bytes bytes = record(ids);
   EXPECT_EQ(decoded(bytes, ids, {fingerprint_of("other"), kPagesOfAlice.name_space}), ErrorCode::kMismatch);
   EXPECT_EQ(decoded(bytes, ids, {kPagesOfAlice.fingerprint, digest_of_namespace("bob")}), ErrorCode::kMismatch);
+  KvPageIdentity later_life = kPagesOfAlice;
+  ++later_life.epoch;
+  EXPECT_EQ(decoded(bytes, ids, later_life), ErrorCode::kMismatch);
   EXPECT_EQ(decoded(bytes, concat(ids, ids)), ErrorCode::kMismatch);
   for (size_t i = 0; i < ids.size(); ++i) {
     Tokens other = ids;
@@ -90,7 +96,8 @@ TEST_P(KvPageFileLaws, RecordsOfAnotherModelNamespaceOrTextAreMismatches) {
   }
   for (const KvLayout& layout : {KvLayout::make(1, 2, 8, GetParam()), KvLayout::make(2, 1, 8, GetParam())}) {
     Bytes page(layout_.page_bytes());
-    EXPECT_EQ(decode_kv_page(bytes, layout, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
+    EXPECT_EQ(decode_kv_page(bytes, layout, kPagesOfAlice, text_of(kPagesOfAlice, ids), page.data()).status().code(),
+              ErrorCode::kMismatch);
   }
 }
 
@@ -112,7 +119,7 @@ TEST_P(KvPageFileLaws, EveryFlippedBitIsDetected) {
     bytes[bit / 8] ^= static_cast<std::byte>(1u << bit % 8);
     EXPECT_NE(decoded(bytes, ids), ErrorCode::kOk) << "bit " << bit;
   };
-  const size_t header = kv_page_header_bytes(layout_, ids.size());
+  const size_t header = kv_page_header_bytes(layout_, rows_of(ids.size()));
   for (size_t bit = 0; bit < 8 * header; ++bit) expect_found(bit);
   for (int i = 0; i < 10'000; ++i) expect_found(rng() % (8 * sound.size()));
 }
@@ -120,7 +127,7 @@ TEST_P(KvPageFileLaws, EveryFlippedBitIsDetected) {
 TEST_P(KvPageFileLaws, EveryChangedHeaderByteIsDetected) {
   const Tokens ids = random_tokens(6, 70);
   const Bytes sound = record(ids);
-  for (size_t at = 0; at < kv_page_header_bytes(layout_, ids.size()); ++at) {
+  for (size_t at = 0; at < kv_page_header_bytes(layout_, rows_of(ids.size())); ++at) {
     for (const int value : {0, 1, 0x7f, 0x80, 0xff}) {
       Bytes bytes = sound;
       if (bytes[at] == static_cast<std::byte>(value)) continue;
@@ -139,25 +146,26 @@ TEST_P(KvPageFileLaws, RecordWithLayersInAnotherOrderIsRefused) {
   const Tokens ids = random_tokens(11, 50);
   ASSERT_TRUE(feed(entry, ids).ok());
   const std::byte* written = entry.page_data()[0];
-  Bytes bytes = encode_kv_page_header(layout, kPagesOfAlice, ids, written);
+  const KvRecordText text = text_of(kPagesOfAlice, ids);
+  Bytes bytes = encode_kv_page_header(layout, {kPagesOfAlice, text}, written);
   bytes.insert(bytes.end(), written, written + layout.page_bytes());
   Bytes page(layout.page_bytes());
-  ASSERT_TRUE(decode_kv_page(bytes, layout, kPagesOfAlice, ids, page.data()).ok());
+  ASSERT_TRUE(decode_kv_page(bytes, layout, kPagesOfAlice, text, page.data()).ok());
   EXPECT_EQ(std::memcmp(page.data(), written, page.size()), 0);
   ASSERT_EQ(other.page_bytes(), layout.page_bytes());
-  EXPECT_EQ(decode_kv_page(bytes, other, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(decode_kv_page(bytes, other, kPagesOfAlice, text, page.data()).status().code(), ErrorCode::kCorrupt);
   const KvLayout alike = KvLayout::make(3, 2, 8, GetParam());
-  EXPECT_EQ(decode_kv_page(bytes, alike, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kMismatch);
+  EXPECT_EQ(decode_kv_page(bytes, alike, kPagesOfAlice, text, page.data()).status().code(), ErrorCode::kMismatch);
   bytes.back() ^= std::byte{1};
-  EXPECT_EQ(decode_kv_page(bytes, layout, kPagesOfAlice, ids, page.data()).status().code(), ErrorCode::kCorrupt);
+  EXPECT_EQ(decode_kv_page(bytes, layout, kPagesOfAlice, text, page.data()).status().code(), ErrorCode::kCorrupt);
 }
 
 // Counts that overflow must be detected before anything is computed from them, even if the checksums are right.
 TEST_P(KvPageFileLaws, CountsThatOverflowAreRefused) {
   const Tokens ids = random_tokens(7, 70);
   const Bytes sound = record(ids);
-  constexpr size_t kHeaderBytes = 16, kFirstPosition = 88, kRows = 96, kBlocks = 100, kBlockBytes = 104,
-                   kRecordBytes = 112;
+  constexpr size_t kHeaderBytes = 16, kFirstPosition = 144, kRows = 152, kBlocks = 156, kBlockBytes = 160,
+                   kRecordBytes = 168;
   const auto expect_code = [&](std::vector<std::pair<size_t, uint64_t>> fields, ErrorCode code) {
     Bytes bytes = sound;
     for (const auto& [offset, value] : fields) {
@@ -177,19 +185,57 @@ TEST_P(KvPageFileLaws, CountsThatOverflowAreRefused) {
   expect_code({{kBlocks, 0xffffffff}, {kBlockBytes, uint64_t{1} << 40}}, ErrorCode::kOverflow);
   expect_code({{kBlockBytes, most}}, ErrorCode::kOverflow);
   expect_code({{kBlockBytes, 0}}, ErrorCode::kCorrupt);  // 0 is for layouts with unequal blocks
-  expect_code({{kBlockBytes, 0}, {kRecordBytes, 425}}, ErrorCode::kBadHeader);
+  expect_code({{kBlockBytes, 0}, {kRecordBytes, 217}}, ErrorCode::kBadHeader);
   expect_code({{kBlockBytes, 0}, {kRecordBytes, most}}, ErrorCode::kOverflow);
   expect_code({{kHeaderBytes, 0}}, ErrorCode::kBadHeader);
   expect_code({{kHeaderBytes, most}}, ErrorCode::kBadHeader);
   expect_code({{kRecordBytes, 0}}, ErrorCode::kBadHeader);
   // These numbers agree with each other, but exceed the available bytes by far.
-  const uint64_t n_blocks = 1'000'000, header = kKvRecordFixedBytes + 280 + 8 * n_blocks;
+  const uint64_t n_blocks = 1'000'000, header = kKvRecordFixedBytes + 24 + 8 * n_blocks;
   expect_code({{kBlocks, n_blocks}, {kHeaderBytes, header}, {kBlockBytes, 1}, {kRecordBytes, header + n_blocks}},
               ErrorCode::kTruncated);
   expect_code({{0, 0}}, ErrorCode::kBadMagic);
-  expect_code({{8, uint64_t{0x0102030400000002}}}, ErrorCode::kUnsupportedVersion);
-  expect_code({{8, uint64_t{0x0102030400000004}}}, ErrorCode::kUnsupportedVersion);
-  expect_code({{8, uint64_t{0x0403020100000003}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0102030400000003}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0102030400000005}}}, ErrorCode::kUnsupportedVersion);
+  expect_code({{8, uint64_t{0x0403020100000004}}}, ErrorCode::kUnsupportedVersion);
+}
+
+// A record whose checksums are right is not used at another position, or after tokens with another digest.
+TEST_P(KvPageFileLaws, PositionAndTokensBeforeThePageAreChecked) {
+  const Tokens ids = random_tokens(12, 100);
+  const Bytes bytes = record(ids);
+  const KvRecordText sound = text_of(kPagesOfAlice, ids);
+  Bytes page(layout_.page_bytes());
+  const auto code_of = [&](const KvRecordText& text) {
+    return decode_kv_page(bytes, layout_, kPagesOfAlice, text, page.data()).status().code();
+  };
+  EXPECT_EQ(code_of(sound), ErrorCode::kOk);
+  for (size_t i = 0; i < sound.before.size(); ++i) {
+    KvRecordText other = sound;
+    other.before[i] ^= std::byte{1};
+    EXPECT_EQ(code_of(other), ErrorCode::kMismatch) << i;
+  }
+  for (const size_t begin : {0, 128}) {
+    KvRecordText other = sound;
+    other.page_begin = begin;
+    EXPECT_EQ(code_of(other), ErrorCode::kMismatch) << begin;
+  }
+}
+
+TEST_P(KvPageFileLaws, RecordNamesItsWriterAndIsReadByOthers) {
+  const Tokens ids = random_tokens(13, 64);
+  const Bytes page(layout_.page_bytes());
+  const KvWriterId writer{std::byte{1}, std::byte{2}};
+  Bytes bytes = encode_kv_page_header(layout_, {kPagesOfAlice, text_of(kPagesOfAlice, ids), writer}, page.data());
+  EXPECT_EQ(parse_kv_record_header(bytes)->writer, writer);
+  bytes.insert(bytes.end(), page.begin(), page.end());
+  Bytes read(page.size());
+  EXPECT_TRUE(decode_kv_page(bytes, layout_, kPagesOfAlice, text_of(kPagesOfAlice, ids), read.data()).ok());
+}
+
+TEST(KvWriterIds, IdIsConstantAndNotZero) {
+  EXPECT_EQ(own_writer_id(), own_writer_id());
+  EXPECT_NE(own_writer_id(), KvWriterId{});
 }
 
 // A valid block of another layer, position or text is refused.
@@ -213,7 +259,7 @@ TEST_P(KvPageFileLaws, ChecksumsOfEqualBlocksDiffer) {
   const Tokens ids = random_tokens(10, 128);
   std::set<uint64_t> checksums;
   const auto add = [&](TokenSpan of, const KvPageIdentity& identity) {
-    const Bytes header = encode_kv_page_header(layout_, identity, of, page.data());
+    const Bytes header = encode_kv_page_header(layout_, {identity, text_of(identity, of)}, page.data());
     for (size_t i = 0; i < layout_.n_layers(); ++i) {
       uint64_t checksum = 0;
       std::memcpy(&checksum, header.data() + header.size() - (i + 1) * sizeof checksum, sizeof checksum);

@@ -30,7 +30,8 @@ class KvStateFileTest : public testing::Test {
     const StateSnapshot snapshot = n_rows > 0 ? entry.state().kept().back() : entry.state().now(entry.length());
     EXPECT_EQ(snapshot.n_rows, n_rows);
     const std::byte* state = snapshot.state ? snapshot.state.data() : nullptr;
-    Bytes bytes = encode_kv_state_header(layout_, identity, ids, snapshot, state);
+    Bytes bytes =
+        encode_kv_state_header(layout_, {identity, text_of(identity, ids, ids.size() - n_rows)}, snapshot, state);
     for (const auto& blocks : kv_state_blocks(layout_, snapshot, state)) {
       bytes.insert(bytes.end(), blocks.begin(), blocks.end());
     }
@@ -38,7 +39,11 @@ class KvStateFileTest : public testing::Test {
   }
   // Decodes a record for these tokens, and checks the states after them.
   Status decode(const Bytes& bytes, TokenSpan ids, const KvPageIdentity& identity = kStatesOfAlice) {
-    TRY_ASSIGN(const KvStateCheck check, KvStateCheck::open(bytes, layout_, identity, ids));
+    // If the header is invalid, the position does not matter.
+    const Result<KvRecordHeader> parsed = parse_kv_record_header(bytes);
+    const size_t position = parsed.ok() ? std::min(parsed->first_position, ids.size()) : 0;
+    TRY_ASSIGN(const KvStateCheck check,
+               KvStateCheck::open(bytes, layout_, identity, text_of(identity, ids, position)));
     const KvRecordHeader& header = check.header();
     TRY_ASSIGN(StateSnapshot snapshot, check.read_snapshot(pool_, ids.size() - header.first_position,
                                                            [&](uint64_t offset, std::span<std::byte> out) -> Status {
@@ -87,13 +92,14 @@ TEST_F(KvStateFileTest, StatesOfAnotherModelNamespaceOrTextAreMismatches) {
     EXPECT_EQ(decode(bytes, other).code(), ErrorCode::kMismatch) << i;
   }
   const std::vector<KvRowShape> rows(2, KvRowShape{2, 8});
+  const KvRecordText text = text_of(kStatesOfAlice, ids, 70);
   for (const std::vector<StateShape>& states :
        {std::vector<StateShape>{{5, 3}}, {{5, 3}, {33, 17}}, {{5, 3}, {65, 1}}, {}}) {
     const KvLayout layout = KvLayout::make(rows, KvDType::kF32, states);
-    EXPECT_EQ(KvStateCheck::open(bytes, layout, kStatesOfAlice, ids).status().code(), ErrorCode::kMismatch);
+    EXPECT_EQ(KvStateCheck::open(bytes, layout, kStatesOfAlice, text).status().code(), ErrorCode::kMismatch);
   }
   // A page record is not a state record, and vice versa.
-  EXPECT_EQ(KvPageCheck::open(bytes, layout_, kStatesOfAlice, ids).status().code(), ErrorCode::kMismatch);
+  EXPECT_EQ(KvPageCheck::open(bytes, layout_, kStatesOfAlice, text).status().code(), ErrorCode::kMismatch);
 }
 
 TEST_F(KvStateFileTest, EveryFlippedBitIsDetected) {

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <thread>
 #include <tuple>
 
 #include "cache/tier/file_tier.h"
-#include "tests/cache/memory_tier.h"
+#include "cache/tier/record_tier.h"
+#include "tests/cache/memory_store.h"
 #include "tests/cache/nan_page_pool.h"
 #include "tests/cache/tiny_kv.h"
 #include "tests/support/failing_new.h"
@@ -45,17 +47,34 @@ class WatchedClock : public Clock {
 class TierPlace {
  public:
   virtual ~TierPlace() = default;
-  virtual std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) = 0;
+  virtual std::unique_ptr<KvTier> open(const LaterFingerprint& fingerprint, KvPagePool& pool, WatchedClock& clock,
+                                       uint64_t eager_bytes_per_s) = 0;
   // Flips a bit in the blocks of the stored pages that begin at this position.
   virtual void damage(size_t first_position) = 0;
   // Makes every later call to the storage fail (true), or work again (false).
   virtual void set_failing(bool fails) = 0;
+  // Sets the time that the storage needs for a record; a long time is a storage that is silent.
+  virtual void set_record_ns(int64_t ns) = 0;
+  // Makes the storage return sound records of other texts in place of the wanted ones, from now on.
+  virtual void make_lie() = 0;
+  // Makes the storage refuse all further records.
+  virtual void set_full(bool full) = 0;
+  // Number of calls to the storage so far.
+  virtual size_t n_calls() const = 0;
 };
 
 class FilePlace : public TierPlace {
  public:
-  std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) override {
+  FilePlace() {
+    files_.before_call = [this](std::string_view what) {
+      if (what == "open_to_read" && record_ns_ > 0) clock_->advance(record_ns_);
+    };
+  }
+  std::unique_ptr<KvTier> open(const LaterFingerprint& fingerprint, KvPagePool& pool, WatchedClock& clock,
+                               uint64_t eager_bytes_per_s) override {
+    clock_ = &clock;
     FileTierOptions options{.directory = directory_, .fingerprint = fingerprint, .budget_bytes = 1u << 30};
+    options.eager_bytes_per_s = eager_bytes_per_s;
     options.durable = false;  // syncing is slow, and makes a difference only at a power loss
     return *FileTier::open(std::move(options), pool, files_, clock, std::make_unique<NeverIdle>());
   }
@@ -70,23 +89,47 @@ class FilePlace : public TierPlace {
     }
   }
   void set_failing(bool fails) override { fails ? files_.crash_at_call(0) : files_.recover(); }
+  void set_record_ns(int64_t ns) override { record_ns_ = ns; }
+  void make_lie() override {  // each file gets the content of the next one
+    std::vector<std::string> names, contents;
+    const std::vector<std::string> all = *system_file_ops().list(directory_);
+    for (const std::string& name : all) {
+      if (name.ends_with(".kv"))
+        names.push_back(directory_ + "/" + name), contents.push_back(read_whole_file(names.back()));
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      std::ofstream(names[i], std::ios::binary | std::ios::trunc) << contents[(i + 1) % names.size()];
+    }
+  }
+  void set_full(bool full) override { full ? files_.crash_at_call(0) : files_.recover(); }
+  size_t n_calls() const override { return static_cast<size_t>(files_.calls()); }
 
  private:
+  WatchedClock* clock_ = nullptr;
+  std::atomic<int64_t> record_ns_{0};
   const TempDir dir_;
   const std::string directory_ = dir_.file("tier");
   FaultyFileOps files_;
 };
 
-class MemoryPlace : public TierPlace {
+class StorePlace : public TierPlace {
  public:
-  std::unique_ptr<KvTier> open(const Fingerprint& fingerprint, KvPagePool& pool, Clock& clock) override {
-    return std::make_unique<MemoryTier>(fingerprint, server_, pool, clock, std::make_unique<NeverIdle>());
+  std::unique_ptr<KvTier> open(const LaterFingerprint& fingerprint, KvPagePool& pool, WatchedClock& clock,
+                               uint64_t eager_bytes_per_s) override {
+    store_->advance = [&clock](int64_t ns) { clock.advance(ns); };
+    return std::make_unique<RecordTier>(
+        RecordTierOptions{.fingerprint = fingerprint, .eager_bytes_per_s = eager_bytes_per_s}, store_, pool, clock,
+        std::make_unique<NeverIdle>());
   }
-  void damage(size_t first_position) override { server_.damage(first_position); }
-  void set_failing(bool fails) override { server_.fails = fails; }
+  void damage(size_t first_position) override { store_->damage(first_position); }
+  void set_failing(bool fails) override { store_->fails = fails; }
+  void set_record_ns(int64_t ns) override { store_->record_ns = ns; }
+  void make_lie() override { store_->lies = true; }
+  void set_full(bool full) override { store_->is_full = full; }
+  size_t n_calls() const override { return store_->n_calls; }
 
  private:
-  RecordServer server_;
+  const std::shared_ptr<MemoryStore> store_ = std::make_shared<MemoryStore>();
 };
 
 struct PlaceMaker {
@@ -95,7 +138,7 @@ struct PlaceMaker {
 };
 const PlaceMaker kPlaces[] = {
     {"Files", [] { return std::unique_ptr<TierPlace>(std::make_unique<FilePlace>()); }},
-    {"Memory", [] { return std::unique_ptr<TierPlace>(std::make_unique<MemoryPlace>()); }},
+    {"Records", [] { return std::unique_ptr<TierPlace>(std::make_unique<StorePlace>()); }},
 };
 
 Fingerprint fingerprint_of(std::string_view what) { return FingerprintBuilder().add("test", what).finish(); }
@@ -113,7 +156,7 @@ const LayoutMaker kLayouts[] = {{"F32", KvDType::kF32},   {"F16", KvDType::kF16}
 class KvTierLaws : public testing::TestWithParam<std::tuple<PlaceMaker, LayoutMaker>> {
  protected:
   std::unique_ptr<KvTier> open(std::string_view model = "model") {
-    return place_->open(fingerprint_of(model), pool_, clock_);
+    return place_->open(fingerprint_of(model), pool_, clock_, 0);
   }
   KvCacheEntry fed(TokenSpan ids) {
     KvCacheEntry entry(pool_);
@@ -235,7 +278,7 @@ TEST_P(KvTierLaws, StopRequestStopsReadingAfterAWholePage) {
   write(*tier, "", ids);
   constexpr int64_t kFar = int64_t{1} << 60;  // a deadline far away, so that the tier reads the clock
   size_t n_partial = 0;
-  for (int at = 1; at <= 5; ++at) {
+  for (int at = 1; at <= 12; ++at) {
     std::stop_source source;
     std::atomic<int> looks{0};
     clock_.when_looked_at([&] {
@@ -252,6 +295,110 @@ TEST_P(KvTierLaws, StopRequestStopsReadingAfterAWholePage) {
   stopped.request_stop();
   EXPECT_EQ(found(*tier, "", ids, 70, {.stop = stopped.get_token()}), 0u);
   EXPECT_EQ(found(*tier, "", ids), ids.size()) << "the next call reads all";
+}
+
+// A storage that answers slowly, or not at all: whole pages that came in time are used.
+TEST_P(KvTierLaws, LookUpEndsTwoSecondsAfterTheLastPage) {
+  const Tokens ids = random_tokens(20, 64 * 6 + 9);
+  const auto tier = open();
+  write(*tier, "", ids);
+  constexpr int64_t kSecond = 1'000'000'000;
+  place_->set_record_ns(kSecond / 2);
+  EXPECT_EQ(found(*tier, "", ids), ids.size()) << "no page is late";
+  const size_t in_time = found(*tier, "", ids, 0, {.deadline_ns = clock_.now_ns() + 2 * kSecond});
+  EXPECT_GE(in_time, 64u);
+  EXPECT_LE(in_time, 5 * 64u);
+  place_->set_record_ns(60 * kSecond);
+  const int64_t begin_ns = clock_.now_ns();
+  EXPECT_LE(found(*tier, "", ids), 2 * 64u) << "at most the pages that were being read";
+  EXPECT_LE(clock_.now_ns() - begin_ns, 2 * 60 * kSecond + kSecond);
+  place_->set_record_ns(0);
+  EXPECT_EQ(found(*tier, "", ids), ids.size());
+  EXPECT_EQ(tier->stats().quarantined, 0u);
+}
+
+TEST_P(KvTierLaws, WriteBehindNeverCallsTheStorage) {
+  const Tokens ids = random_tokens(21, 64 * 6 + 9);
+  const auto tier = open();
+  write(*tier, "", TokenSpan(ids).first(200));
+  place_->set_record_ns(int64_t{60} * 1'000'000'000);
+  const KvCacheEntry entry = fed(ids);
+  const size_t n_before = place_->n_calls();
+  const int64_t begin_ns = clock_.now_ns();
+  tier->write_behind("", entry);
+  tier->write_behind("", entry);
+  EXPECT_EQ(place_->n_calls(), n_before) << "whether a page is stored is answered from memory";
+  EXPECT_LT(clock_.now_ns() - begin_ns, 1'000'000);
+  EXPECT_EQ(tier->stats().waiting, 4u) << "three pages are stored";
+}
+
+// No processor is ever idle in these tests.
+TEST_P(KvTierLaws, EagerTierStoresWholePagesOfABusyMachine) {
+  const Tokens ids = random_tokens(25, 64 * 6 + 9);
+  const auto tier = place_->open(fingerprint_of("model"), pool_, clock_, uint64_t{1} << 40);
+  tier->write_behind("", fed(ids));
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (tier->stats().pages_written < 6 && std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  EXPECT_EQ(tier->stats().pages_written, 6u);
+  EXPECT_EQ(found(*tier, "", ids), 64u * 6);
+}
+
+TEST_P(KvTierLaws, StorageThatLiesGivesNoWrongToken) {
+  std::vector<Tokens> texts;
+  const auto tier = open();
+  const Tokens head = random_tokens(30, 100, 3);
+  for (uint64_t i = 0; i < 8; ++i) texts.push_back(concat(head, random_tokens(31 + i, 40 * i, 3)));
+  for (const Tokens& text : texts) write(*tier, "", text);
+  place_->make_lie();
+  for (int round = 0; round < 40; ++round) {
+    for (const Tokens& text : texts) static_cast<void>(found(*tier, "", text));  // which checks every row
+  }
+}
+
+TEST_P(KvTierLaws, FullStorageDropsRecordsAndStillReads) {
+  const Tokens a = random_tokens(22, 200), b = random_tokens(23, 300);
+  const auto tier = open();
+  write(*tier, "", a);
+  const size_t n_written = tier->stats().pages_written;
+  place_->set_full(true);
+  tier->write_behind("", fed(b));
+  const size_t n_before = place_->n_calls();
+  EXPECT_FALSE(tier->flush().ok());
+  EXPECT_LE(place_->n_calls(), n_before + 4) << "pages after a page that was refused cannot be found, so are not sent";
+  EXPECT_EQ(tier->stats().dropped, 5u);
+  EXPECT_EQ(tier->stats().pages_written, n_written);
+  EXPECT_EQ(tier->stats().waiting, 0u);
+  place_->set_full(false);
+  EXPECT_EQ(found(*tier, "", a), a.size());
+  clock_.advance(WriteBehind::kBackOffNs);
+  write(*tier, "", b);
+  EXPECT_EQ(found(*tier, "", b), b.size());
+}
+
+// The files of the model are still being hashed: a look-up waits up to its limits, and nothing fails.
+class KvTierFingerprints : public KvTierLaws {};
+INSTANTIATE_TEST_SUITE_P(AllTiers, KvTierFingerprints,
+                         testing::Combine(testing::ValuesIn(kPlaces),
+                                          testing::Values(LayoutMaker{"F32", KvDType::kF32})),
+                         name_of);
+TEST_P(KvTierFingerprints, UnknownFingerprintIsAMissAndWritesNothing) {
+  const Tokens ids = random_tokens(24, 200);
+  std::promise<void> hashed;
+  std::shared_future<void> done = hashed.get_future().share();
+  const LaterFingerprint later(fingerprint_of("settings"),
+                               std::make_shared<LaterDigest>([done](const std::stop_token&) -> Result<Sha256Digest> {
+                                 done.wait();
+                                 return fingerprint_of("files").bytes;
+                               }));
+  const auto tier = place_->open(later, pool_, clock_, 0);
+  EXPECT_EQ(found(*tier, "", ids, 0, {.deadline_ns = clock_.now_ns() + 1'000'000}), 0u);
+  tier->write_behind("", fed(ids));
+  EXPECT_EQ(tier->stats().dropped, 4u);
+  EXPECT_EQ(tier->flush().code(), ErrorCode::kDeadline);
+  hashed.set_value();
+  EXPECT_EQ(found(*tier, "", ids), 0u);
+  write(*tier, "", ids);
+  EXPECT_EQ(found(*tier, "", ids), ids.size());
 }
 
 TEST_P(KvTierLaws, OtherNamespacesAndFingerprintsAreNotFound) {
@@ -318,7 +465,7 @@ TEST_P(KvTierLaws, ReadThatRunsOutOfHeapMemoryIsAMiss) {
 
 TEST_P(KvTierLaws, PoolReclaimsPagesQueuedForWriting) {
   KvPagePool small(layout_, 8 * layout_.page_bytes());
-  const auto tier = place_->open(fingerprint_of("model"), small, clock_);
+  const auto tier = place_->open(fingerprint_of("model"), small, clock_, 0);
   for (uint64_t round = 0; round < 5; ++round) {
     {
       KvCacheEntry entry(small);

@@ -14,9 +14,7 @@ namespace {
 class PageFilesTest : public testing::Test {
  protected:
   std::unique_ptr<PageFiles> open(uint64_t budget_pages = 100) {
-    return *PageFiles::open({.directory = "tier",
-                             .fingerprint = fingerprint_,
-                             .budget_bytes = budget_pages * kv_page_record_bytes(layout_, 640)},
+    return *PageFiles::open({.directory = "tier", .budget_bytes = budget_pages * kv_page_record_bytes(layout_, 64)},
                             layout_, files_, clock_);
   }
   // Writes the pages of the sequence in order, and makes them durable.
@@ -25,13 +23,15 @@ class PageFilesTest : public testing::Test {
     EXPECT_TRUE(feed(entry, ids).ok());
     PageNamer namer(first_half);
     const auto tokens = std::make_shared<const Tokens>(ids);
-    PageName before_that, before = namer.first(identity_);
+    PageName before_that;
+    TextName before = namer.first(identity_);
     const auto pen = files.take_pen();
     for (size_t i = 0; i < entry.pages().size(); ++i) {
       WaitingPage page{identity_, before_that, before, {}, tokens, std::min(ids.size(), (i + 1) * kPagePositions), {}};
-      page.name = namer.next(before, page.page_ids());
+      const TextName after = namer.next(before, page.page_ids());
+      page.name = after.name;
       TRY(files.write(page, {entry.page_data()[i], layout_.page_bytes()}, KvPageParts::kBoth));
-      before_that = std::exchange(before, page.name);
+      before_that = std::exchange(before, after).name;
     }
     return files.settle();
   }
@@ -57,7 +57,7 @@ TEST_F(PageFilesTest, WrittenPagesAreFoundAfterReopening) {
   EXPECT_EQ(stats(*files).pages, 3u);
   const std::vector<PageFiles::Found> found = files->find(identity_, ids, 0);
   ASSERT_EQ(found.size(), 3u);
-  EXPECT_EQ(found[2].n_tokens, 150u);
+  EXPECT_EQ(found[2].file.n_rows, 22u);
   EXPECT_EQ(found[2].n_used, 150u);
   std::vector<std::byte> scratch, page(layout_.page_bytes());
   for (const PageFiles::Found& file : found) {
@@ -82,7 +82,7 @@ TEST_F(PageFilesTest, PartialPageIsRemovedAfterALongerPageIsWritten) {
   ASSERT_TRUE(write(*files, Tokens(ids.begin(), ids.begin() + 40)).ok());
   ASSERT_TRUE(write(*files, ids).ok());
   EXPECT_EQ(stats(*files).pages, 1u);
-  EXPECT_TRUE(files->has(PageNamer(first_half).first(identity_), ids, KvPageParts::kBoth));
+  EXPECT_TRUE(files->has({PageNamer(first_half).first(identity_).name, {}, ids}, KvPageParts::kBoth));
 }
 
 // The page was queued twice, and the pool evicted its window part before the second write.
@@ -91,18 +91,17 @@ TEST(PageFilesOfWindows, FirstPartOfAPageDoesNotReplaceTheWholePage) {
   const KvPageIdentity identity{FingerprintBuilder().add("test", "model").finish(), digest_of_namespace("")};
   MemoryFileOps memory;
   ManualClock clock{1'700'000'000'000'000'000};
-  const auto files = *PageFiles::open(
-      {.directory = "tier", .fingerprint = identity.fingerprint, .budget_bytes = 1u << 20}, layout, memory, clock);
+  const auto files = *PageFiles::open({.directory = "tier", .budget_bytes = 1u << 20}, layout, memory, clock);
   const std::vector<std::byte> rows(layout.page_bytes());
   const auto tokens = std::make_shared<const Tokens>(random_tokens(1, 64));
   PageNamer namer(first_half);
   WaitingPage page{identity, {}, namer.first(identity), {}, tokens, 64, {}};
-  page.name = namer.next(page.before, page.page_ids());
+  page.name = namer.next(page.before, page.page_ids()).name;
   const auto pen = files->take_pen();
   for (const KvPageParts parts : {KvPageParts::kFirst, KvPageParts::kBoth, KvPageParts::kFirst}) {
     ASSERT_TRUE(files->write(page, rows, parts).ok());
   }
-  EXPECT_TRUE(files->has(page.before, page.page_ids(), KvPageParts::kBoth));
+  EXPECT_TRUE(files->has({page.before.name, page.name, page.page_ids()}, KvPageParts::kBoth));
   KvTierStats stats;
   files->add_to(stats);
   EXPECT_EQ(stats.pages, 1u);
@@ -115,13 +114,13 @@ TEST_F(PageFilesTest, OnlyDamagedFilesAreQuarantined) {
   const auto files = open();
   ASSERT_TRUE(write(*files, ids).ok());
   const PageFiles::Found file = files->find(identity_, ids, 0).at(0);
-  files->give_up(file.file_name, Status(ErrorCode::kOutOfMemory, ""));
-  files->give_up(file.file_name, Status(ErrorCode::kMismatch, ""));
+  files->give_up(file.file.file_name, Status(ErrorCode::kOutOfMemory, ""));
+  files->give_up(file.file.file_name, Status(ErrorCode::kMismatch, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 1u);
-  files->give_up(file.file_name, Status(ErrorCode::kCorrupt, ""));
+  files->give_up(file.file.file_name, Status(ErrorCode::kCorrupt, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 0u);
   EXPECT_EQ(stats(*files).quarantined, 1u);
-  files->give_up(file.file_name, Status(ErrorCode::kCorrupt, ""));
+  files->give_up(file.file.file_name, Status(ErrorCode::kCorrupt, ""));
   EXPECT_EQ(stats(*files).quarantined, 1u) << "quarantined only once";
 }
 
@@ -131,11 +130,11 @@ TEST_F(PageFilesTest, FileWrittenAgainAfterAMissIsKept) {
   const auto files = open();
   ASSERT_TRUE(write(*files, ids).ok());
   const PageFiles::Found file = files->find(identity_, ids, 0).at(0);
-  files->give_up(file.file_name, Status(ErrorCode::kNotFound, ""));
+  files->give_up(file.file.file_name, Status(ErrorCode::kNotFound, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 1u);
   EXPECT_EQ(stats(*files).failures, 0u);
-  ASSERT_TRUE(memory_.remove("tier/" + file.file_name).ok());
-  files->give_up(file.file_name, Status(ErrorCode::kNotFound, ""));
+  ASSERT_TRUE(memory_.remove("tier/" + file.file.file_name).ok());
+  files->give_up(file.file.file_name, Status(ErrorCode::kNotFound, ""));
   EXPECT_EQ(files->find(identity_, ids, 0).size(), 0u);
   EXPECT_EQ(stats(*files).failures, 1u);
 }

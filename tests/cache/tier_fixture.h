@@ -22,6 +22,16 @@ namespace ibid {
 
 inline Fingerprint fingerprint_of(std::string_view what) { return FingerprintBuilder().add("test", what).finish(); }
 
+// The text of a record whose last token is the last of `ids`, and which begins with a page or with the page of a state
+// at `position`.
+inline KvRecordText text_of(const KvPageIdentity& identity, TokenSpan ids, size_t position) {
+  const TextName before = PageNamer(first_half).before_page(identity, ids.first(position));
+  return before.followed_by(ids.subspan(before.length));
+}
+inline KvRecordText text_of(const KvPageIdentity& identity, TokenSpan ids) {
+  return text_of(identity, ids, ids.empty() ? 0 : ids.size() - 1);
+}
+
 class TierTest : public testing::Test {
  protected:
   explicit TierTest(KvDType dtype = KvDType::kF32) : TierTest(tiny_layout(dtype)) {}
@@ -80,7 +90,7 @@ class TierTest : public testing::Test {
   ManualClock manual_clock_{1'700'000'000'000'000'000};
   Clock* clock_ = &manual_clock_;
   // At least the size of any page in these tests, and less than that of two.
-  const uint64_t record_bytes_ = kv_page_record_bytes(layout_, 640);
+  const uint64_t record_bytes_ = kv_page_record_bytes(layout_, kPagePositions);
 };
 
 }  // namespace ibid

@@ -20,9 +20,9 @@ using testing::ElementsAre;
 class FakeSink : public PageSink {
  public:
   std::unique_lock<std::mutex> take_pen() override { return std::unique_lock(pen); }
-  bool has(const PageName& before, TokenSpan ids, KvPageParts) const override {
+  bool has(const RecordPlace& place, KvPageParts) const override {
     const std::lock_guard lock(mutex);
-    return stored.contains({before, Tokens(ids.begin(), ids.end())});
+    return stored.contains({place.before, Tokens(place.page_ids.begin(), place.page_ids.end())});
   }
   Status write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts) override {
     EXPECT_FALSE(static_cast<bool>(page.page)) << "a page is held while it is written";
@@ -30,22 +30,22 @@ class FakeSink : public PageSink {
     EXPECT_FALSE(rows.empty());
     if (!next_error.ok()) return std::exchange(next_error, Status());
     const std::lock_guard lock(mutex);
-    stored.insert({page.before, Tokens(page.page_ids().begin(), page.page_ids().end())});
+    stored.insert({page.before.name, Tokens(page.page_ids().begin(), page.page_ids().end())});
     ends.push_back(page.n_tokens);
     writers.insert(std::this_thread::get_id());
     return {};
   }
   void touch(const PageName&, TokenSpan) override {}
-  bool has_state(const PageName& before, TokenSpan ids, size_t n_front) const override {
+  bool has_state(const RecordPlace& place, size_t n_front) const override {
     const std::lock_guard lock(mutex);
-    return states.contains({before, Tokens(ids.begin(), ids.end()), n_front});
+    return states.contains({place.before, Tokens(place.page_ids.begin(), place.page_ids.end()), n_front});
   }
   Status write(const WaitingState& state, std::span<const std::byte> bytes) override {
     EXPECT_FALSE(static_cast<bool>(state.snapshot.state)) << "a state is held while it is written";
     EXPECT_FALSE(bytes.empty());
     if (!next_error.ok()) return std::exchange(next_error, Status());
     const std::lock_guard lock(mutex);
-    states.insert({state.before, Tokens(state.page_ids().begin(), state.page_ids().end()), state.n_front()});
+    states.insert({state.before.name, Tokens(state.page_ids().begin(), state.page_ids().end()), state.n_front()});
     return {};
   }
   Status settle() override {
@@ -65,10 +65,12 @@ class FakeSink : public PageSink {
 
 class WriteBehindTest : public testing::Test {
  protected:
-  std::unique_ptr<WriteBehind> make(size_t waiting_pages = 100, std::unique_ptr<IdleTime> idle = nullptr) {
+  std::unique_ptr<WriteBehind> make(size_t waiting_pages = 100, std::unique_ptr<IdleTime> idle = nullptr,
+                                    uint64_t eager_bytes_per_s = 0) {
     if (idle == nullptr) idle = std::make_unique<NeverIdle>();
-    return std::make_unique<WriteBehind>(waiting_pages * layout_.page_bytes(), first_half, pool_, sink_, clock_,
-                                         std::move(idle));
+    return std::make_unique<WriteBehind>(
+        WriteBehindOptions{waiting_pages * layout_.page_bytes(), eager_bytes_per_s, first_half}, pool_, sink_, clock_,
+        std::move(idle));
   }
   KvCacheEntry fed(TokenSpan ids) {
     KvCacheEntry entry(pool_);
@@ -109,6 +111,47 @@ TEST_F(WriteBehindTest, BackgroundThreadWritesWhenTheMachineIsIdle) {
   const std::lock_guard lock(sink_.mutex);
   EXPECT_THAT(sink_.ends, ElementsAre(64, 128, 192, 200));
   EXPECT_FALSE(sink_.writers.contains(std::this_thread::get_id()));
+}
+
+// A machine that is never idle, on which waits end at their limits at once. Adds the limits to the clock.
+class BusyTime : public IdleTime {
+ public:
+  explicit BusyTime(ManualClock& clock) : clock_(clock) {}
+  bool wait_for(std::chrono::nanoseconds limit) override {
+    EXPECT_LT(limit, std::chrono::seconds(10));
+    std::this_thread::yield();
+    clock_.advance(std::max<int64_t>(limit.count(), 0));
+    return false;
+  }
+  void interrupt() noexcept override {}
+
+ private:
+  ManualClock& clock_;
+};
+
+TEST_F(WriteBehindTest, BusyMachineWritesWholePagesAtTheRate) {
+  const size_t n_pages = 30;
+  const auto writing = make(100, std::make_unique<BusyTime>(clock_), 10 * layout_.page_bytes());
+  writing->hand_over(identity(), fed(random_tokens(9, 64 * n_pages + 7)));
+  while (stats(*writing).waiting > 1 || sink_.n_settled == 0) std::this_thread::yield();
+  const int64_t elapsed_ns = clock_.steady_ns();
+  {
+    const std::lock_guard lock(sink_.mutex);
+    EXPECT_EQ(sink_.ends.size(), n_pages);
+    EXPECT_TRUE(std::ranges::is_sorted(sink_.ends));
+  }
+  EXPECT_EQ(stats(*writing).waiting, 1u) << "a partial page waits for an idle processor";
+  EXPECT_GE(elapsed_ns, 2'800'000'000) << "ten pages a second";
+  ASSERT_TRUE(writing->flush(KvTier::kNoLimit).ok());
+  const std::lock_guard lock(sink_.mutex);
+  EXPECT_EQ(sink_.ends.size(), n_pages + 1);
+}
+
+TEST_F(WriteBehindTest, BusyMachineWritesNothingWithoutARate) {
+  const auto writing = make();
+  writing->hand_over(identity(), fed(random_tokens(10, 640)));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(stats(*writing).waiting, 10u);
 }
 
 TEST_F(WriteBehindTest, StoredOrQueuedPagesAreNotQueuedAgain) {

@@ -108,9 +108,12 @@ TEST(LatentModelFingerprint, FingerprintDiffersBetweenLatentAndExpandedRows) {
   const TempDir dir;
   const LatentModel latent;
   latent.write(dir.file("latent.gguf"));
-  const auto file = open_model_file(dir.file("latent.gguf"));
-  ASSERT_TRUE(file.ok());
-  const auto of = [&](const KvLayout& layout) { return *fingerprint_model(**file, {.n_threads = 1}, 1024, layout); };
+  Result<std::unique_ptr<ModelFile>> opened = open_model_file(dir.file("latent.gguf"));
+  ASSERT_TRUE(opened.ok());
+  const std::shared_ptr<const ModelFile> file = *std::move(opened);
+  const auto of = [&](const KvLayout& layout) {
+    return *fingerprint_model(*file, {.ropes = {}, .layout = layout}, start_digest(file))->get();
+  };
   const std::vector<KvRowShape> rows(2, KvRowShape{1, 96, 0, 64}), same_size(2, KvRowShape{1, 96, 0, 32});
   const Fingerprint own = of(KvLayout::make(rows, KvDType::kF16));
   EXPECT_NE(own, of(KvLayout::make(2, 3, 26, KvDType::kF16)));

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <future>
 #include <map>
 
 #include "base/check.h"
@@ -27,10 +28,14 @@ namespace fs = std::filesystem;
 constexpr size_t kContext = 512;
 
 Result<Fingerprint> try_fingerprint(const std::string& path, const ModelOptions& options = {},
-                                    size_t context = kContext) {
-  TRY_ASSIGN(const auto file, open_model_file(path));
+                                    size_t context = kContext, std::span<const KvRowFormat> formats = {}) {
+  TRY_ASSIGN(std::unique_ptr<ModelFile> opened, open_model_file(path));
+  const std::shared_ptr<const ModelFile> file = std::move(opened);
   TRY_ASSIGN(const ModelConfig config, read_config(*file));
-  return fingerprint_model(*file, options, context, kv_layout_of(config, options.kv_dtype, context));
+  const KvLayout layout = kv_layout_of(config, options.kv_dtype, context, formats);
+  const FingerprintSettings settings{options.numerics, config.ropes, context, layout};
+  TRY_ASSIGN(const LaterFingerprint later, fingerprint_model(*file, settings, start_digest(file)));
+  return later.get();
 }
 
 Fingerprint fingerprint(const std::string& path, const ModelOptions& options = {}, size_t context = kContext) {
@@ -129,7 +134,7 @@ TEST_F(ModelFingerprint, CoversKvFormatOfEachLayer) {
   ASSERT_TRUE(file.ok());
   const ModelConfig config = *read_config(**file);
   const auto of_formats = [&](std::span<const KvRowFormat> formats) {
-    return *fingerprint_model(**file, {}, kContext, kv_layout_of(config, KvDType::kInt8, kContext, formats));
+    return *try_fingerprint(path, {}, kContext, formats);
   };
   const std::vector<KvRowFormat> usual(config.n_layers, KvDType::kInt8);
   EXPECT_EQ(of_formats(usual), fingerprint(path));
@@ -165,19 +170,55 @@ TEST_F(ModelFingerprint, CoversAllMetadataToTheLastByte) {
   add("a number", [](Metadata& m) { m.theta_factor = 1.0000001f; });
 }
 
-TEST_F(ModelFingerprint, CoversNumericsKvTypeAndContext) {
+TEST_F(ModelFingerprint, CoversNumericsAndKvType) {
   const std::string bytes = gguf_bytes();
   AllDifferent all;
   for (const Numerics numerics : {Numerics::kReference, Numerics::kExact, Numerics::kFast}) {
     for (const KvDType kv_dtype : {KvDType::kF32, KvDType::kF16, KvDType::kInt8, KvDType::kK8V4, KvDType::kInt4}) {
-      for (const size_t context : {kContext, 2 * kContext}) {  // RoPE rules may depend on the context
-        const std::string what = std::string(numerics_name(numerics)) + ", KV type " +
-                                 std::to_string(static_cast<int>(kv_dtype)) + ", " + std::to_string(context);
-        all.add(what, of(bytes, {.numerics = numerics, .kv_dtype = kv_dtype}, context));
-      }
+      const std::string what =
+          std::string(numerics_name(numerics)) + ", KV type " + std::to_string(static_cast<int>(kv_dtype));
+      all.add(what, of(bytes, {.numerics = numerics, .kv_dtype = kv_dtype}));
     }
   }
-  EXPECT_EQ(all.size(), 3u * 5u * 2u);
+  EXPECT_EQ(all.size(), 3u * 5u);
+}
+
+TEST_F(ModelFingerprint, ContextCountsOnlyWhereARuleReadsIt) {
+  const std::string bytes = gguf_bytes();
+  EXPECT_EQ(of(bytes, {}, 300), of(bytes, {}, 8192)) << "nodes with other contexts share keys and values";
+
+  const std::string path = dir_.write("model.gguf", bytes);
+  Result<std::unique_ptr<ModelFile>> opened = open_model_file(path);
+  ASSERT_TRUE(opened.ok());
+  const std::shared_ptr<const ModelFile> file = *std::move(opened);
+  const KvLayout layout = kv_layout_of(*read_config(*file), KvDType::kInt8, kContext);
+  RopeRule rule{.kind = RopeRule::Kind::kLongrope, .rotary_dim = 2, .original_max_positions = 4096};
+  rule.frequency_factors = {2}, rule.short_factors = {3};
+  const auto with_context = [&](size_t context) {
+    const FingerprintSettings settings{Numerics::kExact, {&rule, 1}, context, layout};
+    return *fingerprint_model(*file, settings, start_digest(file))->get();
+  };
+  EXPECT_EQ(with_context(300), with_context(4096)) << "both use the short factors";
+  EXPECT_NE(with_context(4096), with_context(4097));
+  EXPECT_EQ(with_context(4097), with_context(100'000));
+}
+
+// A window as long as the context is not counted, so the pages of such layouts have their layers in another order.
+TEST_F(ModelFingerprint, CoversTheLayersThatHaveWindows) {
+  const auto file_path = dir_.write("model.gguf", gguf_bytes());
+  Result<std::unique_ptr<ModelFile>> opened = open_model_file(file_path);
+  ASSERT_TRUE(opened.ok());
+  const std::shared_ptr<const ModelFile> file = *std::move(opened);
+  AllDifferent all;
+  const auto add = [&](const std::string& what, std::vector<size_t> windows) {
+    std::vector<KvRowShape> rows;
+    for (const size_t window : windows) rows.push_back({.n_kv_heads = 1, .head_dim = 8, .window = window});
+    const KvLayout layout = KvLayout::make(rows, KvDType::kF32);
+    all.add(what, *fingerprint_model(*file, {.ropes = {}, .layout = layout}, start_digest(file))->get());
+  };
+  add("no window", {0, 0});
+  add("a window in the first layer", {64, 0});
+  add("a window in the second layer", {0, 64});
 }
 
 TEST_F(ModelFingerprint, IgnoresThreadsChunksAndInstructionSet) {
@@ -198,6 +239,89 @@ TEST_F(ModelFingerprint, IgnoresFilePath) {
   EXPECT_EQ(fingerprint(elsewhere.write("another name.bin", bytes)), wanted);
   fs::create_symlink(elsewhere.file("another name.bin"), elsewhere.file("link.gguf"));
   EXPECT_EQ(fingerprint(elsewhere.file("link.gguf")), wanted);
+}
+
+std::string sha256_hex(std::string_view bytes) {
+  Sha256 hash;
+  hash.update(bytes);
+  return to_hex(hash.finish());
+}
+
+TEST_F(ModelFingerprint, DigestOfAFileIsWhatSha256sumPrints) {
+  const std::string bytes = gguf_bytes();
+  const auto file = open_model_file(dir_.write("model.gguf", bytes));
+  ASSERT_TRUE(file.ok());
+  EXPECT_EQ(to_hex(*(*file)->digest({})), sha256_hex(bytes));
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ((*file)->digest(stopped.get_token()).status().code(), ErrorCode::kCancelled);
+}
+
+TEST_F(ModelFingerprint, DigestOfSeveralFilesIsThatOfTheLinesOfSha256sum) {
+  std::vector<MappedFile> files;
+  for (const char* name : {"b.safetensors", "a.safetensors"}) {
+    files.push_back(*MappedFile::open(dir_.write(name, std::string("bytes of ") + name)));
+  }
+  const std::string lines = sha256_hex("bytes of a.safetensors") + "  a.safetensors\n" +
+                            sha256_hex("bytes of b.safetensors") + "  b.safetensors\n";
+  EXPECT_EQ(to_hex(*digest_of_files(files, {})), sha256_hex(lines));
+}
+
+// Neither size nor time is trusted instead of the bytes: another file of the same size and time has another digest.
+TEST_F(ModelFingerprint, FileOfTheSameSizeAndTimeIsHashedAgain) {
+  std::string bytes = gguf_bytes();
+  const Fingerprint first = of(bytes);
+  const auto time = fs::last_write_time(dir_.file("model.gguf"));
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  dir_.write("model.gguf", bytes);
+  fs::last_write_time(dir_.file("model.gguf"), time);
+  EXPECT_NE(fingerprint(dir_.file("model.gguf")), first);
+}
+
+TEST_F(ModelFingerprint, FileThatChangesWhileItIsHashedIsAnError) {
+  const std::string path = dir_.write("model.gguf", gguf_bytes());
+  const auto file = open_model_file(path);
+  ASSERT_TRUE(file.ok());
+  fs::resize_file(path, fs::file_size(path) - 1);
+  EXPECT_EQ((*file)->digest({}).status().code(), ErrorCode::kChangedOnDisk);
+}
+
+// A digest that another thread computes: the wait ends at its limits.
+TEST(LaterFingerprintTest, WaitEndsAtTheLimitOrWithTheDigest) {
+  std::promise<void> go;
+  const Fingerprint settings = FingerprintBuilder().add("settings", "x").finish(7);
+  const auto digest = std::make_shared<LaterDigest>([&](const std::stop_token&) -> Result<Sha256Digest> {
+    go.get_future().wait();
+    return Sha256().finish();
+  });
+  const LaterFingerprint later(settings, digest);
+  EXPECT_EQ(later.numerics_version(), 7u);
+  EXPECT_EQ(later.get({}, std::chrono::milliseconds(1)).status().code(), ErrorCode::kDeadline);
+  EXPECT_EQ(later.get({}, std::chrono::milliseconds(-1)).status().code(), ErrorCode::kDeadline);
+  std::stop_source stopped;
+  stopped.request_stop();
+  EXPECT_EQ(later.get(stopped.get_token()).status().code(), ErrorCode::kCancelled);
+  go.set_value();
+  const Result<Fingerprint> got = later.get();
+  ASSERT_TRUE(got.ok());
+  EXPECT_EQ(got->numerics_version, 7u);
+  EXPECT_NE(*got, settings);
+  EXPECT_EQ(*later.get(stopped.get_token()), *got) << "a known fingerprint needs no waiting";
+  EXPECT_EQ(*LaterFingerprint(settings).get(), settings);
+}
+
+TEST(LaterFingerprintTest, ErrorOfTheDigestIsThatOfTheFingerprint) {
+  const auto fails = std::make_shared<LaterDigest>([](const std::stop_token&) -> Result<Sha256Digest> {
+    return {ErrorCode::kIo, "no disk"};
+  });
+  EXPECT_EQ(LaterFingerprint(Fingerprint{}, fails).get().status().code(), ErrorCode::kIo);
+}
+
+TEST(LaterFingerprintTest, DestructionStopsTheThread) {
+  const LaterDigest digest([](const std::stop_token& stop) -> Result<Sha256Digest> {
+    while (!stop.stop_requested()) std::this_thread::yield();
+    return {ErrorCode::kCancelled, ""};
+  });
 }
 
 void copy_directory(const std::string& from, const TempDir& to) {

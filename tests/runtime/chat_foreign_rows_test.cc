@@ -63,7 +63,7 @@ struct ChatImportedRowsTest : testing::Test {
     ASSERT_TRUE(forged.adopt({rows.pages().begin(), rows.pages().end()}, told.tokens()).ok());
     const Result<LoadedSession> saved = read_session_file(of_another, kGift, forger.engine->state().pool(), nullptr);
     ASSERT_TRUE(saved.ok());
-    const KvPageIdentity identity{*forger.engine->state().fingerprint(), digest_of_namespace(cache_namespace)};
+    const KvPageIdentity identity{*forger.engine->state().fingerprint()->get(), digest_of_namespace(cache_namespace)};
     ASSERT_TRUE(write_session_file(files, kGift, saved->session, &forged, identity).ok());
   }
 

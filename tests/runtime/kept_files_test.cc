@@ -48,7 +48,7 @@ TEST_F(KeptFiles, SessionFileOfAnOlderFormatKeepsTextAndLosesRows) {
     if (session.load_warnings.rows.ok()) continue;
     EXPECT_EQ(session.load_warnings.rows.code(), ErrorCode::kUnsupportedVersion);
     EXPECT_THAT(session.load_warnings.to_string(),
-                HasSubstr("keys and values (KV record: format version 2, this program reads version 3)"));
+                HasSubstr("keys and values (KV record: format version 2, this program reads version 4)"));
   }
 }
 

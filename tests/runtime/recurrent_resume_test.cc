@@ -10,8 +10,9 @@
 
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
+#include "cache/tier/record_tier.h"
 #include "runtime/session/session_rows.h"
-#include "tests/cache/memory_tier.h"
+#include "tests/cache/memory_store.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/idle_fakes.h"
 #include "tests/support/memory_file_ops.h"
@@ -195,7 +196,7 @@ TEST_F(RecurrentResumeTest, DamagedRecordsAreReportedAndNeverUsed) {
   RecurrentProcess process(recurrent_parts_on(files, false));
   size_t n_shorter = 0;
   for (const auto& [begin, header] : records_of(good)) {
-    for (size_t i = 0; i < header.record_bytes; i += i < kKvRecordFixedBytes ? 3 : 499) {
+    for (size_t i = 0; i < header.record_bytes; i += i < kKvRecordFixedBytes ? 5 : 499) {
       std::string bad = good;
       bad[begin + i] = static_cast<char>(bad[begin + i] ^ (1 << i % 8));
       write(bad);
@@ -257,19 +258,20 @@ TEST_F(RecurrentResumeTest, StatesOfASessionFileAreUsedOnlyByItsSession) {
 
 // --- a tier on a server
 
-EngineParts recurrent_parts_with(RecordServer& server) {
+EngineParts recurrent_parts_with(const std::shared_ptr<MemoryStore>& store) {
   EngineParts parts;
-  parts.open_tier = [&server](KvPagePool& pool) -> Result<std::unique_ptr<KvTier>> {
-    return std::unique_ptr<KvTier>(std::make_unique<MemoryTier>(fingerprint_of_recurrent(), server, pool,
-                                                                system_clock(), std::make_unique<NeverIdle>()));
+  parts.open_tier = [store](KvPagePool& pool) -> Result<std::unique_ptr<KvTier>> {
+    return std::unique_ptr<KvTier>(
+        std::make_unique<RecordTier>(RecordTierOptions{.fingerprint = fingerprint_of_recurrent()}, store, pool,
+                                     system_clock(), std::make_unique<NeverIdle>()));
   };
   return parts;
 }
 
 TEST(RecurrentTierTest, AnotherProcessFindsStatesOnServer) {
-  RecordServer server;
+  const auto store = std::make_shared<MemoryStore>();
   const auto ask = [&] {
-    RecurrentProcess process(recurrent_parts_with(server));
+    RecurrentProcess process(recurrent_parts_with(store));
     ChatSession chat = process.session({.system = kLongText});
     const Turn turn = must(chat.send("Hello", greedy()));
     expect_replays(chat);

@@ -1,10 +1,12 @@
 // Engines and sessions use a tier only through its interface: any KvTier works.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 
-#include "tests/cache/memory_tier.h"
+#include "cache/tier/record_tier.h"
+#include "tests/cache/memory_store.h"
 #include "tests/runtime/chat_fixture.h"
 #include "tests/support/idle_fakes.h"
 
@@ -15,15 +17,15 @@ const std::string kSystem(300, 'z');
 
 // A process whose engine has its tier on a server.
 struct Process : ChatFixture {
-  explicit Process(RecordServer& server) : ChatFixture(kChatMl, {}, 64u << 20, parts(server)) {
+  explicit Process(const std::shared_ptr<MemoryStore>& store) : ChatFixture(kChatMl, {}, 64u << 20, parts(store)) {
     say({tokenizer->sampled({"ab"}), tokenizer->sampled({"lo"})});
   }
-  static EngineParts parts(RecordServer& server) {
+  static EngineParts parts(const std::shared_ptr<MemoryStore>& store) {
     EngineParts parts;
-    parts.open_tier = [&server](KvPagePool& pool) -> Result<std::unique_ptr<KvTier>> {
+    parts.open_tier = [store](KvPagePool& pool) -> Result<std::unique_ptr<KvTier>> {
       const Fingerprint fingerprint = FingerprintBuilder().add("model", "one").finish();
-      return std::unique_ptr<KvTier>(
-          std::make_unique<MemoryTier>(fingerprint, server, pool, system_clock(), std::make_unique<NeverIdle>()));
+      return std::unique_ptr<KvTier>(std::make_unique<RecordTier>(RecordTierOptions{.fingerprint = fingerprint}, store,
+                                                                  pool, system_clock(), std::make_unique<NeverIdle>()));
     };
     return parts;
   }
@@ -36,15 +38,15 @@ struct Process : ChatFixture {
 };
 
 TEST(SessionTierTest, AnotherProcessFindsPagesOnServer) {
-  RecordServer server;
+  const auto store = std::make_shared<MemoryStore>();
   Turn first;
   {
-    Process process(server);
+    Process process(store);
     first = process.ask();
     EXPECT_EQ(first.usage.n_cached, 0u);
   }  // the engine flushes
-  EXPECT_GT(server.size(), 4u);
-  Process process(server);
+  EXPECT_GT(store->size(), 4u);
+  Process process(store);
   const Turn second = process.ask();
   EXPECT_EQ(second.text, first.text);
   EXPECT_EQ(second.usage.n_cached, second.usage.n_prompt - 1);
@@ -52,18 +54,69 @@ TEST(SessionTierTest, AnotherProcessFindsPagesOnServer) {
 }
 
 TEST(SessionTierTest, UnreachableServerCostsOnlyPrefill) {
-  RecordServer server;
+  const auto store = std::make_shared<MemoryStore>();
   Turn first;
   {
-    Process process(server);
+    Process process(store);
     first = process.ask();
   }
-  server.fails = true;
-  Process process(server);
+  store->fails = true;
+  Process process(store);
   const Turn second = process.ask();
   EXPECT_EQ(second.text, first.text);
   EXPECT_EQ(second.usage.n_cached, 0u);
   EXPECT_EQ(second.usage.n_prefilled, second.usage.n_prompt);
+}
+
+// Records the limits of look-ups, and has nothing.
+class WatchedTier : public KvTier {
+ public:
+  size_t extend(std::string_view, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) override {
+    n_missing = ids.size() - entry.length();
+    deadline_ns = limits.deadline_ns;
+    return 0;
+  }
+  void write_behind(std::string_view, const KvCacheEntry&) override {}
+  Status flush(int64_t) override { return {}; }
+  Status clear(std::string_view) override { return {}; }
+  KvTierStats stats() const override { return {}; }
+
+  size_t n_missing = 0;
+  int64_t deadline_ns = 0;
+};
+
+// Each reading takes a second, so that each pass takes at least that long.
+class SlowClock : public Clock {
+ public:
+  int64_t steady_ns() override { return now_ns += 1'000'000'000; }
+  int64_t unix_ns() override { return 1'700'000'000'000'000'000; }
+  std::atomic<int64_t> now_ns{0};
+};
+
+TEST(SessionTierTest, LookUpHasADeadlineOfHalfOfTheTimeToCompute) {
+  WatchedTier* tier = nullptr;
+  SlowClock clock;
+  EngineParts parts;
+  parts.clock = &clock;
+  parts.open_tier = [&](KvPagePool&) -> Result<std::unique_ptr<KvTier>> {
+    auto opened = std::make_unique<WatchedTier>();
+    tier = opened.get();
+    return std::unique_ptr<KvTier>(std::move(opened));
+  };
+  ChatFixture f(kChatMl, {}, 64u << 20, std::move(parts));
+  f.say({f.tokenizer->sampled({"ab"}), f.tokenizer->sampled({"lo"})});
+  ChatSession first = f.session({.system = kSystem});
+  must(first.send("Hello", greedy()));
+  EXPECT_EQ(tier->deadline_ns, ReadLimits::kNoDeadline) << "no rate was measured yet";
+  const double row_ns = f.engine->state().scheduler().prefill_row_ns();
+  ASSERT_GT(row_ns, 0);
+  ChatSession second = f.session({.system = std::string(400, 'y')});
+  const int64_t begin_ns = clock.now_ns;
+  must(second.send("Hello", greedy()));
+  EXPECT_GT(tier->n_missing, 300u);
+  const double half_ns = row_ns * static_cast<double>(tier->n_missing) / 2;
+  EXPECT_GE(static_cast<double>(tier->deadline_ns - begin_ns), half_ns);
+  EXPECT_LE(tier->deadline_ns, clock.now_ns + static_cast<int64_t>(half_ns));
 }
 
 TEST(SessionTierTest, FailedOpenTierIsReportedByTierStatus) {

@@ -7,10 +7,14 @@
 
 namespace ibid {
 
-// A machine on which other programs keep every processor busy: wait() returns only on interrupt().
+// A machine on which other programs keep every processor busy: a wait ends only at its limit or on interrupt().
 class NeverIdle : public IdleTime {
  public:
-  void wait() override { interrupted_.acquire(); }
+  bool wait_for(std::chrono::nanoseconds limit) override {
+    if (limit != kNoLimit) return interrupted_.try_acquire_for(limit);
+    interrupted_.acquire();
+    return true;
+  }
   void interrupt() noexcept override { interrupted_.release(); }
 
  private:
@@ -19,7 +23,7 @@ class NeverIdle : public IdleTime {
 
 class AlwaysIdle : public IdleTime {
  public:
-  void wait() override {}
+  bool wait_for(std::chrono::nanoseconds) override { return true; }
   void interrupt() noexcept override {}
 };
 

@@ -46,6 +46,7 @@ class MemoryModelFile : public ModelFile {
   const std::vector<std::string>& warnings() const override { return none_; }
   Status check_unchanged() const override { return {}; }
   uint64_t file_bytes() const override { return 0; }
+  Result<Sha256Digest> digest(const std::stop_token&) const override { return Sha256().finish(); }
 
  private:
   std::string path_ = "model";
