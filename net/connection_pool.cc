@@ -50,15 +50,18 @@ Result<ConnectionPool::Lease> ConnectionPool::take(const TimeLimits& limits) {
   const ErrorCode code = made.status().code();
   if (code == ErrorCode::kDeadline) {
     report(made.status(), clock().steady_ns() - begin_ns);
-  } else if (code != ErrorCode::kCancelled) {
+  } else if (code != ErrorCode::kCancelled && code != ErrorCode::kOutOfMemory) {
     open(made.status());
   }
   return made.status();
 }
 
 void ConnectionPool::report(const Status& status, int64_t waited_ns) {
-  if (status.ok()) return breaker_.call_succeeded();
-  if (status.code() == ErrorCode::kCancelled) return;
+  if (status.ok()) {
+    breaker_.call_succeeded();
+    return notify_change();
+  }
+  if (status.code() == ErrorCode::kCancelled || status.code() == ErrorCode::kOutOfMemory) return;
   if (status.code() == ErrorCode::kDeadline && waited_ns < kSlowNs) return;
   breaker_.call_failed(status);
   if (!breaker_.allows_calls()) open(status);
@@ -72,6 +75,26 @@ void ConnectionPool::open(const Status& why) {
     idle_.clear();
   }
   opened_.notify_all();
+  notify_change();
+}
+
+void ConnectionPool::set_on_change(OnChange on_change) {
+  const std::lock_guard lock(mutex_);
+  on_change_ = std::move(on_change);
+}
+
+void ConnectionPool::notify_change() {
+  const CircuitBreaker::State state = breaker_.state();
+  if (state == CircuitBreaker::State::kTrial) return;
+  OnChange on_change;
+  {
+    const std::lock_guard lock(mutex_);
+    const bool is_open = state == CircuitBreaker::State::kOpen;
+    if (is_open == is_open_) return;
+    is_open_ = is_open;
+    on_change = on_change_;
+  }
+  if (on_change) on_change(breaker_.reason());
 }
 
 Status ConnectionPool::probe(const std::stop_token& stop) {

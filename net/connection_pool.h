@@ -6,9 +6,11 @@
 
 #include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -55,10 +57,14 @@ class ConnectionPool {
   Result<Lease> take(const TimeLimits& limits);
 
   // Reports the outcome of a call to the breaker. kDeadline counts as a failure only if the call has waited for
-  // kSlowNs, because a short deadline says little about the server; kCancelled does not count, and neither does an
-  // error that an answer of the server reported.
+  // kSlowNs, because a short deadline says little about the server; kCancelled and kOutOfMemory do not count.
   static constexpr int64_t kSlowNs = 25'000'000;
   void report(const Status& status, int64_t waited_ns);
+
+  // Sets a function that is called when the breaker opens, with the reason, and when it closes, with an empty text; not
+  // for the pauses between. It is called by threads that use the server, and must be quick.
+  using OnChange = std::function<void(const std::string& reason)>;
+  void set_on_change(OnChange on_change);
 
   const CircuitBreaker& breaker() const { return breaker_; }
   const ServerAddress& address() const { return connector_.address(); }
@@ -67,6 +73,7 @@ class ConnectionPool {
  private:
   void give_back(std::unique_ptr<RespClient> client) noexcept;
   void open(const Status& why);
+  void notify_change();
   void run(const std::stop_token& stop);
   Status probe(const std::stop_token& stop);
 
@@ -74,7 +81,9 @@ class ConnectionPool {
   CircuitBreaker breaker_;
   std::mutex mutex_;                               // guards the members below
   std::vector<std::unique_ptr<RespClient>> idle_;  // reserved for kMaxIdle
-  std::condition_variable_any opened_;             // signalled when the breaker may have been opened
+  OnChange on_change_;
+  bool is_open_ = false;                // as on_change_ was called last
+  std::condition_variable_any opened_;  // signalled when the breaker may have been opened
 
   std::jthread thread_;  // last, because it uses all other members
 };

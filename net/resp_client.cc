@@ -65,6 +65,14 @@ Status status_of(const RespValue& answer) {
   return {code, "the server reports " + in_quotes(answer.text)};
 }
 
+Status status_of(std::span<const RespValue> answers) {
+  for (const RespValue& answer : answers) {
+    TRY(status_of(answer));
+    TRY(status_of(answer.elements));
+  }
+  return {};
+}
+
 Status unexpected(const RespValue& answer, std::string_view wanted) {
   TRY(status_of(answer));
   return {ErrorCode::kBadType, "the answer of the server is not " + std::string(wanted)};
@@ -118,6 +126,17 @@ Result<RespValue> RespClient::call(const RespRequest& request, const TimeLimits&
   CHECK_EQ(request.n_commands(), 1u);
   TRY(send(request, limits));
   return receive(limits, room);
+}
+
+Result<std::vector<RespValue>> RespClient::call_all(const RespRequest& request, const TimeLimits& limits,
+                                                    std::span<std::byte> room) {
+  TRY(send(request, limits));
+  std::vector<RespValue> answers;
+  for (size_t n_left = request.n_commands(); n_left > 0; --n_left) {
+    TRY_ASSIGN(RespValue answer, receive(limits, n_left == 1 ? room : std::span<std::byte>()));
+    answers.push_back(std::move(answer));
+  }
+  return answers;
 }
 
 bool RespClient::is_reusable() {

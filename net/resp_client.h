@@ -53,6 +53,8 @@ RespRequest resp_command(std::initializer_list<std::string_view> words);
 // cluster
 // (-MOVED, -ASK) and for all other errors. Ok for all other answers.
 Status status_of(const RespValue& answer);
+// The first error that the answers report, also within lists (EXEC).
+Status status_of(std::span<const RespValue> answers);
 // The error kBadType: the answer is of another kind than `wanted`.
 Status unexpected(const RespValue& answer, std::string_view wanted);
 
@@ -70,6 +72,11 @@ class RespClient {
   Result<RespValue> receive(const TimeLimits& limits, std::span<std::byte> room = {});
   // Sends a request of one command, and receives its answer. REQUIRES: all earlier requests have answers.
   Result<RespValue> call(const RespRequest& request, const TimeLimits& limits, std::span<std::byte> room = {});
+
+  // Sends a request, and receives the answers to all of its commands; room: for the last answer. REQUIRES: all earlier
+  // requests have answers.
+  Result<std::vector<RespValue>> call_all(const RespRequest& request, const TimeLimits& limits,
+                                          std::span<std::byte> room = {});
 
   // True if later requests can be sent: no call failed, all requests have answers, and the server has not closed the
   // connection or sent anything else.
