@@ -9,7 +9,7 @@ tables.py defines which rows go into which cell; results/README.md describes the
 
 The prose is checked against the rows, too: every number with a unit, and in sections with tables every number with a
 decimal point (except between backticks, in code or in links), must be in a table of its section or in a row whose
-`place` is this section; and every such row must be in the text. A row `from page` that is not shown is an error.
+`place` is this section; and every such row must be in the text.
 
 Standard library only.
 """
@@ -23,10 +23,8 @@ import sys
 import tables
 
 COLUMNS = ("date", "commit", "machine", "engine", "model", "threads", "kv", "setting", "what", "at", "value", "unit",
-           "q1", "q3", "peak_percent", "rounds", "source", "place", "command")
-REQUIRED = ("date", "machine", "engine", "what", "value", "unit")
-MEASURED = ("commit", "command")  # required, unless the engine is one of NOT_MEASURED
-NOT_MEASURED = ("aim", "bound")
+           "q1", "q3", "peak_percent", "rounds", "place", "command")
+REQUIRED = ("date", "commit", "machine", "engine", "what", "value", "unit", "command")
 NUMBERS = ("value", "q1", "q3", "peak_percent", "rounds")
 DISPLAY_KEYS = ("show", "digits", "decimals", "pick")  # how a reference shows its row; other names select the row
 LESS_IS_BETTER = {"ms", "s", "us", "MB", "kB"}
@@ -64,7 +62,7 @@ def read_rows(folder):
 
 
 def check_row(row):
-    for name in REQUIRED + (() if row["engine"] in NOT_MEASURED else MEASURED):
+    for name in REQUIRED:
         if not row[name]:
             raise Untrue(f"{row['where']}: no {name}")
     for name in NUMBERS:
@@ -75,8 +73,6 @@ def check_row(row):
             raise Untrue(f"{row['where']}: {name} is no number: {row[name]}") from None
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", row["date"]):
         raise Untrue(f"{row['where']}: no date: {row['date']}")
-    if row["source"] not in ("", "from page"):
-        raise Untrue(f"{row['where']}: the source is either nothing, for the output of a program, or `from page`")
 
 
 def parse_conditions(text):
@@ -195,7 +191,7 @@ class Table:
             of_line = parse_conditions(conditions)
             templates = list((self.columns | (own[0] if own else {})).values())[1:]
             cells = [self.cell(template, of_line) for template in templates]
-            if any(cell and "engine=aim" not in template for cell, template in zip(cells, templates)):
+            if any(cell and "{" in template for cell, template in zip(cells, templates)):
                 cells = self.bold_best(cells, of_line) if self.best_bold else cells
                 yield [label, *(cell or self.missing for cell in cells)]
 
@@ -273,7 +269,7 @@ def untruths_of_prose(page, name, rows):
         here = [row for row in rows if row["place"] == place]
         in_tables = "".join(table for _, _, table, _ in MARKED.findall(text))
         known = {number.rstrip(",") for number in re.findall(NUMBER, in_tables)}
-        known |= {with_commas(row["value"]) for row in here}
+        known |= {with_commas(row["value"]) for row in here} | set(tables.GOALS.get(place, ()))
         said = prose(text)
         for number in dict.fromkeys(measures(said, with_point=bool(in_tables))):
             if number not in known:
@@ -313,8 +309,6 @@ def main(arguments):
     known = {f"{pathlib.PurePath(name).stem}#{heading}" for name in PAGES
              for heading, _ in sections((tree / name).read_text(encoding="utf-8"))}
     wrong += [f"bench/results: unknown place {place}" for place in sorted(places - known)]
-    wrong += [f"{row['where']}: is marked `from page`, but no page shows it" for row in rows
-              if row["source"] == "from page" and not row["shown"] and row["place"] in known | {""}]
     return wrong
 
 
