@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -148,17 +149,29 @@ struct Conversations::Parts {
 // nullopt if a new session is better. The original stays known until the copy is put back, so that two requests may
 // continue it at once.
 std::optional<std::pair<Conversation, size_t>> Conversations::Parts::take_known(const Wanted& wanted) {
-  const std::lock_guard lock(mutex);
-  const std::optional<Place> place = known.find(wanted);
-  const bool at_end = place && place->n == place->known->conversation.size();
-  if (place && (at_end || place->known->conversation.has_answer(place->n))) {
-    if (std::optional<Conversation> copy = known.copy_of(*place)) {
-      ++(at_end ? stats.n_continued : stats.n_forked);
-      return std::pair(*std::move(copy), place->n);
+  std::shared_ptr<const SharedConversation> shared;
+  uint64_t number = 0;  // of that conversation, if the history continues it at its end
+  size_t n = 0;
+  {
+    const std::lock_guard lock(mutex);
+    const std::optional<Place> place = known.find(wanted);
+    const bool at_end = place && place->n == place->known->conversation().size();
+    if (place && (at_end || place->known->conversation().has_answer(place->n))) {
+      known.use(*place);
+      shared = place->known->shared;
+      number = at_end ? place->known->number : 0;
+      n = place->n;
     }
   }
-  ++stats.n_unknown;
-  return std::nullopt;
+  std::optional<Conversation> copy;
+  if (shared != nullptr) {  // without the lock, because the fork waits for idle work to end
+    if (Result<Conversation> fork = shared->fork(n); fork.ok()) copy = *std::move(fork);
+  }
+  if (copy && number != 0) copy->goes_on_from(number);
+  const std::lock_guard lock(mutex);
+  ++(!copy ? stats.n_unknown : number != 0 ? stats.n_continued : stats.n_forked);
+  if (!copy) return std::nullopt;
+  return std::pair(*std::move(copy), n);
 }
 
 // REQUIRES: mutex is held. The caller destroys the returned conversations after it has released the mutex.
@@ -228,7 +241,9 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
   std::vector<Known> gone;  // destroyed after the lock is released
   const std::lock_guard lock(mutex);
   if (known.has_kept(history.name) || n_known() >= history.n) return;  // another request has restored it meanwhile
-  known.add({.conversation = *std::move(conversation), .n_bytes = n_bytes, .kept = history.name});
+  known.add({.shared = std::make_shared<const SharedConversation>(*std::move(conversation)),
+             .n_bytes = n_bytes,
+             .kept = history.name});
   ++stats.n_restored;
   gone = make_room();
 }
@@ -262,19 +277,17 @@ void Conversations::Parts::write_later(uint64_t number) {
 // instead.
 void Conversations::Parts::write(uint64_t number) {
   StoredHistory history;
-  SavedSession saved;
-  ConversationPlaces places;
-  std::string cache_namespace;
+  std::shared_ptr<const SharedConversation> shared;
   {
     const std::lock_guard lock(mutex);
     const std::optional<Place> place = known.find_number(number);
     if (!place) return;
-    const Conversation& conversation = place->known->conversation;
     history.name = place->known->kept;
-    cache_namespace = conversation.cache_namespace();
-    saved = conversation.to_saved();
-    places = conversation.places();
+    shared = place->known->shared;
   }
+  const Conversation& conversation = shared->conversation();
+  const SavedSession saved = conversation.to_saved();
+  ConversationPlaces places = conversation.places();
   history.numerics_version = kNumericsVersion;
   history.hashes = std::move(places.hashes);
   history.first = places.first;
@@ -282,7 +295,7 @@ void Conversations::Parts::write(uint64_t number) {
   Status status = text.status();
   if (text.ok()) {
     history.text = *std::move(text);
-    status = store->put_history(holder_of(cache_namespace), history);
+    status = store->put_history(holder_of(conversation.cache_namespace()), history);
   }
   if (!status.ok() && !has_failed.exchange(true)) {
     remark("a conversation could not be stored on disk: " + status.message());
@@ -342,14 +355,14 @@ void Conversations::put(Conversation conversation) {
   const size_t n_bytes = conversation.n_bytes();
   const bool keeps = parts_->keeps(*conversation.session().engine());
   const bool is_answered = is_from(conversation.seen(conversation.size() - 1), Role::kAssistant);
-  Parts::Known known{.conversation = std::move(conversation), .n_bytes = n_bytes};
+  Parts::Known known{.shared = std::make_shared<const SharedConversation>(std::move(conversation)), .n_bytes = n_bytes};
   std::vector<Parts::Known> gone;  // destroyed after the lock is released
   std::optional<Parts::Known> before;
   const std::lock_guard lock(parts_->mutex);
-  if (const auto place = parts_->known.find_number(known.conversation.origin())) {
+  if (const auto place = parts_->known.find_number(known.conversation().origin())) {
     // A conversation from which messages were dropped can be continued only at its end. So the conversation that it
     // continued also stays known, for histories that continue earlier.
-    if (known.conversation.can_go_on_from(place->n)) before = parts_->known.take_out(*place);
+    if (known.conversation().can_go_on_from(place->n)) before = parts_->known.take_out(*place);
   }
   if (before) known.kept = before->kept;
   if (keeps && known.kept.empty()) known.kept = random_digits();

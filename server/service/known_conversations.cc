@@ -22,7 +22,7 @@ std::optional<KnownConversations::Place> KnownConversations::find(const Wanted& 
     std::optional<Place> best;
     size_t n_compared = 0;
     for (auto it = first; it != last && n_compared < kMostCandidates; ++it, ++n_compared) {
-      const Conversation& candidate = it->second.known->conversation;
+      const Conversation& candidate = it->second.known->conversation();
       const bool at_end = candidate.size() == n;
       if (it->second.n != n || candidate.cache_namespace() != wanted.cache_namespace || (best && !at_end)) continue;
       if (candidate.session().engine().get() != &wanted.engine) continue;  // two engines may have loaded the same model
@@ -40,37 +40,35 @@ std::optional<KnownConversations::Place> KnownConversations::find_number(uint64_
   return found == by_number_.end() ? std::optional<Place>() : found->second;
 }
 
-std::optional<Conversation> KnownConversations::copy_of(const Place& place) {
-  Result<Conversation> copy = place.known->conversation.fork(place.n);
-  if (!copy.ok()) return std::nullopt;
-  if (place.n == place.known->conversation.size()) copy->goes_on_from(place.known->number);
-  place.space->known.splice(place.space->known.end(), place.space->known, place.known);
-  return *std::move(copy);
+void KnownConversations::use(const Place& place) {
+  List& known = place.space->known;
+  known.splice(known.end(), known, place.known);
 }
 
 uint64_t KnownConversations::add(Known known) {
-  Space& space = spaces_[std::string(owner_of_namespace(known.conversation.cache_namespace()))];
+  Space& space = spaces_[std::string(owner_of_namespace(known.conversation().cache_namespace()))];
   known.number = ++n_added_;
   space.n_bytes += known.n_bytes;
   n_bytes_ += known.n_bytes;
   if (!known.kept.empty()) kept_.insert(known.kept);
   const auto it = space.known.insert(space.known.end(), std::move(known));
-  by_number_.emplace(it->number, Place{&space, it, it->conversation.size()});
-  for (size_t n = 1; n <= it->conversation.size(); ++n) {
-    by_hash_.emplace(it->conversation.hash_of(n), Place{&space, it, n});
+  by_number_.emplace(it->number, Place{&space, it, it->conversation().size()});
+  for (size_t n = 1; n <= it->conversation().size(); ++n) {
+    by_hash_.emplace(it->conversation().hash_of(n), Place{&space, it, n});
   }
   return it->number;
 }
 
 KnownConversations::Known KnownConversations::take_out(const Place& place) {
   Known known = remove(*place.space, place.known);
-  if (place.space->known.empty()) spaces_.erase(spaces_.find(owner_of_namespace(known.conversation.cache_namespace())));
+  if (place.space->known.empty())
+    spaces_.erase(spaces_.find(owner_of_namespace(known.conversation().cache_namespace())));
   return known;
 }
 
 KnownConversations::Known KnownConversations::remove(Space& space, List::iterator it) {
-  for (size_t n = 1; n <= it->conversation.size(); ++n) {
-    const auto [first, last] = by_hash_.equal_range(it->conversation.hash_of(n));
+  for (size_t n = 1; n <= it->conversation().size(); ++n) {
+    const auto [first, last] = by_hash_.equal_range(it->conversation().hash_of(n));
     const auto entry = std::find_if(first, last, [&](const auto& one) { return one.second.known == it; });
     if (entry != last) by_hash_.erase(entry);
   }
@@ -101,7 +99,7 @@ std::vector<KnownConversations::Known> KnownConversations::take_out_if(
   for (auto& [name, space] : spaces_) {
     for (auto it = space.known.begin(); it != space.known.end();) {
       const auto here = it++;
-      if (goes(here->conversation)) gone.push_back(remove(space, here));
+      if (goes(here->conversation())) gone.push_back(remove(space, here));
     }
   }
   std::erase_if(spaces_, [](const auto& one) { return one.second.known.empty(); });

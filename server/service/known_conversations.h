@@ -1,7 +1,8 @@
 // KnownConversations: the index of Conversations (server/service/conversations.h). It finds a conversation by the
 // hashes of its prefixes or by its number, and is bounded by bytes. If a conversation is also stored
-// (server/store/conversation_store.h), Known::kept is its name there. Not thread-safe. Removed conversations are
-// returned, so that the caller can destroy them, which is slow, without a lock.
+// (server/store/conversation_store.h), Known::kept is its name there. Not thread-safe, so the caller has a lock. Slow
+// work is for the caller, without the lock: removed conversations are returned, so that the caller destroys them, and
+// forks are made of a SharedConversation, which the caller shares with the index.
 #pragma once
 
 #include <cstddef>
@@ -9,24 +10,48 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "server/service/conversation.h"
 
 namespace ibid::serve {
 
+// A conversation that several requests may continue at once. Thread-safe.
+class SharedConversation {
+ public:
+  explicit SharedConversation(Conversation conversation) : conversation_(std::move(conversation)) {}
+
+  const Conversation& conversation() const { return conversation_; }
+  // Returns a copy of the first n messages. Waits for other forks of this conversation, and for the end of its idle
+  // work, at most as long as one layer of the model takes. Errors: those of Conversation::fork().
+  Result<Conversation> fork(size_t n) const {
+    const std::lock_guard lock(forking_);  // a session runs one call at a time
+    return conversation_.fork(n);
+  }
+
+ private:
+  mutable std::mutex forking_;
+  const Conversation conversation_;  // during a fork, all const functions except fork() may be called
+};
+
 class KnownConversations {
  public:
   struct Known {
-    Conversation conversation;
+    std::shared_ptr<const SharedConversation> shared;
     size_t n_bytes = 0;
     uint64_t number = 0;    // assigned by add()
     std::string kept = {};  // the conversation's name in the store; empty: not stored
+
+    const Conversation& conversation() const { return shared->conversation(); }
   };
   struct Space;
   using List = std::list<Known>;  // the least recently used one is first
@@ -51,9 +76,8 @@ class KnownConversations {
   std::optional<Place> find_number(uint64_t number) const;
   bool has_kept(const std::string& name) const { return kept_.contains(name); }
 
-  // Returns a copy of the first place.n messages of the conversation at `place`, and marks the original as used;
-  // nullopt if there is no memory for the copy.
-  std::optional<Conversation> copy_of(const Place& place);
+  // Marks a conversation as used.
+  void use(const Place& place);
 
   // Adds a conversation and returns its number.
   uint64_t add(Known known);

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+#include <utility>
+
 #include "server/store/cache_namespace.h"
 #include "tests/server/service/service_fixture.h"
 
@@ -225,6 +231,57 @@ TEST(ConversationsTest, ConcurrentContinuationsPrefillOnlyTheirMessages) {
   EXPECT_EQ(f.known.stats().n_continued, 3u);
   for (Conversation* taken : {&a, &b, &same}) f.known.put(std::move(*taken));
   EXPECT_EQ(f.known.stats().n_known, 3u) << "the continued conversation was replaced";
+}
+
+// Its first pass after the turn waits until it is cancelled, and then until `may_end`.
+struct SlowIdleModel : FakeModel {
+  std::atomic<bool> turn_has_ended{false}, has_begun{false}, is_cancelled{false}, may_end{false};
+
+  Status forward(std::span<const SequenceChunk> batch, std::stop_token stop, Logits& logits) override {
+    if (turn_has_ended && !may_end) {
+      has_begun = true;
+      while (!stop.stop_requested()) std::this_thread::yield();
+      is_cancelled = true;
+      while (!may_end) std::this_thread::yield();
+    }
+    return FakeModel::forward(batch, std::move(stop), logits);
+  }
+};
+
+// If a fork waited under the lock of all conversations, this test would not end.
+TEST(ConversationsTest, EndOfIdleWorkDelaysOnlyRequestsThatContinueTheConversation) {
+  EngineParts parts;
+  parts.model = std::make_unique<SlowIdleModel>();
+  parts.tokenizer = std::make_unique<FakeTokenizer>();
+  parts.chat_template = *ChatTemplate::compile(kStripsThinking);
+  parts.kv_budget_bytes = 64u << 20;
+  auto& model = static_cast<SlowIdleModel&>(*parts.model);
+  auto& tokenizer = static_cast<FakeTokenizer&>(*parts.tokenizer);
+  model.script = chat_script(tokenizer, {tokenizer.sampled({"<think>", "ing", "</think>", "Hello"})});
+  const std::shared_ptr<Engine> engine = *make_engine(std::move(parts));
+  Conversations known({.budget_bytes = 64u << 20});
+  const auto take = [&](const Json& messages) {
+    return known.take(engine, "a", messages, Json::object(), WhenFull::kError);
+  };
+  Json messages = Json::array({user("x")});
+  Conversation first = *take(messages);
+  const auto note_end = [&](const TurnEvent& event) {
+    if (event.kind == TurnEvent::Kind::kFinish) model.turn_has_ended = true;
+  };
+  messages.push_back(bot(must(first.session().answer(greedy(), note_end)).text));
+  first.answered(messages.back(), nullptr);
+  known.put(std::move(first));
+  messages.push_back(user("y"));
+  while (!model.has_begun) std::this_thread::yield();
+  std::future<Result<Conversation>> one = std::async(std::launch::async, take, messages);
+  std::future<Result<Conversation>> other = std::async(std::launch::async, take, messages);
+  while (!model.is_cancelled) std::this_thread::yield();
+  EXPECT_TRUE(take(Json::array({user("another conversation")})).ok());
+  EXPECT_EQ(known.stats().n_continued, 0u) << "both requests wait for the idle work to end";
+  model.may_end = true;
+  EXPECT_FALSE(one.get()->session().ids().empty());
+  EXPECT_FALSE(other.get()->session().ids().empty());
+  EXPECT_EQ(known.stats().n_continued, 2u);
 }
 
 TEST(ConversationsTest, HistoryWithoutMessagesIsRefused) {
