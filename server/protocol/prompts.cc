@@ -1,6 +1,7 @@
 #include "server/protocol/prompts.h"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -149,29 +150,44 @@ Infill infill_of(Prompt prefix, const std::string& suffix) {
 
 namespace {
 
-// State shared by the listeners of the prompts. The service may call several of them at once.
+// State shared by the listeners of the prompts. The service may call several of them at once, but the listener of the
+// response receives one event at a time.
 class PromptList {
  public:
+  using Event = std::function<void(AnswerListener& reply)>;
+
   PromptList(std::shared_ptr<AnswerListener> reply, size_t n_prompts, std::stop_token gone)
-      : reply_(std::move(reply)),
-        n_open_(n_prompts),
+      : n_open_(n_prompts),
+        reply_(std::move(reply)),
         gone_(std::move(gone), [stop = stop_]() mutable { stop.request_stop(); }) {}
 
   std::stop_token stop_token() const { return stop_.get_token(); }
 
-  template <typename Tell>
-  void tell(const Tell& what) {
-    const std::lock_guard lock(mutex_);
-    what(*reply_);
+  // Sends an event after those that were sent before; if another thread sends now, that thread sends this event too.
+  // An event owns its data. It is sent without the lock, because it may end prompts: if the client has left, it
+  // requests gone().
+  void send(Event event) {
+    std::unique_lock lock(mutex_);
+    events_.push_back(std::move(event));
+    if (std::exchange(is_sending_, true)) return;
+    while (!events_.empty()) {
+      const Event next = std::move(events_.front());
+      events_.pop_front();
+      lock.unlock();
+      next(*reply_);
+      lock.lock();
+    }
+    is_sending_ = false;
   }
-  template <typename Tell>
-  void tell_once(bool PromptList::*was_told, const Tell& what) {
-    const std::lock_guard lock(mutex_);
-    if (!std::exchange(this->*was_told, true)) what(*reply_);
+  void send_once(bool PromptList::*was_sent, Event event) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (std::exchange(this->*was_sent, true)) return;
+    }
+    send(std::move(event));
   }
 
-  // Called without the lock: request_stop() may end other prompts within the call, and the last of these calls
-  // reply_->end().
+  // Ends one prompt. Stops the others at the first error, and ends the response after the last prompt.
   void end(const Status& status) {
     bool is_first_error = false, is_last = false;
     {
@@ -180,17 +196,19 @@ class PromptList {
       if (is_first_error) error_ = status;
       is_last = --n_open_ == 0;
     }
-    if (is_last) return reply_->end(error_);
-    if (is_first_error) stop_.request_stop();
+    if (is_last) return send([error = error_](AnswerListener& reply) { reply.end(error); });
+    if (is_first_error) stop_.request_stop();  // without the lock: may end other prompts within the call
   }
 
-  bool has_begun = false, was_queued = false, was_told_ignored = false;
+  bool has_begun = false, was_queued = false, was_ignored = false;
 
  private:
-  std::mutex mutex_;  // guards the next two members, and all calls of reply_ except end()
-  std::shared_ptr<AnswerListener> reply_;
+  std::mutex mutex_;  // guards the next four members, and the flags above; nothing is sent under it
+  std::deque<Event> events_;
+  bool is_sending_ = false;
   size_t n_open_;
-  Status error_;
+  Status error_;  // constant after the last prompt has ended
+  const std::shared_ptr<AnswerListener> reply_;
   std::stop_source stop_;
   std::stop_callback<std::function<void()>> gone_;
 };
@@ -200,41 +218,50 @@ class PromptListener final : public AnswerListener {
   PromptListener(std::shared_ptr<PromptList> list, size_t first) : list_(std::move(list)), first_(first) {}
 
   void queued(std::chrono::nanoseconds waited) override {
-    list_->tell_once(&PromptList::was_queued, [&](AnswerListener& reply) { reply.queued(waited); });
+    list_->send_once(&PromptList::was_queued, [=](AnswerListener& reply) { reply.queued(waited); });
   }
   void begin(const std::string& model, size_t n_prompt, std::shared_ptr<const Tokenizer> tokenizer) override {
-    list_->tell_once(&PromptList::has_begun,
-                     [&](AnswerListener& reply) { reply.begin(model, n_prompt, std::move(tokenizer)); });
+    list_->send_once(&PromptList::has_begun, [=, tokenizer = std::move(tokenizer)](AnswerListener& reply) {
+      reply.begin(model, n_prompt, tokenizer);
+    });
   }
   void prompt_scores(size_t i, std::shared_ptr<const PromptScores> scores) override {
-    list_->tell([&](AnswerListener& reply) { reply.prompt_scores(first_ + i, std::move(scores)); });
+    list_->send(
+        [i = first_ + i, scores = std::move(scores)](AnswerListener& reply) { reply.prompt_scores(i, scores); });
   }
   void ignored(const IgnoredParts& parts) override {
-    list_->tell_once(&PromptList::was_told_ignored, [&](AnswerListener& reply) { reply.ignored(parts); });
+    list_->send_once(&PromptList::was_ignored, [=](AnswerListener& reply) { reply.ignored(parts); });
   }
   void prompt_tokens(size_t i, TokenSpan ids) override {
-    list_->tell([&](AnswerListener& reply) { reply.prompt_tokens(first_ + i, ids); });
+    list_->send(
+        [i = first_ + i, ids = Tokens(ids.begin(), ids.end())](AnswerListener& reply) { reply.prompt_tokens(i, ids); });
   }
   void logprobs(size_t i, std::span<const TokenLogprobs> tokens) override {
-    list_->tell([&](AnswerListener& reply) { reply.logprobs(first_ + i, tokens); });
+    list_->send([i = first_ + i, tokens = std::vector(tokens.begin(), tokens.end())](AnswerListener& reply) {
+      reply.logprobs(i, tokens);
+    });
   }
   void content(size_t i, std::string_view text) override {
-    list_->tell([&](AnswerListener& reply) { reply.content(first_ + i, text); });
+    list_->send([i = first_ + i, text = std::string(text)](AnswerListener& reply) { reply.content(i, text); });
   }
   void reasoning(size_t i, std::string_view text) override {
-    list_->tell([&](AnswerListener& reply) { reply.reasoning(first_ + i, text); });
+    list_->send([i = first_ + i, text = std::string(text)](AnswerListener& reply) { reply.reasoning(i, text); });
   }
   void tool_call(size_t i, size_t call, std::string_view id, std::string_view name) override {
-    list_->tell([&](AnswerListener& reply) { reply.tool_call(first_ + i, call, id, name); });
+    list_->send([i = first_ + i, call, id = std::string(id), name = std::string(name)](AnswerListener& reply) {
+      reply.tool_call(i, call, id, name);
+    });
   }
   void tool_arguments(size_t i, size_t call, std::string_view part) override {
-    list_->tell([&](AnswerListener& reply) { reply.tool_arguments(first_ + i, call, part); });
+    list_->send([i = first_ + i, call, part = std::string(part)](AnswerListener& reply) {
+      reply.tool_arguments(i, call, part);
+    });
   }
   void answer(size_t i, const Answer& answer) override {
-    list_->tell([&](AnswerListener& reply) { reply.answer(first_ + i, answer); });
+    list_->send([i = first_ + i, answer](AnswerListener& reply) { reply.answer(i, answer); });
   }
   void come_again(std::chrono::seconds wait) override {
-    list_->tell([&](AnswerListener& reply) { reply.come_again(wait); });
+    list_->send([=](AnswerListener& reply) { reply.come_again(wait); });
   }
   void end(const Status& status) override { list_->end(status); }
 
