@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/percent_encoding.h"
 #include "base/text.h"
 #include "net/socket_address.h"
 
@@ -15,22 +16,11 @@ constexpr int kMaxDatabase = 65'535;
 
 Status bad_url(const std::string& what) { return {ErrorCode::kInvalidArgument, "URL of the server: " + what}; }
 
-// Replaces %XX by the byte. Returns nothing for an invalid escape or a NUL.
+// Returns nothing for an invalid escape or a NUL.
 std::optional<std::string> decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    char c = text[i];
-    if (c == '%') {
-      if (text.size() - i < 3) return std::nullopt;
-      const int high = hex_digit(text[i + 1]), low = hex_digit(text[i + 2]);
-      if (high < 0 || low < 0) return std::nullopt;
-      c = static_cast<char>(high * 16 + low);
-      i += 2;
-    }
-    if (c == '\0') return std::nullopt;
-    out += c;
-  }
-  return out;
+  std::optional<std::string> bytes = percent_decoded(text);
+  if (bytes && bytes->find('\0') != bytes->npos) bytes.reset();
+  return bytes;
 }
 
 std::optional<int> number_up_to(std::string_view text, int most) {

@@ -5,29 +5,13 @@
 #include <limits>
 #include <utility>
 
+#include "base/percent_encoding.h"
 #include "base/text.h"
 #include "base/utf8.h"
 
 namespace ibid::http {
 
 namespace {
-
-std::optional<std::string> percent_decoded(std::string_view text) {
-  std::string decoded;
-  decoded.reserve(text.size());
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '%') {
-      decoded += text[i];
-      continue;
-    }
-    const int high = i + 1 < text.size() ? hex_digit(text[i + 1]) : -1;
-    const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
-    if (high < 0 || low < 0) return std::nullopt;
-    decoded += static_cast<char>(high * 16 + low);
-    i += 2;
-  }
-  return decoded;
-}
 
 // Removes "http://host:80" from the target and returns "host:80"; nullopt if a scheme is not followed by a host.
 std::optional<std::string> take_authority(std::string_view& target) {
