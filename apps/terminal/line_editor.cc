@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "base/text.h"
 #include "base/utf8.h"
+#include "base/write_all.h"
 
 namespace ibid {
 

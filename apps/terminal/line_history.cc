@@ -10,9 +10,9 @@
 #include <filesystem>
 #include <utility>
 
-#include "apps/terminal/terminal.h"
 #include "base/file_ops.h"
 #include "base/user_folders.h"
+#include "base/write_all.h"
 
 namespace ibid {
 namespace {

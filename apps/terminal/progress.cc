@@ -10,6 +10,7 @@
 
 #include "apps/terminal/graphemes.h"
 #include "apps/terminal/terminal.h"
+#include "base/write_all.h"
 #include "model/memory_plan.h"
 
 namespace ibid {

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/check.h"
+#include "base/write_all.h"
 
 namespace ibid {
 
@@ -40,15 +41,6 @@ bool supports_escapes(int fd) {
 }
 
 bool shows_colours(int fd) { return supports_escapes(fd) && environment("NO_COLOR").empty(); }
-
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t n = write(fd, bytes.data(), bytes.size());
-    if (n <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(n));
-  }
-  return true;
-}
 
 namespace {
 

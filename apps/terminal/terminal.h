@@ -1,10 +1,9 @@
-// The terminal at a file descriptor: its properties (read at each call, because the window may be resized), its modes,
-// and writing to it.
+// The terminal at a file descriptor: its properties (read at each call, because the window may be resized), and its
+// modes.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 namespace ibid {
 
@@ -20,9 +19,6 @@ size_t terminal_height(int fd);
 bool supports_escapes(int fd);
 // True if supports_escapes() and colours are not disabled (NO_COLOR not empty, no-color.org).
 bool shows_colours(int fd);
-
-// Writes all bytes. Returns false on failure. Async-signal-safe.
-bool write_all(int fd, std::string_view bytes);
 
 // Modes of the terminal in which the user types. A TerminalModes restores the original mode when a signal ends or stops
 // the process (Ctrl-Z, hang-up, crash), and applies the current mode again after Ctrl-Z. All modes but kOriginal enable

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/file_ops.h"
+#include "base/write_all.h"
 #include "bench/lab/figure_table.h"
 
 namespace ibid {
@@ -15,17 +16,6 @@ namespace ibid {
 namespace {
 
 constexpr mode_t kEverybody = 0666;  // permissions before the umask is applied
-
-// Returns 0, or the errno of the call that failed.
-int write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = ::write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -35,7 +25,7 @@ Status write_public_file(const std::string& path, std::string_view text) {
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kEverybody);
   if (fd < 0) return errno_status(errno, path, "create");
-  int error = write_all(fd, text);
+  int error = write_all(fd, text) ? 0 : errno;
   struct stat old {};
   if (error == 0 && ::stat(path.c_str(), &old) == 0 && ::fchmod(fd, old.st_mode & 07777) != 0) error = errno;
   if (::close(fd) != 0 && error == 0) error = errno;

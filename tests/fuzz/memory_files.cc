@@ -7,20 +7,9 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/write_all.h"
 
 namespace ibid::fuzz {
-
-namespace {
-
-void write_all(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t n = ::write(fd, content.data(), content.size());
-    CHECK(n > 0) << "a file in memory cannot be written";
-    content.remove_prefix(static_cast<size_t>(n));
-  }
-}
-
-}  // namespace
 
 MemoryFile::MemoryFile() : fd_(memfd_create("input", MFD_CLOEXEC)), path_("/proc/self/fd/" + std::to_string(fd_)) {
   CHECK(fd_ >= 0);
@@ -30,7 +19,7 @@ MemoryFile::~MemoryFile() { ::close(fd_); }
 
 const std::string& MemoryFile::write(std::string_view content) const {
   CHECK(::ftruncate(fd_, 0) == 0 && ::lseek(fd_, 0, SEEK_SET) == 0);
-  write_all(fd_, content);
+  CHECK(write_all(fd_, content));
   return path_;
 }
 
@@ -52,7 +41,7 @@ std::string MemoryDirectory::write(const std::string& name, std::string_view con
   std::string path = path_ + "/" + name;
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   CHECK(fd >= 0) << path;
-  write_all(fd, content);
+  CHECK(write_all(fd, content));
   ::close(fd);
   files_.push_back(path);
   return path;
