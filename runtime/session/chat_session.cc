@@ -7,6 +7,7 @@
 #include "base/result.h"
 #include "runtime/session/message_json.h"
 #include "runtime/session/session_state.h"
+#include "runtime/session/turn_events.h"
 #include "templates/message.h"
 
 namespace ibid {
@@ -45,16 +46,10 @@ Result<Turn> ChatSession::run(const TurnStart& start, const TurnOptions& options
     TurnCall call(*state_, options, std::make_shared<Waker>());
     TRY(call.begin(start, on_event ? Delivery::kUntilStop : Delivery::kNone));
     if (!on_event) return call.finish();
-    const Turn& beginning = call.turn().beginning();
-    if (beginning.left_out.any()) on_event({.kind = TurnEvent::Kind::kLeftOut, .turn = &beginning});
-    while (!call.turn().is_over()) {
-      if (const std::optional<TurnEvent> event = call.turn().take_event()) {
-        on_event(*event);
-      } else {
-        TRY(call.check_process());
-        call.wait();
-      }
-    }
+    RunningTurn* const turn = &call.turn();
+    const auto wait = [&] { call.wait(); };
+    const auto pass_on = [&](size_t, const TurnEvent& event) { on_event(event); };
+    TRY(take_events({&turn, 1}, state_->engine->state(), wait, pass_on, [](size_t) {}));
     return call.finish(on_event);
   });
 }

@@ -6,6 +6,7 @@
 #include "base/result.h"
 #include "runtime/prompt/turn_meter.h"
 #include "runtime/session/session_state.h"
+#include "runtime/session/turn_events.h"
 
 namespace ibid {
 
@@ -46,12 +47,8 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     std::optional<Result<Turn>> result;
   };
   const auto waker = std::make_shared<Waker>();
-  bool has_text = false;  // true: an answer has emitted text, so a stop keeps the beginning of every answer
   std::vector<Running> running(branches.size());
-  const auto pass_on = [&](size_t i, const TurnEvent& event) {
-    has_text |= event.kind == TurnEvent::Kind::kText;
-    if (on_event) on_event(i, event);
-  };
+  std::vector<RunningTurn*> begun;
   for (size_t i = 0; i < running.size(); ++i) {
     Running& one = running[i];
     one.options = turn_options;
@@ -59,27 +56,18 @@ Result<std::vector<Turn>> SessionState::run_side_by_side(std::span<SessionBranch
     one.turn.emplace(branches[i], setting(), one.options, waker);
     const size_t n_messages = branches[i].dialogue.messages().size();
     TRY(one.turn->begin({.n_kept = n_messages}, on_event ? Delivery::kUntilStop : Delivery::kNone));
-    const Turn& turn = one.turn->beginning();
-    if (turn.left_out.any()) pass_on(i, {.kind = TurnEvent::Kind::kLeftOut, .turn = &turn});
+    begun.push_back(&*one.turn);
   }
-  // In each round take one event of each answer.
-  for (size_t n_over = 0; n_over < running.size();) {
-    bool is_idle = true;
-    for (size_t i = 0; i < running.size(); ++i) {
-      Running& one = running[i];
-      if (one.result) continue;
-      if (const std::optional<TurnEvent> event = one.turn->take_event(has_text)) {
-        pass_on(i, *event);
-        is_idle = false;
-      } else if (one.turn->is_over(has_text)) {
-        one.result = one.turn->finish();
-        if (one.result->ok()) pass_on(i, {.kind = TurnEvent::Kind::kFinish, .turn = &**one.result});
-        ++n_over;
-      }
-    }
-    TRY(engine->state().check_process());
-    if (is_idle && n_over < running.size()) waker->wait();
-  }
+  const auto pass_on = [&](size_t i, const TurnEvent& event) {
+    if (on_event) on_event(i, event);
+  };
+  const auto finish = [&](size_t i) {
+    std::optional<Result<Turn>>& result = running[i].result;
+    result = running[i].turn->finish();
+    if (result->ok()) pass_on(i, {.kind = TurnEvent::Kind::kFinish, .turn = &**result});
+  };
+  const auto wait = [&] { waker->wait(); };
+  TRY(take_events(begun, engine->state(), wait, pass_on, finish));
   std::vector<Turn> turns;
   turns.reserve(running.size());
   for (Running& one : running) {
