@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -16,6 +15,7 @@
 #include <deque>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -26,6 +26,7 @@
 #include "base/thread_error.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "net/socket_address.h"
+#include "net/unix_listener.h"
 
 namespace ibid::serve {
 
@@ -50,13 +51,8 @@ Status refused(std::string_view endpoint, const std::string& why) {
 
 Status check_path(std::string_view endpoint, const std::string& path) {
   if (!path.starts_with('/')) return refused(endpoint, "needs an absolute path: ipc:///run/user/1000/events");
-  if (const Status status = net::unix_address(path).status(); !status.ok()) return refused(endpoint, status.message());
-  // ZeroMQ removes the file at the path.
-  struct stat found {};
-  if (lstat(path.c_str(), &found) == 0 && !S_ISSOCK(found.st_mode)) {
-    return refused(endpoint, "the file exists and is not a socket");
-  }
-  return {};
+  const Status status = net::unix_address(path).status();
+  return status.ok() ? status : refused(endpoint, status.message());
 }
 
 }  // namespace
@@ -123,16 +119,14 @@ class Socket {
  public:
   Socket() = default;
   Socket(void* context, int type) : socket_(zmq_socket(context, type)) {}
-  Socket(Socket&& other) noexcept : socket_(std::exchange(other.socket_, nullptr)), path_(std::move(other.path_)) {}
+  Socket(Socket&& other) noexcept : socket_(std::exchange(other.socket_, nullptr)), file_(std::move(other.file_)) {}
   Socket& operator=(Socket other) noexcept {
     std::swap(socket_, other.socket_);
-    path_.swap(other.path_);
+    file_.swap(other.file_);
     return *this;
   }
   ~Socket() {
-    if (socket_ == nullptr) return;
-    if (!path_.empty()) unlink(path_.c_str());  // ZeroMQ leaves it
-    zmq_close(socket_);
+    if (socket_ != nullptr) zmq_close(socket_);
   }
   void* get() const { return socket_; }
 
@@ -151,12 +145,19 @@ class Socket {
   // Binds the socket, whose file only this user may use, and returns the bound endpoint.
   Result<std::string> bind(const std::string& endpoint) {
     if (endpoint.find('[') != endpoint.npos) set(ZMQ_IPV6, 1);
-    const mode_t mask = umask(0177);
-    const int failed = zmq_bind(socket_, endpoint.c_str());
-    const int error = errno;
-    umask(mask);
-    if (failed != 0) return {ErrorCode::kIo, "KV events: cannot listen on " + endpoint + ": " + zmq_strerror(error)};
-    if (endpoint.starts_with(kIpc)) path_ = endpoint.substr(kIpc.size());
+    int listening = -1;
+    if (endpoint.starts_with(kIpc)) {
+      // ZeroMQ would create the file with the permissions of the umask, which belongs to the whole process.
+      Result<net::UnixListener> listener = net::listen_unix(endpoint.substr(kIpc.size()));
+      if (!listener.ok()) return {listener.status().code(), "KV events: " + listener.status().message()};
+      file_.emplace(std::move(listener->file));
+      set(ZMQ_USE_FD, listening = listener->descriptor);  // zmq_bind() takes the descriptor, unless it fails
+    }
+    if (zmq_bind(socket_, endpoint.c_str()) != 0) {
+      const int error = errno;
+      if (listening >= 0) close(listening);
+      return {ErrorCode::kIo, "KV events: cannot listen on " + endpoint + ": " + zmq_strerror(error)};
+    }
     std::array<char, 256> bound{};
     size_t size = bound.size();
     if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, bound.data(), &size) != 0) return endpoint;
@@ -187,7 +188,7 @@ class Socket {
 
  private:
   void* socket_ = nullptr;
-  std::string path_;  // of the socket's file; empty: no file
+  std::optional<net::SocketFile> file_;  // of an ipc:// endpoint; ZeroMQ does not remove it
 };
 
 // Wakes the thread of the sockets. Stores may outlive the publisher, so they share it.

@@ -6,8 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -53,41 +51,16 @@ Status cannot_listen(const std::string& address, uint16_t port, int error) {
   return {ErrorCode::kIo, "cannot listen on " + where + ": " + std::strerror(error)};
 }
 
-// Removes a socket file if the process that made it has ended.
-Status remove_stale(const std::string& path, const sockaddr_un& address) {
-  struct stat found {};
-  if (lstat(path.c_str(), &found) != 0) return {};
-  if (!S_ISSOCK(found.st_mode)) {
-    return {ErrorCode::kIo, path + " exists and is not a socket; choose another path with --unix"};
-  }
-  const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (probe < 0) return {ErrorCode::kIo, std::string("cannot create a Unix socket: ") + std::strerror(errno)};
-  const int connected = connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
-  const int error = errno;
-  close(probe);
-  if (connected == 0 || error != ECONNREFUSED) {
-    return {ErrorCode::kIo, path + " is in use by another program; choose another path with --unix"};
-  }
-  unlink(path.c_str());
-  return {};
-}
-
 }  // namespace
 
 ListeningSocket::ListeningSocket(ListeningSocket&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
       port_(other.port_),
       is_public_(other.is_public_),
-      path_(std::exchange(other.path_, std::string())),
-      device_(other.device_),
-      inode_(other.inode_) {}
+      file_(std::move(other.file_)) {}
 
 ListeningSocket::~ListeningSocket() {
   if (descriptor_ >= 0) close(descriptor_);
-  if (path_.empty()) return;
-  struct stat found {};
-  const bool ours = lstat(path_.c_str(), &found) == 0 && found.st_dev == device_ && found.st_ino == inode_;
-  if (ours) unlink(path_.c_str());
 }
 
 int ListeningSocket::release_descriptor() { return std::exchange(descriptor_, -1); }
@@ -136,22 +109,9 @@ Result<std::vector<ListeningSocket>> ListeningSocket::open_tcp(const std::string
 }
 
 Result<ListeningSocket> ListeningSocket::open_unix(const std::string& path) {
-  TRY_ASSIGN(const sockaddr_un address, net::unix_address(path));
-  TRY(remove_stale(path, address));
-  ListeningSocket opened(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const auto failed = [&] {
-    return Status(ErrorCode::kIo, "cannot listen on the Unix socket " + path + ": " + std::strerror(errno));
-  };
-  if (opened.descriptor_ < 0) return failed();
-  // Linux creates the file with these permissions, so other users can never connect.
-  if (fchmod(opened.descriptor_, 0600) != 0) return failed();
-  if (bind(opened.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return failed();
-  struct stat made {};
-  if (lstat(path.c_str(), &made) != 0) return failed();
-  opened.path_ = path;
-  opened.device_ = made.st_dev;
-  opened.inode_ = made.st_ino;
-  if (chmod(path.c_str(), 0600) != 0 || ::listen(opened.descriptor_, kBacklog) != 0) return failed();
+  TRY_ASSIGN(net::UnixListener listener, net::listen_unix(path));
+  ListeningSocket opened(listener.descriptor);
+  opened.file_.emplace(std::move(listener.file));
   return opened;
 }
 

@@ -2,13 +2,13 @@
 // and the file of a Unix socket, which its destructor removes.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "net/unix_listener.h"
 
 namespace ibid::http {
 
@@ -21,13 +21,12 @@ class ListeningSocket {
   // Opens one socket for each address of the name ("localhost": IPv4 and IPv6). port 0: any free port, the same for all
   // addresses. Errors: kInvalidArgument for an invalid address; kIo if the port is in use or not permitted.
   static Result<std::vector<ListeningSocket>> open_tcp(const std::string& address, uint16_t port);
-  // Opens a socket to which only this user can connect. Replaces a socket file that an ended process left. Errors: kIo
-  // if a process listens on the path, or it is another kind of file; kInvalidArgument if the path is too long.
+  // Opens a socket to which only this user can connect. Errors: those of listen_unix().
   static Result<ListeningSocket> open_unix(const std::string& path);
 
   // True if clients on other machines can reach the socket.
   bool is_reachable_from_outside() const { return is_public_; }
-  bool is_local() const { return !path_.empty(); }
+  bool is_local() const { return file_.has_value(); }
   uint16_t port() const { return port_; }
   int release_descriptor();  // the caller owns the descriptor from now on
 
@@ -37,9 +36,7 @@ class ListeningSocket {
   int descriptor_ = -1;
   uint16_t port_ = 0;
   bool is_public_ = false;
-  std::string path_;
-  dev_t device_ = 0;  // identity of the file, to recognise that another file has replaced it
-  ino_t inode_ = 0;
+  std::optional<net::SocketFile> file_;  // of a Unix socket
 };
 
 // Tells whether bytes written to a client have arrived there.

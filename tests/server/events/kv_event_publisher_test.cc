@@ -291,6 +291,13 @@ TEST(KvEventEndpointTest, FileThatIsNoSocketIsNotRemoved) {
   EXPECT_EQ(std::filesystem::file_size(path), 4u);
 }
 
+TEST_F(KvEventPublisherTest, PathInUseIsAnError) {
+  const auto second = KvEventPublisher::open({.endpoint = "ipc://" + dir_.file("events")}, system_clock());
+  EXPECT_EQ(second.status().code(), ErrorCode::kIo);
+  EXPECT_THAT(second.status().message(), HasSubstr("in use by another program"));
+  EXPECT_TRUE(std::filesystem::exists(dir_.file("events")));
+}
+
 TEST(KvEventEndpointTest, PortInUseIsAnError) {
   const auto first = KvEventPublisher::open({.endpoint = "tcp://127.0.0.1:*"}, system_clock());
   ASSERT_TRUE(first.ok());
