@@ -1,4 +1,8 @@
-// The forward pass. Shapes: T rows of the pass, D dim, H heads, G KV heads, d head_dim, F ffn_dim, V vocab_size.
+// The forward pass. A layer, if the architecture has all of its parts:
+//   h = norm(x)    q = rope(norm(Wq h + bq))    k = rope(norm(Wk h + bk))    v = Wv h + bv
+//   x = x + norm(Wo attend(q, k, v) + bo)
+//   h = norm(x)    x = x + norm(W_down (f(W_gate h + b_gate) * (W_up h + b_up)) + b_down)
+// Shapes: T rows of the pass, D dim, H heads, G KV heads, d head_dim, F ffn_dim, V vocab_size.
 // Sources: Vaswani et al. 2017; Touvron et al. 2023 (Llama); Su et al. 2021 (RoPE); Ainslie et al. 2023 (GQA);
 // Xiong et al. 2020 (norms before); Wang & Komatsuzaki 2021 (parallel blocks).
 //
@@ -6,7 +10,7 @@
 // heads and columns). A barrier separates each write from reads by other workers: four per layer. In passes of many
 // rows, the workers also divide the rows of row steps, with one more barrier after each sequence of row steps.
 //
-// Features that an architecture lacks cost nothing: their weights are empty, their factors 1. Features that few
+// Parts that an architecture lacks cost nothing: their weights are empty, their factors 1. Steps that few
 // architectures have are in architecture_steps.h.
 #include "model/forward/pass.h"
 
@@ -96,7 +100,7 @@ void mix_tokens(PassPart& p, size_t layer) {
   if (!of_layer.attends && !recurs) p.worker.barrier();
 }
 
-// x += Wo attend(q, k, v),  q = rope(norm(Wq h)), k = rope(norm(Wk h)), v = Wv h
+// x += norm(Wo attend(q, k, v) + bo)
 void attention_block(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -108,7 +112,7 @@ void attention_block(PassPart& p, size_t layer) {
   attend(p, layer, w);
   // A parallel MLP reads the x that attention read. If the MLP has its own norm, compute it before x changes.
   if (m.config.parallel && !w.ffn_norm.empty()) norm(p, w.ffn_norm, w.ffn_norm_bias);
-  add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += Wo attended [T, D]
+  add_residual(p, a.block_out, w.bo, w.attn_post_norm, m.config.attention_residual);  // x += norm(block_out + bo)
   if (m.config.laurel_rank != 0) add_laurel(p, layer);  // x = (x + h + laurel(h)) / sqrt 2
 }
 
@@ -127,8 +131,87 @@ void attend(PassPart& p, size_t layer, const LayerWeights& w) {
   LinearInput attended = of_width(p.buffers.attended, m.config.attended_dim(layer));
   quantize(p, attended);  // [T, H d]
   p.barrier_if_shared();
-  linear(p, w.wo, attended, a.block_out);
+  linear(p, w.wo, attended, a.block_out);  // [T, D]
   p.worker.barrier();
+}
+
+namespace {
+
+// Returns the weight of the norm of one head, [d]; empty: the head is not normed by itself.
+WeightVector head_norm(const PassModel& m, const LayerConfig& of_layer, WeightVector weight, size_t head) {
+  const size_t d = of_layer.head_dim;
+  switch (m.config.qk_norm) {
+    case QkNorm::kPerHead: return weight;
+    case QkNorm::kEachHead: return weight.subspan(head * d, d);
+    case QkNorm::kUnweighted: return of_layer.rope == kNoRope ? WeightVector() : WeightVector(m.acts.ones, d);
+    case QkNorm::kNone:
+    case QkNorm::kWhole: return {};
+  }
+  return {};
+}
+
+// Output of a linear layer, with the bias and the norm's weight to apply to it.
+struct Projection {
+  Rows rows;
+  WeightVector bias, norm;
+};
+
+// x = rope(norm(x + b)), or norm(rope(x + b)): one head [d] of one row of q or k.
+void rotate_head(const PassPart& p, const Projection& of, size_t layer, size_t row, size_t head) {
+  const PassModel& m = p.model;
+  const LayerConfig& of_layer = m.config.layers[layer];
+  const size_t d = of_layer.head_dim, rope = of_layer.rope;
+  float* x = of.rows.row(row) + head * d;
+  const auto norm_x = [&, weight = head_norm(m, of_layer, of.norm, head)] {
+    if (!weight.empty()) norm_row(m, x, weight, {}, d, x);
+  };
+  if (m.config.qk_norm != QkNorm::kWhole) add_bias(m, of.bias, head * d, d, of.rows.row(row));  // else see project()
+  if (!m.config.qk_norm_after_rope) norm_x();
+  if (rope != kNoRope) m.kernels.rope(x, p.buffers.cos_sin[rope].row(row), m.config.ropes[rope].rotary_dim);
+  if (m.config.qk_norm_after_rope) norm_x();
+}
+
+}  // namespace
+
+// Workers share heads, not rows, so that a single decoded token uses all workers.
+void rotate_queries(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const size_t rope = m.config.layers[layer].rope;
+  const Range items = p.worker.share(p.pass.n_rows() * m.config.n_heads);
+  for (size_t item = items.begin; item < items.end; ++item) {
+    const size_t row = item / m.config.n_heads, head = item % m.config.n_heads;
+    rotate_head(p, {m.acts.q, w.bq, w.q_norm}, layer, row, head);
+    if (p.pass.query_scales.empty() || (m.config.query_growth_without_rope && rope != kNoRope)) continue;
+    const size_t d = m.config.layers[layer].head_dim;
+    m.kernels.scale(m.acts.q.row(row) + head * d, p.pass.query_scales[row], d);
+  }
+}
+
+// k = rope(norm(k + bk))
+// v = norm(v + bv); in layers that use the key as value (LayerConfig::value_is_key): v = norm(k + bk), without rope
+// The worker that stores a row in the cache computes it.
+void store_keys_and_values(const PassPart& p, size_t layer) {
+  const PassModel& m = p.model;
+  const LayerWeights& w = m.weights.layers[layer];
+  const LayerConfig& of_layer = m.config.layers[layer];
+  const size_t d = of_layer.head_dim;
+  size_t first_row = 0;
+  for (const SequenceChunk& chunk : p.pass.batch) {
+    auto finish = [&](size_t row, size_t head) {
+      float* v = m.acts.v.row(first_row + row) + head * d;
+      if (of_layer.value_is_key) {
+        std::copy_n(m.acts.k.row(first_row + row) + head * d, d, v);
+        add_bias(m, w.bk, head * d, d, m.acts.v.row(first_row + row));
+      }
+      rotate_head(p, {m.acts.k, w.bk, w.k_norm}, layer, first_row + row, head);
+      add_bias(m, w.bv, head * d, d, m.acts.v.row(first_row + row));
+      if (m.config.value_norm) m.kernels.rms_norm(v, m.acts.ones, m.config.norm_eps, d, v);
+    };
+    chunk.entry->append(p.worker, m.kernels, of_layer.kv_layer, m.acts.k.row(first_row), m.acts.v.row(first_row),
+                        m.acts.k.stride, chunk.tokens.size(), finish);
+    first_row += chunk.tokens.size();
+  }
 }
 
 namespace {
@@ -146,7 +229,7 @@ void project(PassPart& p, size_t layer) {
   if (m.config.attention_gate) linear(p, w.w_attn_gate, p.buffers.h, a.attn_gate);
   p.worker.barrier();
   if (m.config.qk_norm == QkNorm::kWhole) {
-    norm_whole(p, a.q, w.bq, w.q_norm);  // q = norm(q + bq)
+    norm_whole(p, a.q, w.bq, w.q_norm);  // q = norm(q + bq), over all heads together
     norm_whole(p, a.k, w.bk, w.k_norm);
     p.worker.barrier();
   }
@@ -154,7 +237,7 @@ void project(PassPart& p, size_t layer) {
   if (m.config.layers[layer].writes_kv) store_keys_and_values(p, layer);  // attention reads the cache's rounded k and v
 }
 
-// x += W_down (f(W_gate h) * W_up h),  h = norm(x)
+// x += norm(W_down (f(W_gate h) * W_up h) + b_down),  h = norm(x)
 void mlp_block(PassPart& p, size_t layer) {
   const PassModel& m = p.model;
   const LayerWeights& w = m.weights.layers[layer];
@@ -167,10 +250,10 @@ void mlp_block(PassPart& p, size_t layer) {
   LinearInput gated = of_width(p.pass.gated, m.config.layers[layer].ffn_dim);
   gate_and_up(p, layer, gated);  // gated = f(W_gate h) * W_up h [T, F]
   p.worker.barrier();
-  linear(p, w.w_down, gated, a.block_out);
+  linear(p, w.w_down, gated, a.block_out);  // [T, D]
   p.worker.barrier();
   if (m.config.layers[layer].has_experts) return mix_experts_beside(p, layer);
-  add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += W_down gated [T, D]
+  add_residual(p, a.block_out, w.b_down, w.ffn_post_norm, m.config.mlp_residual);  // x += norm(block_out + b_down)
 }
 
 // Returns the size of the parts into which n is divided, equal except for the last: a multiple of `grain`, at most

@@ -107,6 +107,10 @@ struct PassPart {
 // embeddings, and the last layer ends with the logits.
 void run_layers(const Worker& worker, Pass& pass, Range layers);
 
+// q = rope(norm(q + bq))
+void rotate_queries(const PassPart& p, size_t layer);
+// k = rope(norm(k + bk)) and v = norm(v + bv), which become rows of the cache.
+void store_keys_and_values(const PassPart& p, size_t layer);
 // block_out = Wo attend(q, k, v) of a layer with the weights w. REQUIRES: q, k and v are complete.
 void attend(PassPart& p, size_t layer, const LayerWeights& w);
 

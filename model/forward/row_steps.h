@@ -35,10 +35,6 @@ void norm_whole(const PassPart& p, Rows rows, WeightVector bias, WeightVector we
 
 // --- Heads.
 
-// q = rope(norm(q + bq))
-void rotate_queries(const PassPart& p, size_t layer);
-// k = rope(norm(k + bk)) and v = norm(v + bv). The worker that stores a row in the cache computes it.
-void store_keys_and_values(const PassPart& p, size_t layer);
 // attended *= sigmoid(gate + b_gate); ends with a barrier.
 void gate_attended(const PassPart& p, size_t layer);
 
