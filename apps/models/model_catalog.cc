@@ -126,7 +126,6 @@ bool exists(const std::string& path) {
   return fs::exists(path, error);
 }
 
-// Returns the names of known and local models.
 std::vector<std::string> names_here(const std::vector<LocalModel>& models) {
   std::vector<std::string> names;
   for (const KnownModel& model : kModels) names.push_back(model.name);

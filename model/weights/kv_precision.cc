@@ -63,7 +63,6 @@ double sum_of(std::span<const float> a, std::span<const float> b, const Term& te
   return sum;
 }
 
-// The tensors of one layer.
 class LayerTensors {
  public:
   LayerTensors(const ModelFile& file, const ModelConfig& config, size_t layer)

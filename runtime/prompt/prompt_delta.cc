@@ -32,7 +32,6 @@ struct Comparison {
   size_t bytes_compared = 0;
 };
 
-// Compares `text`, from byte `begin` on, with the transcript.
 Comparison compare(const Transcript& transcript, size_t begin, const MarkedText& text) {
   const std::vector<TranscriptSpan>& spans = transcript.spans();
   Comparison out{begin, {}, 0};

@@ -127,7 +127,6 @@ class ItemReader {
   bool goes_on_ = false;  // the last message belongs to the answer that is being read
 };
 
-// Returns the prefix of item ids for a type.
 const char* prefix_of_item(const std::string& type) {
   if (type == "function_call") return "fc_";
   if (type == "function_call_output") return "fco_";

@@ -172,7 +172,6 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// True if the text is one JSON value.
 bool is_json(std::string_view text) { return parse_json(text, "a value").ok(); }
 
 // Converts a value in loose notation to JSON. Used once; its functions return false if the text is not such a value.

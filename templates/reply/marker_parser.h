@@ -79,7 +79,7 @@ class MarkerParser {
   bool at_end_ = false;
   bool takes_calls_ = false;
   const bool discards_incomplete_call_;
-  bool call_emitted_ = false;  // a call was emitted
+  bool call_emitted_ = false;
   // The current call began inside reasoning. It does not count if the model closes the reasoning after it and goes on.
   bool in_reasoning_ = false;
   bool reasoning_is_closed_ = false;  // the reasoning is closed later, so that calls inside it are not searched for
