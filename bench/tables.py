@@ -55,7 +55,7 @@ def turn_lines(turns):
 TURN = {
     "turn": "",
     "prompt": "{what=conversation prompt}",
-    "read now": "{what=conversation read}",
+    "prefilled": "{what=conversation read}",
     "reuse, ms": "{what=conversation; engine=ibid}",
     "again, ms": "{what=conversation; engine=ibid without reuse}",
     "ratio": "{what=conversation; engine=ibid : what=conversation; engine=ibid without reuse}",
@@ -148,7 +148,7 @@ TABLES = {
         "columns": {
             "turn": "",
             "prompt, tokens": "{what=conversation prompt}",
-            "read now": "{what=conversation read}",
+            "prefilled": "{what=conversation read}",
             "first token, ms": TURN["reuse, ms"],
             "cold prefill of the same prompt, ms": TURN["again, ms"],
             "ratio": TURN["ratio"],
@@ -267,13 +267,13 @@ TABLES = {
     "second-turn": {
         "losses_bold": True,
         "where": "file=second-turn; machine=AMD EPYC, 2 CPUs",
-        "columns": {"history": "", "ibid reads": "{engine=ibid; setting=; what=second turn read}",
+        "columns": {"history": "", "ibid prefills": "{engine=ibid; setting=; what=second turn read}",
                     "ms": "{engine=ibid; setting=; what=second turn; digits=3}",
                     "cold prefill, ms": "{engine=ibid; setting=read again; what=second turn; digits=3}",
-                    "llama.cpp reads": "{engine=llama.cpp; setting=cut; what=second turn read}",
+                    "llama.cpp prefills": "{engine=llama.cpp; setting=cut; what=second turn read}",
                     "ms #2": "{engine=llama.cpp; setting=cut; what=second turn; digits=3}",
                     "ratio": "{engine=ibid; setting=; what=second turn : engine=llama.cpp; setting=cut; what=second turn}",
-                    "llama.cpp with a checkpoint reads":
+                    "llama.cpp with a checkpoint prefills":
                         "{engine=llama.cpp; setting=checkpoint; what=second turn read}",
                     "ms #3": "{engine=llama.cpp; setting=checkpoint; what=second turn; digits=3}",
                     "ratio #3":
@@ -413,7 +413,7 @@ TABLES = {
         "where": "file=simulation; model=conversation; at=100",
         "columns": {"policy": "",
                     "cached": "{what=nodes: cached; digits=3} %",
-                    "read again, tokens per request": "{what=nodes: read again}",
+                    "prefilled again, tokens per request": "{what=nodes: read again}",
                     "first token, median, s": "{what=nodes: first token, median; digits=3}",
                     "p95, s": "{what=nodes: first token, p95; digits=3}",
                     "busiest node, of the mean": "{what=nodes: busiest node; digits=3}"},
@@ -436,7 +436,7 @@ TABLES = {
         "columns": {"": "",
                     "cached in the minute after": "{what=loss: cached in the minute after; digits=3} %",
                     "without the loss": "{what=loss: cached in that minute without loss; digits=3} %",
-                    "read again because of it, thousand tokens": "{what=loss: read again for the loss; digits=3}",
+                    "prefilled again because of it, thousand tokens": "{what=loss: read again for the loss; digits=3}",
                     "requests sent again": "{what=loss: requests sent again; digits=2}"},
         "lines": loss_lines(),
     },
