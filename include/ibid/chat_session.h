@@ -2,8 +2,8 @@
 //   auto engine = Engine::load("model.gguf");
 //   auto chat = ChatSession::create(*engine, {.system = "You are brief."});
 //   auto turn = chat->send("Hello!", {}, [](const TurnEvent& event) { std::cout << event.text; });
-// A session runs one turn at a time. A call during a turn (from another thread, or from the turn's own event callback)
-// returns kBusy and changes nothing. Apart from that, a session is used by one thread at a time.
+// A session holds its engine, and runs one turn at a time. A call during a turn (from another thread, or from the
+// turn's event callback) returns kBusy and changes nothing. Apart from that, one thread at a time uses a session.
 //
 // All or nothing: a turn that fails, or is cancelled with StopMode::kDiscard, leaves the messages, tokens, keys and
 // values unchanged, even if the heap is exhausted (kOutOfMemory). If there is room, the keys and values (KV) that the

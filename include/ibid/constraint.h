@@ -1,9 +1,9 @@
 // TokenConstraint: the set of tokens allowed at each position of an answer, from a grammar, a schema or a list of
 // choices. This file is the interface; Engine makes constraints from grammars.
 //
-// A turn clones the constraint that it gets, the prototype. So a failed turn leaves no trace, forks and parallel
-// answers do not interfere, and one prototype serves any number of turns. A constraint does not decide about tokens
-// that end the turn: they are allowed if may_end() is true.
+// A turn clones the constraint that it gets, the prototype. So a failed turn leaves no trace, and forks and parallel
+// answers do not interfere. Turns on several threads may clone one prototype at once. A constraint does not decide
+// about tokens that end the turn: they are allowed if may_end() is true.
 #pragma once
 
 #include <cstddef>
