@@ -1,13 +1,16 @@
-// Costs of the file tier: reading a history, the part of writing that blocks the caller, and opening an existing
-// directory. Pages are those of SmolLM2-135M with F16 keys and values (1.41 MiB). Files are in the OS page cache.
+// Costs of the file tier: reading a history, the part of writing that blocks the caller, writing in the background, and
+// opening an existing directory. Pages are those of SmolLM2-135M with F16 keys and values (1.41 MiB). Files are in the
+// OS page cache.
 //   bench_file_tier [--benchmark_filter=...]           creates a directory in $TMPDIR
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "base/check.h"
 #include "cache/tier/file_tier.h"
@@ -38,14 +41,15 @@ KvCacheEntry entry_of(KvPagePool& pool, TokenSpan tokens) {
 }
 
 struct Tier {
-  explicit Tier(const KvLayout& layout, bool durable = false)
+  explicit Tier(const KvLayout& layout, bool durable = false, uint64_t eager_bytes_per_s = 0)
       : pool(layout, size_t{1} << 30),
         directory(std::filesystem::temp_directory_path() / ("ibid_bench_tier_" + std::to_string(::getpid()))),
         options{.directory = directory,
                 .fingerprint = {},
                 .budget_bytes = uint64_t{8} << 30,
                 .durable = durable,
-                .waiting_budget_bytes = size_t{1} << 30},
+                .waiting_budget_bytes = size_t{1} << 30,
+                .eager_bytes_per_s = eager_bytes_per_s},
         tier(*FileTier::open(options, pool)) {}
   ~Tier() {
     tier.reset();
@@ -117,6 +121,29 @@ void write(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * 16 * kSmolLm2.page_bytes()));
 }
 BENCHMARK(write)->ArgName("durable")->Arg(0)->Arg(1)->Unit(benchmark::kMillisecond)->UseRealTime()->Iterations(5);
+
+// Share of the whole pages of a turn that are stored 5 s after its end. Start processes that use all processors before.
+void stored_after_5s(benchmark::State& state) {
+  constexpr size_t kPages = 31;
+  Tier tier(kSmolLm2, true, static_cast<uint64_t>(state.range(0)) * 1'000'000);
+  uint64_t seed = 0;
+  size_t n_stored = 0;
+  for (auto _ : state) {
+    const size_t n_before = tier.tier->stats().pages_written;
+    tier.tier->write_behind("", entry_of(tier.pool, random_tokens(++seed, kPages * kPagePositions)));
+    std::this_thread::sleep_for(std::chrono::seconds(5));
+    n_stored += tier.tier->stats().pages_written - n_before;
+    static_cast<void>(tier.tier->flush());
+  }
+  state.counters["percent"] = 100.0 * static_cast<double>(n_stored) / static_cast<double>(kPages * state.iterations());
+}
+BENCHMARK(stored_after_5s)
+    ->ArgName("MB/s")
+    ->Arg(0)
+    ->Arg(100)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime()
+    ->Iterations(5);
 
 void take_over(benchmark::State& state) {
   Tier tier(kTiny);
