@@ -79,8 +79,11 @@ struct KvTierStats {
   size_t states = 0;   // recurrent states stored now
   uint64_t bytes = 0;  // bytes of pages and states stored now; the following counters, too, count pages and states
   size_t evicted = 0;
-  size_t quarantined = 0;       // records that failed verification and were moved aside
-  size_t failures = 0;          // I/O errors of the storage, reading or writing
+  size_t quarantined = 0;   // records that failed verification and were moved aside
+  size_t failures = 0;      // I/O errors of the storage, reading or writing
+  uint64_t bytes_read = 0;  // this and the next two are counted only by tiers that nodes share
+  uint64_t bytes_written = 0;
+  int64_t read_ns = 0;          // time of all calls of extend()
   size_t dropped = 0;           // records that were given up without being written
   size_t waiting = 0;           // records queued now
   uint64_t waiting_bytes = 0;   // bytes of the queued records and of the record that is being written

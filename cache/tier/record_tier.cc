@@ -38,6 +38,12 @@ Status check_size(const KvRecordHeader& header, std::span<const std::byte> recor
 
 }  // namespace
 
+size_t most_record_bytes(const KvLayout& layout) {
+  const size_t page_bytes = kv_page_record_bytes(layout, kPagePositions);
+  if (layout.n_states() == 0) return page_bytes;
+  return std::max(page_bytes, kv_state_record_bytes(layout, 2 * kPagePositions - 1, kPagePositions));
+}
+
 RecordTier::RecordTier(RecordTierOptions options, std::shared_ptr<RecordStore> store, KvPagePool& pool, Clock& clock,
                        std::unique_ptr<IdleTime> idle)
     : fingerprint_(std::move(options.fingerprint)),
@@ -47,19 +53,21 @@ RecordTier::RecordTier(RecordTierOptions options, std::shared_ptr<RecordStore> s
       clock_(clock),
       known_(clock),
       known_states_(clock),
-      writing_({options.waiting_budget_bytes, options.eager_bytes_per_s}, pool, *this, clock,
+      writing_({options.waiting_budget_bytes, options.eager_bytes_per_s, first_half, kBackOffNs}, pool, *this, clock,
                idle != nullptr ? std::move(idle) : make_idle_time()) {}
 
 // --- Reading
 
 size_t RecordTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) {
   CHECK_LE(entry.length(), ids.size());
+  const int64_t begin_ns = clock_.steady_ns();
   // An error needs no cleanup: only the last step, adopting the pages, changes the entry.
   const Result<size_t> added = guarded([&] { return read_into(name_space, ids, entry, limits); });
   if (added.status().code() == ErrorCode::kIo) ++n_failures_;
   const size_t n_added = added.ok() ? *added : 0;
   ++(n_added > 0 ? n_hits_ : n_misses_);
   n_tokens_read_ += n_added;
+  read_ns_ += clock_.steady_ns() - begin_ns;
   return n_added;
 }
 
@@ -169,6 +177,7 @@ Status RecordTier::read_page_in_part(Reading& reading) {
 // Adds the page to the pages that were read. Returns false if it is not usable; reading.status says why.
 bool RecordTier::add_page(Reading& reading, const TextName& before, TokenSpan page_ids,
                           std::span<const std::byte> record) {
+  bytes_read_ += record.size();
   reading.status = guarded([&] { return decode_page(reading, before, page_ids, record); });
   if (!reading.status.ok()) return false;
   reading.end = before.length + page_ids.size();
@@ -236,6 +245,7 @@ Result<std::optional<StateSnapshot>> RecordTier::read_state(Reading& reading) {
     if (reading.timer.is_over()) break;
     const PageName keys[] = {reading.key(candidate.tail.name)};
     TRY(store_->get(keys, reading.timer, [&](size_t, std::span<const std::byte> record) {
+      bytes_read_ += record.size();
       Result<StateSnapshot> read = guarded([&] { return decode_state(reading, candidate, record); });
       reading.status = read.status();
       if (read.ok()) state = *std::move(read);
@@ -300,6 +310,7 @@ Status RecordTier::put(const Waiting& waiting, RecordStore::Pieces pieces, uint6
     return {ErrorCode::kLimitExceeded, "cold tier: the previous page is not stored"};
   }
   TRY(store_->put(name_in_epoch(waiting.name, epoch), pieces, replaces));
+  for (const std::span<const std::byte> piece : pieces) bytes_written_ += piece.size();
   return store_->add_tail(name_in_epoch(before.name, epoch), tail.encode());
 }
 
@@ -360,6 +371,9 @@ KvTierStats RecordTier::stats() const {
   stats.states_written = n_states_written_;
   stats.quarantined = n_quarantined_;
   stats.failures = n_failures_;
+  stats.bytes_read = bytes_read_;
+  stats.bytes_written = bytes_written_;
+  stats.read_ns = read_ns_;
   writing_.add_to(stats);
   return stats;
 }

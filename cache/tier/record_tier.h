@@ -44,12 +44,18 @@ struct RecordTierOptions {
   uint64_t eager_bytes_per_s = 0;   // as in WriteBehindOptions
 };
 
+// Size of the largest record of this layout.
+size_t most_record_bytes(const KvLayout& layout);
+
 class RecordTier : public KvTier, private PageSink {
  public:
   // idle: null for the system's implementation. The pool and the clock must outlive the tier. Throws std::bad_alloc,
   // and std::system_error if no thread can be started.
   RecordTier(RecordTierOptions options, std::shared_ptr<RecordStore> store, KvPagePool& pool, Clock& clock,
              std::unique_ptr<IdleTime> idle = nullptr);
+
+  // After a failed write nothing is written for this time: a server that failed may soon be reachable again.
+  static constexpr int64_t kBackOffNs = 2'000'000'000;
 
   using KvTier::extend;
   using KvTier::flush;
@@ -123,6 +129,8 @@ class RecordTier : public KvTier, private PageSink {
   std::map<Sha256Digest, uint64_t> epochs_;  // the latest epoch of each namespace that this process has seen
   std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_states_read_{0};
   std::atomic<size_t> n_pages_written_{0}, n_states_written_{0}, n_quarantined_{0}, n_failures_{0};
+  std::atomic<uint64_t> bytes_read_{0}, bytes_written_{0};
+  std::atomic<int64_t> read_ns_{0};
   WriteBehind writing_;  // last, because its thread uses the other members
 };
 

@@ -141,6 +141,7 @@ WriteBehind::WriteBehind(const WriteBehindOptions& options, KvPagePool& pool, Pa
       idle_(std::move(idle)),
       name_rule_(options.name_rule),
       eager_bytes_per_s_(options.eager_bytes_per_s),
+      back_off_ns_(options.back_off_ns),
       copy_(std::max(pool.layout().page_bytes(), pool.layout().state_bytes())),
       queue_(pool.layout(), max_waiting_bytes(options.waiting_budget_bytes, pool)),
       reclaimer_(pool.add_reclaimer([this](size_t) { return let_go(); })),
@@ -414,7 +415,7 @@ void WriteBehind::give_up(Status status) noexcept {
     ++n_failures_;
     n_dropped_ += queue_.size();
     queue_.clear();
-    back_off_until_ns_ = clock_.steady_ns() + kBackOffNs;
+    back_off_until_ns_ = clock_.steady_ns() + back_off_ns_;
     try {
       disabled_reason_ = status.message();
     } catch (const std::bad_alloc&) {

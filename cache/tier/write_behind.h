@@ -11,7 +11,8 @@
 // records. A record is copied before it is written, so no page is held during I/O. If the window part of a page was
 // evicted, the first part is written; once another sequence has computed the window part again, both parts are written.
 //
-// After an I/O error of the sink (kIo) the queue is dropped, and nothing is written for kBackOffNs.
+// After an I/O error of the sink (kIo) the queue is dropped, and nothing is written for
+// WriteBehindOptions::back_off_ns.
 //
 // Thread-safe. Lock order: the sink's pen (PageSink::take_pen()), then mutex_; has() is called with neither locked.
 #pragma once
@@ -159,11 +160,12 @@ struct WriteBehindOptions {
   // Rate at which whole pages are written while no processor is idle; 0: they wait, too.
   uint64_t eager_bytes_per_s = 0;
   PageNameRule name_rule = first_half;
+  int64_t back_off_ns = 30'000'000'000;
 };
 
 class WriteBehind {
  public:
-  static constexpr int64_t kBackOffNs = 30'000'000'000;
+  static constexpr int64_t kBackOffNs = WriteBehindOptions().back_off_ns;
 
   // Throws std::bad_alloc, and std::system_error if no thread can be started.
   WriteBehind(const WriteBehindOptions& options, KvPagePool& pool, PageSink& sink, Clock& clock,
@@ -205,6 +207,7 @@ class WriteBehind {
   const std::unique_ptr<IdleTime> idle_;
   const PageNameRule name_rule_;
   const uint64_t eager_bytes_per_s_;
+  const int64_t back_off_ns_;
   std::vector<std::byte> copy_;  // copy of the record that is being written; guarded by the sink's pen
 
   mutable std::mutex mutex_;          // guards the members below

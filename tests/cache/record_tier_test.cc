@@ -197,6 +197,22 @@ TEST_F(RecordTierTest, ClearOfAnUnreachableStoreIsAnErrorAndThisNodeForgets) {
   EXPECT_EQ(found(*open(store_), "", ids), 0u) << "the look-up has passed the epoch on";
 }
 
+TEST_F(RecordTierTest, WritingGoesOnTwoSecondsAfterAFailure) {
+  const Tokens ids = random_tokens(12, 200);
+  const auto tier = open(store_);
+  store_->fails = true;
+  tier->write_behind("", fed(ids));
+  EXPECT_EQ(tier->flush().code(), ErrorCode::kIo);
+  store_->fails = false;
+  clock_.advance(RecordTier::kBackOffNs - 1);
+  tier->write_behind("", fed(ids));
+  EXPECT_EQ(tier->stats().waiting, 0u);
+  EXPECT_EQ(tier->flush().code(), ErrorCode::kIo);
+  clock_.advance(1);
+  write(*tier, "", ids);
+  EXPECT_EQ(found(*tier, "", ids), ids.size());
+}
+
 TEST(RecordTail, RoundTripsAndRefusesOtherBytes) {
   for (const auto kind : {KvRecordKind::kPage, KvRecordKind::kState}) {
     const size_t n_front = kind == KvRecordKind::kState ? 20 : 0;

@@ -1,0 +1,41 @@
+// TwoTiers: a KvTier of two. A near tier, such as a directory, is searched before a far one, such as a server that
+// nodes share. Both get all writes, and what a look-up reads from the far tier is written to the near one.
+//
+// Thread-safe, if both tiers are.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "base/clock.h"
+#include "cache/tier/kv_tier.h"
+
+namespace ibid {
+
+class TwoTiers : public KvTier {
+ public:
+  // The clock must outlive the tiers.
+  TwoTiers(std::unique_ptr<KvTier> near, std::unique_ptr<KvTier> far, Clock& clock)
+      : near_(std::move(near)), far_(std::move(far)), clock_(clock) {}
+
+  using KvTier::extend;
+  using KvTier::flush;
+  size_t extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) override;
+  void write_behind(std::string_view name_space, const KvCacheEntry& entry) override;
+  // The near tier is written first. Returns the first error.
+  Status flush(int64_t limit_ns) override;
+  // Clears both, also if the first cannot be cleared. Returns the first error.
+  Status clear(std::string_view name_space) override;
+  // Sums; texts are of the first tier that has one.
+  KvTierStats stats() const override;
+
+  const KvTier& near() const { return *near_; }
+  const KvTier& far() const { return *far_; }
+
+ private:
+  const std::unique_ptr<KvTier> near_, far_;
+  Clock& clock_;
+};
+
+}  // namespace ibid
