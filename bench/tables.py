@@ -42,6 +42,15 @@ WORK = [
 IBID_TO_LLAMA = "{engine=ibid; what=%s; at=%s : engine=llama.cpp; what=%s; at=%s}"
 
 
+def formats_line(label, model, prefill=512, **cells):
+    return label, f"model={model}", {
+        "prefill, tokens/s": f"{prefill}: {{engine=ibid; what=prefill; at={prefill}}}",
+        "llama.cpp #2": f"{{engine=llama.cpp; what=prefill; at={prefill}}}",
+        "ratio #2": IBID_TO_LLAMA % ("prefill", prefill, "prefill", prefill),
+        "prefill #Xeon": f"{{machine=Xeon with AMX, 2 CPUs; engine=ibid to llama.cpp; what=prefill; at={prefill}}}",
+        **cells}
+
+
 def blas_ratio_cell(rows):
     conditions = f"what=linear; at={rows} rows"
     return (f"{{engine=own; {conditions}}} / {{engine=OpenBLAS; {conditions}}} "
@@ -164,6 +173,12 @@ TABLES = {
                 "{engine=ibid; kv=f16; show=peak_percent}, {engine=ibid; kv=int8; show=peak_percent} %"},
         "lines": WORK,
     },
+    "beside-others-amx": {
+        "losses_bold": True,
+        "where": "file=smollm2; machine=Xeon with AMX, 2 CPUs; model=SmolLM2-135M-Instruct*Q4_1*",
+        "columns": BESIDE_OTHERS,
+        "lines": WORK,
+    },
     "architectures": {
         "losses_bold": True,
         "where": "file=architectures",
@@ -189,6 +204,51 @@ TABLES = {
             architecture("Gemma3-4B", "Gemma3-4B*", 128),
             architecture("Qwen3-30B-A3B, 12 layers", "Qwen3-30B-A3B*", 64),
             architecture("gpt-oss-20b, 8 layers", "gpt-oss-20b*", 64),
+        ],
+    },
+    "formats": {
+        "losses_bold": True,
+        "where": "file=formats; machine=AMD EPYC, 2 CPUs",
+        "columns": {
+            "": "",
+            "decode, tokens/s": "{engine=ibid; what=decode}",
+            "llama.cpp": "{engine=llama.cpp; what=decode}",
+            "ratio": "{engine=ibid; what=decode : engine=llama.cpp; what=decode}",
+            "of the floor": "{engine=ibid; what=decode; show=peak_percent} %",
+            "prefill, tokens/s": "",
+            "llama.cpp #2": "",
+            "ratio #2": "",
+            "Xeon: decode": "{machine=Xeon with AMX, 2 CPUs; engine=ibid to llama.cpp; what=decode}",
+            "prefill #Xeon": "",
+        },
+        "lines": [
+            formats_line("SmolLM2 Q4_0", "SmolLM2-135M Q4_0"),
+            formats_line("SmolLM2 Q8_0", "SmolLM2-135M Q8_0"),
+            formats_line("SmolLM2 F16", "SmolLM2-135M F16"),
+            formats_line("Qwen2.5-0.5B's sizes, Q4_0", "Qwen2.5-0.5B's sizes Q4_0"),
+            formats_line("Qwen2.5-0.5B's sizes, Q4_K_M", "Qwen2.5-0.5B's sizes Q4_K_M", **{
+                "prefill, tokens/s": "512: {engine=ibid; what=prefill; at=512; setting=} "
+                                     "(again: {engine=ibid; what=prefill; at=512; setting=again})",
+                "ratio #2": "{engine=ibid; what=prefill; at=512; setting= : engine=llama.cpp; what=prefill; at=512}"}),
+            formats_line("Gemma-3-270M's sizes, Q4_K_M", "Gemma-3-270M's sizes Q4_K_M"),
+            formats_line("7B Q4_K_M", "7B Q4_K_M", 64),
+        ],
+    },
+    "avx": {
+        "where": "file=avx",
+        "columns": {
+            "": "",
+            "avx2": "{engine=ibid; setting=avx2, lower run} to {engine=ibid; setting=avx2, higher run} "
+                    "{engine=ibid; setting=avx2, higher run; show=unit}",
+            "avxvnni": "{engine=ibid; setting=avxvnni, lower run} to {engine=ibid; setting=avxvnni, higher run} "
+                       "{engine=ibid; setting=avxvnni, higher run; show=unit}",
+            "ratio": "{engine=avxvnni to avx2}",
+        },
+        "lines": [
+            ("Q4_1, 1 row", "model=SmolLM2-135M Q4_1; at=1 row"),
+            ("Q4_1, 128 rows", "model=SmolLM2-135M Q4_1; at=128 rows"),
+            ("Q8_0, 1 row", "model=SmolLM2-135M Q8_0; at=1 row"),
+            ("Q8_0, 128 rows", "model=SmolLM2-135M Q8_0; at=128 rows"),
         ],
     },
     "serve": {
@@ -344,6 +404,16 @@ TABLES = {
             ("norms, gates and copies of all layers, the same", "what=what recurrent layers may share"),
         ],
     },
+    "perplexity": {
+        "where": "file=quality; what=perplexity, 18 texts",
+        "columns": {"keys and values": "", "perplexity against float weights": "+{at=mean} % ({at=standard error})"},
+        "lines": [
+            ("F32", "kv=f32", {"perplexity against float weights":
+                               "+{at=mean} % (standard error {at=standard error})"}),
+            ("F16", "kv=f16"),
+            ("INT8", "kv=int8"),
+        ],
+    },
     "turns": {
         "where": "file=turns",
         "columns": TURN | {
@@ -380,12 +450,58 @@ TABLES = {
                     "{what=tokens read again} of {what=tokens asked} tokens prefilled again; "
                     "{what=pages; setting=together} pages, {what=memory; setting=together} MiB (without "
                     "sharing: {what=pages; setting=apart} pages, {what=memory; setting=apart} MiB)"),
+            promise("resumed at 4,000 tokens, files in the system's cache",
+                    "at most 2 times a warm turn; 20 times as fast as a cold prefill",
+                    "{what=resume; setting=cached} ms to {what=warm turn; setting=cached} ms: "
+                    "**{what=resume to warm; setting=cached} times** ({what=resume to warm; setting=cached, 3 rounds} "
+                    "in a run of three rounds); {what=reading again to resume; setting=cached} times; same bits"),
+            promise("resumed at 4,000 tokens, files from the device", "as above",
+                    "{what=resume; setting=device} ms to {what=warm turn; setting=device} ms: "
+                    "**{what=resume to warm; setting=device} times** ({what=resume to warm; setting=device, picture} "
+                    "in the picture of that day); **{what=reading again to resume; setting=device} times**; same bits"),
+            promise("resumed with INT8 keys and values: system's cache / device", "as above",
+                    "**{what=resume to warm; setting=cached, int8} times**; "
+                    "{what=reading again to resume; setting=cached, int8} times / "
+                    "**{what=resume to warm; setting=device, int8} times**; "
+                    "{what=reading again to resume; setting=device, int8} times; same bits"),
+            promise("warm hit of 4,000 tokens", "at most one page copied; 0.5 ms",
+                    "{what=warm hit} us; {what=bytes copied; at=hit} bytes, {what=bytes copied; at=first write} before "
+                    "the first write"),
+            promise("bytes of keys and values per token", "F32 46,080, F16 23,040, INT8 at most 12,300",
+                    "{what=bytes of a token; kv=f32}, {what=bytes of a token; kv=f16}, "
+                    "{what=bytes of a token; kv=int8}"),
+            promise("a session decodes during a prefill of 4,000 tokens: gap between its tokens",
+                    "40 ms and a step of 3.5 ms",
+                    "median {what=gap; at=median}, p95 {what=gap; at=p95}, "
+                    "**longest {what=gap; at=longest} ms of {what=gap; at=longest of all}**"),
+            promise("the rate of that prefill", "70 % of the rate of a prefill alone",
+                    "{what=reading beside a session} %"),
+            promise("a prefill is cancelled: alone / while a session decodes", "one layer / 43.0 ms",
+                    "median {what=cancel; setting=alone; at=median}, longest "
+                    "{what=cancel; setting=alone; at=longest} ms / median {what=cancel; setting=beside; at=median}, longest "
+                    "{what=cancel; setting=beside; at=longest} ms"),
+            promise("8 sessions decode together", "", "{what=8 sessions to 1} times the tokens of one"),
             promise("INT8 to F32 keys and values, mean KL over 512 positions "
                     "(`apps_test --gtest_filter='*Int8KeysAndValues*'`)", "0.0003 nat",
                     "{what=mean KL, INT8 to F32; setting=float activations} with float activations; with int8 "
                     "activations, whose roundings change with the rows, "
                     "{what=mean KL, INT8 to F32; setting=int8 activations}"),
         ],
+    },
+    "company": {
+        "where": "file=company",
+        "columns": {
+            "new rows of each": "",
+            "shape": "{engine=ibid; kv=f16; setting=apart; show=model}",
+            "F16 apart, ms": "{engine=ibid; kv=f16; setting=apart}",
+            "F16 once, ms": "{engine=ibid; kv=f16; setting=once}",
+            "ratio": "{engine=ibid; kv=f16; setting=once; decimals=2 : engine=ibid; kv=f16; setting=apart}",
+            "INT8 apart, ms": "{engine=ibid; kv=int8; setting=apart}",
+            "INT8 once, ms": "{engine=ibid; kv=int8; setting=once}",
+            "ratio #2": "{engine=ibid; kv=int8; setting=once; decimals=2 : engine=ibid; kv=int8; setting=apart}",
+        },
+        "lines": [(str(n), f"at={n}; model={shape}")
+                  for shape in ("SmolLM2-135M", "32 heads, 8 KV heads of 128, 4 layers") for n in (1, 8)],
     },
     "store-branching": {
         "where": "file=store; what=tokens reused; engine=ibid",
@@ -396,7 +512,9 @@ TABLES = {
     "store-conversations": {
         "where": "file=store; what=tokens reused; engine=ibid",
         "columns": {"budget, tokens": "",
-                    "LRU": "{setting=conversations, LRU} %", "default": "{setting=conversations, default} %"},
+                    "trace, LRU": "{setting=trace, LRU} %", "trace, default": "{setting=trace, default} %",
+                    "conversations, LRU": "{setting=conversations, LRU} %",
+                    "conversations, default": "{setting=conversations, default} %"},
         "lines": [(f"{n:,}", f"at={n}") for n in (500000, 1000000, 2000000, 4000000, 8000000, 16000000)],
     },
     "simulation-nodes": {
