@@ -7,14 +7,19 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/parallel.h"
 #include "base/result.h"
 #include "base/thread_error.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/file_tier.h"
+#include "cache/tier/record_tier.h"
+#include "cache/tier/resp_store.h"
+#include "cache/tier/two_tiers.h"
 #include "cache/tier/writer_id.h"
 #include "model/architectures/architectures.h"
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
+#include "net/shared_server.h"
 #include "runtime/embedding/embeddings.h"
 #include "runtime/engine/engine_state.h"
 #include "runtime/scoring/score_pass.h"
@@ -64,6 +69,22 @@ Result<std::unique_ptr<KvTier>> open_file_tier(const EngineParts& parts, KvPageP
   return std::unique_ptr<KvTier>(std::move(tier));
 }
 
+std::unique_ptr<KvTier> make_server_tier(const EngineParts& parts, KvPagePool& pool) {
+  CHECK(parts.fingerprint.has_value()) << "a shared server needs a fingerprint";
+  RecordTierOptions options;
+  options.fingerprint = *parts.fingerprint;
+  options.writer = own_writer_id();
+  options.eager_bytes_per_s = parts.shared_server_bytes_per_s;
+  auto store = std::make_shared<RespStore>(parts.shared_server, most_record_bytes(pool.layout()));
+  return std::make_unique<RecordTier>(std::move(options), std::move(store), pool, *parts.clock);
+}
+
+// Time of two operations for each byte of the weights, at a rate above that of any processor.
+double least_row_ns(size_t weights_bytes, int n_threads) {
+  constexpr double kOperationsPerNs = 1000;  // of one thread
+  return 2 * static_cast<double>(weights_bytes) / (kOperationsPerNs * ThreadTeam::size_of(n_threads));
+}
+
 // The least budget of the KV cache: one page, and the recurrent states of one sequence (KvLayout::work_bytes()).
 size_t least_kv_budget_bytes(size_t page_bytes, size_t state_bytes) {
   return page_bytes + KvLayout::kStatesAtWork * state_bytes;
@@ -103,11 +124,16 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   TRY(check_budget("kv_budget_bytes", options.kv_budget_bytes));
   TRY(check_budget("cache_directory_bytes", options.cache_directory_bytes));
   TRY(check_budget("cache_write_bytes_per_s", options.cache_write_bytes_per_s));
+  TRY(check_budget("cache_server_write_bytes_per_s", options.cache_server_write_bytes_per_s));
+  EngineParts parts;
+  if (!options.cache_server.empty()) {
+    TRY_ASSIGN(parts.shared_server, net::SharedServer::open(options.cache_server, options.cache_key_file));
+  }
   TRY_ASSIGN(std::unique_ptr<ModelFile> opened, open_model_file(path));
   const std::shared_ptr<const ModelFile> file = std::move(opened);
-  const bool wants_fingerprint = options.fingerprint || !options.cache_directory.empty();
+  const bool wants_fingerprint =
+      options.fingerprint || !options.cache_directory.empty() || parts.shared_server != nullptr;
   std::shared_ptr<LaterDigest> digest = wants_fingerprint ? start_digest(file) : nullptr;
-  EngineParts parts;
   parts.name = path;
   parts.scheduling = options.scheduling;
   parts.kv_budget_bytes = options.kv_budget_bytes;
@@ -135,6 +161,8 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   parts.cache_directory = options.cache_directory;
   parts.cache_directory_bytes = options.cache_directory_bytes;
   parts.cache_write_bytes_per_s = options.cache_write_bytes_per_s;
+  parts.shared_server_bytes_per_s = options.cache_server_write_bytes_per_s;
+  parts.least_row_ns = least_row_ns(plan.weights_bytes, options.n_threads);
   return make_engine(std::move(parts));
 }
 
@@ -194,13 +222,26 @@ EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler
 }
 
 void EngineState::open_tier() {
-  if (!parts_.open_tier && parts_.cache_directory.empty()) return;
-  Result<std::unique_ptr<KvTier>> tier = parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
-  if (tier.ok()) {
-    tier_ = *std::move(tier);
-  } else {
+  std::unique_ptr<KvTier> directory, server;
+  if (parts_.open_tier || !parts_.cache_directory.empty()) {
+    Result<std::unique_ptr<KvTier>> tier = parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
+    if (tier.ok()) directory = *std::move(tier);
     tier_status_ = tier.status();
   }
+  if (parts_.shared_server != nullptr) server = make_server_tier(parts_, *pool_);
+  has_directory_ = directory != nullptr;
+  if (directory != nullptr) tiers_.push_back({"directory", directory.get()});
+  if (server != nullptr) tiers_.push_back({"server", server.get()});
+  if (directory != nullptr && server != nullptr) {
+    tier_ = std::make_unique<TwoTiers>(std::move(directory), std::move(server), *parts_.clock);
+  } else {
+    tier_ = directory != nullptr ? std::move(directory) : std::move(server);
+  }
+}
+
+double EngineState::prefill_row_ns() const {
+  const double measured_ns = scheduler_->prefill_row_ns();
+  return measured_ns > 0 ? measured_ns : parts_.least_row_ns;
 }
 
 EngineState::~EngineState() {
@@ -302,7 +343,7 @@ Result<Scored> Engine::score(TokenSpan ids, const ScoreOptions& options) const {
 }
 
 Status Engine::cache_directory_status() const { return state_->tier_status(); }
-bool Engine::has_cache_directory() const { return state_->tier() != nullptr; }
+bool Engine::has_cache_directory() const { return !state_->cache_directory().empty(); }
 
 Status Engine::flush_cache_directory(std::chrono::nanoseconds limit) {
   KvTier* tier = state_->tier();

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/kv_tier.h"
+#include "net/shared_server.h"
 #include "server/events/kv_event_publisher.h"
 #include "server/request_log.h"
 #include "server/service/model_host.h"
@@ -191,30 +192,63 @@ void write_models(MetricsText& text, const std::vector<HostedModel>& models) {
           [](EngineState& engine) { return engine.scheduler().stats().n_rows; });
 }
 
+struct TierMetric {
+  bool is_counter;
+  const char *name, *help;
+  double (*value)(const KvTierStats& stats);
+};
+
+constexpr TierMetric kTierMetrics[] = {
+    {false, "ibid_tier_bytes", "Size of the keys and values in the directory.",
+     [](const KvTierStats& stats) { return as_number(stats.bytes); }},
+    {false, "ibid_tier_waiting_bytes", "To be written.",
+     [](const KvTierStats& stats) { return as_number(stats.waiting_bytes); }},
+    {true, "ibid_tier_hits_total", "Look-ups of prompts that found a prefix.",
+     [](const KvTierStats& stats) { return as_number(stats.hits); }},
+    {true, "ibid_tier_misses_total", "Look-ups of prompts that found nothing.",
+     [](const KvTierStats& stats) { return as_number(stats.misses); }},
+    {true, "ibid_tier_tokens_read_total", "Positions read.",
+     [](const KvTierStats& stats) { return as_number(stats.tokens_read); }},
+    {true, "ibid_tier_pages_written_total", "Pages written.",
+     [](const KvTierStats& stats) { return as_number(stats.pages_written); }},
+    {true, "ibid_tier_evictions_total", "Pages evicted from the directory.",
+     [](const KvTierStats& stats) { return as_number(stats.evicted); }},
+    {true, "ibid_tier_dropped_total", "Records that were given up without being written.",
+     [](const KvTierStats& stats) { return as_number(stats.dropped); }},
+    {true, "ibid_tier_quarantined_total", "Records that failed verification.",
+     [](const KvTierStats& stats) { return as_number(stats.quarantined); }},
+    {true, "ibid_tier_failures_total", "Failed reads and writes of keys and values.",
+     [](const KvTierStats& stats) { return as_number(stats.failures); }},
+    {true, "ibid_tier_read_bytes_total", "Bytes read from the cache server.",
+     [](const KvTierStats& stats) { return as_number(stats.bytes_read); }},
+    {true, "ibid_tier_written_bytes_total", "Bytes written to the cache server.",
+     [](const KvTierStats& stats) { return as_number(stats.bytes_written); }},
+    {true, "ibid_tier_read_seconds_total", "Time of look-ups in the cache server.",
+     [](const KvTierStats& stats) { return static_cast<double>(stats.read_ns) / 1e9; }},
+};
+
 void write_tiers(MetricsText& text, const std::vector<HostedModel>& models) {
-  std::vector<std::pair<std::string, KvTierStats>> tiers;
+  std::vector<std::pair<MetricsText::Labels, KvTierStats>> tiers;
+  const net::SharedServer* server = nullptr;  // all models use the same one
   for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
-    if (engine.state().tier() != nullptr) tiers.emplace_back(labels[0].second, engine.state().tier()->stats());
-  });
-  const auto write = [&](bool is_counter, const char* name, const char* help, auto value_of) {
-    for (const auto& [model, stats] : tiers) {
-      const MetricsText::Labels labels = {{"model", model}};
-      is_counter ? text.counter(name, help, as_number(value_of(stats)), labels)
-                 : text.gauge(name, help, as_number(value_of(stats)), labels);
+    if (engine.state().shared_server() != nullptr) server = engine.state().shared_server();
+    for (const EngineState::NamedTier& tier : engine.state().tiers()) {
+      tiers.push_back({labels, tier.tier->stats()});
+      tiers.back().first.emplace_back("tier", tier.name);
     }
-  };
-  write(false, "ibid_tier_bytes", "Size of the keys and values on disk.",
-        [](const KvTierStats& stats) { return stats.bytes; });
-  write(false, "ibid_tier_waiting_bytes", "To be written.",
-        [](const KvTierStats& stats) { return stats.waiting_bytes; });
-  write(true, "ibid_tier_hits_total", "Prompts with a prefix found on disk.",
-        [](const KvTierStats& stats) { return stats.hits; });
-  write(true, "ibid_tier_tokens_read_total", "Positions read from disk.",
-        [](const KvTierStats& stats) { return stats.tokens_read; });
-  write(true, "ibid_tier_evictions_total", "Pages evicted from disk.",
-        [](const KvTierStats& stats) { return stats.evicted; });
-  write(true, "ibid_tier_failures_total", "Failed reads and writes of keys and values on disk.",
-        [](const KvTierStats& stats) { return stats.failures; });
+  });
+  for (const TierMetric& metric : kTierMetrics) {
+    for (const auto& [labels, stats] : tiers) {
+      metric.is_counter ? text.counter(metric.name, metric.help, metric.value(stats), labels)
+                        : text.gauge(metric.name, metric.help, metric.value(stats), labels);
+    }
+  }
+  if (server == nullptr) return;
+  const net::CircuitBreaker& breaker = server->connections().breaker();
+  text.gauge("ibid_cache_server_usable", "1 while the cache server is used, 0 while it does not answer.",
+             breaker.allows_calls() ? 1 : 0);
+  text.counter("ibid_cache_server_failures_total", "How often the cache server was given up for a while.",
+               as_number(breaker.n_opened()));
 }
 
 // The names of vLLM, by which routers weigh servers. Requests and tokens are those of all models.

@@ -23,6 +23,7 @@
 #include "apps/sessions/session_files.h"
 #include "apps/terminal/output.h"
 #include "cache/tier/kv_tier.h"
+#include "net/shared_server.h"
 #include "server/protocol/fault.h"
 #include "server/request_log.h"
 #include "server/routes.h"
@@ -155,6 +156,23 @@ Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& argu
   return std::shared_ptr(ConversationStore::open_or_in_memory(std::move(options)));
 }
 
+// Opens the server of keys and values that nodes share, which all engines use. Null: none was requested. One that
+// cannot be reached is only reported on standard error.
+Result<std::shared_ptr<net::SharedServer>> open_cache_server(const ServeArguments& arguments) {
+  if (arguments.cache_server.empty()) {
+    if (arguments.cache_server_key_file.empty()) return std::shared_ptr<net::SharedServer>();
+    return {ErrorCode::kInvalidArgument, "--cache-key-file needs --cache-server"};
+  }
+  TRY_ASSIGN(auto server, net::SharedServer::open(arguments.cache_server, arguments.cache_server_key_file));
+  const std::string name = server->connections().address().shown();
+  server->connections().set_on_change([name](const std::string& reason) {
+    remark(reason.empty() ? "ibid: the cache server " + name + " is used again"
+                          : "ibid: the cache server " + name + " is not used until it answers: " + reason);
+  });
+  if (server->connections().try_now().ok()) remark("ibid: sharing keys and values through " + name);
+  return server;
+}
+
 // Returns the function that creates the engines. An unusable cache directory is only reported on standard error.
 // events: publishes the pages of the model at first_path; may point to null. The references outlive the function.
 ModelHost::Loader make_loader(const ServeArguments& arguments, const std::string& first_path,
@@ -170,6 +188,8 @@ ModelHost::Loader make_loader(const ServeArguments& arguments, const std::string
     options.cache_directory = directory;
     options.cache_write_bytes_per_s = *read_bytes(arguments.cache_write_rate);
     options.kv_budget_bytes = *read_bytes(arguments.kv_budget);
+    options.cache_server = arguments.cache_server;
+    options.cache_key_file = arguments.cache_server_key_file;
     if (!arguments.pooling.empty()) options.pooling = arguments.pooling == "mean" ? Pooling::kMean : Pooling::kLast;
     TRY_ASSIGN(std::shared_ptr<Engine> engine, load_engine(path, arguments.running, options));
     if (!engine->state().tier_status().ok()) {
@@ -256,6 +276,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   TRY_ASSIGN(std::vector<ModelSource> sources, find_models(arguments));
   signal(SIGPIPE, SIG_IGN);  // ignored, because a closed log pipe must not end the server
   EndSignals signals;
+  TRY_ASSIGN(const std::shared_ptr<net::SharedServer> cache_server, open_cache_server(arguments));
   const auto say = [](const std::string& line) { remark("ibid: " + line); };
   std::unique_ptr<KvEventPublisher> events;
   ModelHostOptions host = arguments.host_options();

@@ -84,6 +84,16 @@ void ServeArguments::add(CLI::App& command) {
   add_limits(command);
   add_events(command);
   running.add_running(command);
+  add_cache_options(command);
+  command.add_option("--pooling", pooling, "pooling of embeddings, for models whose files do not name it")
+      ->type_name("mean|last")
+      ->check(one_of({"mean", "last"}))
+      ->group(kRunningGroup);
+  running.add_fetch(command);
+  add_environment(command);
+}
+
+void ServeArguments::add_cache_options(CLI::App& command) {
   add_text_option(command, "--cache-dir", cache_directory, "keep keys and values there, to resume after a restart")
       ->type_name("DIR")
       ->group(kRunningGroup);
@@ -91,12 +101,16 @@ void ServeArguments::add(CLI::App& command) {
   add_bytes(command, "--cache-write-rate", cache_write_rate,
             "bytes a second written to the cache directory while no processor is idle; 0: writing waits")
       ->group(kRunningGroup);
-  command.add_option("--pooling", pooling, "pooling of embeddings, for models whose files do not name it")
-      ->type_name("mean|last")
-      ->check(one_of({"mean", "last"}))
+  add_text_option(command, "--cache-server", cache_server,
+                  "share keys and values with other servers through a Redis or Valkey: redis://[USER:PASSWORD@]HOST, "
+                  "rediss://... (TLS) or unix:PATH")
+      ->type_name("URL")
       ->group(kRunningGroup);
-  running.add_fetch(command);
-  add_environment(command);
+  add_text_option(
+      command, "--cache-key-file", cache_server_key_file,
+      "encrypt what the cache server gets with the key in this file; without one it must be on this machine")
+      ->type_name("FILE")
+      ->group(kRunningGroup);
 }
 
 // Lets each option be set by the environment: "--max-body" by IBID_SERVE_MAX_BODY.

@@ -35,6 +35,7 @@ struct ServeArguments {
   std::string cache_directory;  // directory for keys and values; empty: no directory, unless `cache` is set
   std::string cache_write_rate = "0";
   bool cache = false;
+  std::string cache_server, cache_server_key_file;  // of keys and values that nodes share; empty: none
   std::string pooling;  // pooling of embeddings; empty: the pooling that each model's file states
   size_t parallel = 64, queue = 512, max_connections = 1024;
   std::string max_body = "64M";
@@ -57,6 +58,7 @@ struct ServeArguments {
   std::vector<ModelArguments> models_to_serve() const;
 
  private:
+  void add_cache_options(CLI::App& command);
   void add_access_options(CLI::App& command);
   void add_limits(CLI::App& command);
   void add_events(CLI::App& command);

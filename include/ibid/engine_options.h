@@ -47,6 +47,16 @@ struct EngineOptions {
   // Bytes a second of whole pages that are written to the directory while no processor is idle; 0: writing waits for an
   // idle processor.
   uint64_t cache_write_bytes_per_s = 0;
+  // Server that speaks RESP (Redis, Valkey) with keys and values that several nodes share: redis://HOST:PORT,
+  // rediss://HOST:PORT (TLS) or unix:PATH; empty: none. It is searched after the directory. load() succeeds even if the
+  // server cannot be reached, and no call fails because of it later.
+  std::string cache_server = {};
+  // File with the key that encrypts what the server gets: 64 hexadecimal digits, accessible to this user only. Empty:
+  // no key; load() then fails with kInvalidArgument unless the server is on this machine.
+  std::string cache_key_file = {};
+  // Bytes a second of whole pages that are sent to the server while no processor is idle; 0: sending waits for an idle
+  // processor.
+  uint64_t cache_server_write_bytes_per_s = 200'000'000;
   // Hash the weights (one more read), so that ChatSession::save() can include keys and values.
   bool fingerprint = false;
   // Limit for all KV, at least a page. 0: as much as two full contexts need, but between 256 MB and half of the free

@@ -37,6 +37,9 @@ namespace ibid {
 
 class KvTier;
 class LruKvCacheStore;
+namespace net {
+class SharedServer;
+}
 
 // Returns the default budget: pages for two whole contexts, and sixteen recurrent states; at least 256 MB, and at most
 // half of the available memory.
@@ -57,6 +60,9 @@ struct EngineParts {
   std::string cache_directory;                  // as in EngineOptions
   uint64_t cache_directory_bytes = 0;
   uint64_t cache_write_bytes_per_s = 0;
+  std::shared_ptr<net::SharedServer> shared_server;  // of a tier that nodes share; nullptr: none. Needs a fingerprint.
+  uint64_t shared_server_bytes_per_s = 0;            // as EngineOptions::cache_server_write_bytes_per_s
+  double least_row_ns = 0;                           // lower bound of the time of a prefill row; 0: unknown
   // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
   // is made without a tier; see tier_status().
   std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
@@ -108,12 +114,22 @@ class EngineState {
   // nullptr: no tier; tier_status() says why, if one was requested.
   KvTier* tier() { return tier_.get(); }
   const Status& tier_status() const { return tier_status_; }
-  // The directory of the tier; empty: no tier.
-  std::string cache_directory() const { return tier_ == nullptr ? std::string() : parts_.cache_directory; }
+  // The storages of which tier() consists, the nearest first: "directory", and "server", which nodes share.
+  struct NamedTier {
+    const char* name;
+    const KvTier* tier;
+  };
+  const std::vector<NamedTier>& tiers() const { return tiers_; }
+  // nullptr: no server.
+  net::SharedServer* shared_server() const { return parts_.shared_server.get(); }
+  // The directory of the tier; empty: none.
+  std::string cache_directory() const { return has_directory_ ? parts_.cache_directory : std::string(); }
   uint64_t cache_directory_bytes() const { return parts_.cache_directory_bytes; }
   const std::optional<LaterFingerprint>& fingerprint() const { return parts_.fingerprint; }
   FileOps& files() const { return *parts_.files; }
   Clock& clock() const { return *parts_.clock; }
+  // Time of a prefill row as measured; before the first measurement a lower bound; 0: unknown.
+  double prefill_row_ns() const;
 
  private:
   void open_tier();
@@ -127,6 +143,8 @@ class EngineState {
   std::unique_ptr<KvPagePool> pool_;
   std::unique_ptr<LruKvCacheStore> store_;
   std::unique_ptr<KvTier> tier_;
+  std::vector<NamedTier> tiers_;
+  bool has_directory_ = false;
   Status tier_status_;
   StateShare state_share_;
   PendingPrefixes pending_;

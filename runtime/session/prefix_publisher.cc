@@ -14,10 +14,10 @@ constexpr size_t kWorthReadingFromDisk = 16;
 // pause a thread that long.
 constexpr int64_t kLeastLookUpNs = 40'000'000;
 
-// A look-up in a tier ends after half of the time that computing the missing tokens takes at the measured rate, so that
-// a slow tier costs at most half of a prefill. Without a measurement only ReadLimits::kSilenceNs ends it.
-int64_t deadline_of(const EngineState& engine, const Scheduler& scheduler, size_t n_missing) {
-  const double ns = scheduler.prefill_row_ns() * static_cast<double>(n_missing) / 2;
+// A look-up in a tier ends after half of the time that computing the missing tokens takes, so that a slow tier costs at
+// most half of a prefill. If nothing is known about that time, only ReadLimits::kSilenceNs ends it.
+int64_t deadline_of(const EngineState& engine, size_t n_missing) {
+  const double ns = engine.prefill_row_ns() * static_cast<double>(n_missing) / 2;
   constexpr double kMostNs = 3600e9;  // an hour, so that the sum cannot overflow
   if (ns <= 0 || ns > kMostNs) return ReadLimits::kNoDeadline;
   return engine.clock().steady_ns() + std::max(kLeastLookUpNs, static_cast<int64_t>(ns));
@@ -31,8 +31,7 @@ PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& ow
   found.tokens_compared = found.length();
   KvTier* tier = engine_->state().tier();
   if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
-    EngineState& engine = engine_->state();
-    const int64_t deadline_ns = deadline_of(engine, engine.scheduler(), ids.size() - found.length());
+    const int64_t deadline_ns = deadline_of(engine_->state(), ids.size() - found.length());
     found.tokens_compared +=
         tier->extend(name_space_, ids, found.entry, {.stop = std::move(stop), .deadline_ns = deadline_ns});
   }

@@ -63,15 +63,20 @@ function namespaces(model) {
   ];
 }
 
-function tier({tier}) {
-  if (!tier) return [];
-  const reason = tier.is_writing ? [] : [element("p", {class: "soft"}, "Nothing is written now.")];
+function tiers({tiers}) {
+  const shown = tiers.map((tier) => [
+    tier.name === "server" ? "cache server" : "cache directory",
+    ...(tier.name === "server" ? [bytes(tier.bytes_read + tier.bytes_written), "–"] : [bytes(tier.bytes), number(tier.pages)]),
+    number(tier.pages_written), number(tier.waiting), number(tier.dropped), number(tier.evicted), number(tier.hits),
+    number(tier.misses), number(tier.tokens_read)]);
+  if (shown.length === 0) return [];
+  const notes = [];
+  if (tiers.some((tier) => !tier.is_usable)) notes.push("The cache server does not answer, and is not used now.");
+  if (tiers.some((tier) => tier.is_usable && !tier.is_writing)) notes.push("Nothing is written now.");
   return [
-    element("h3", {}, "On disk"),
-    table(["Tier", "bytes", "pages", "written", "waiting", "dropped", "evicted", "hits", "misses", "tokens read"], [[
-      "cache directory", bytes(tier.bytes), number(tier.pages), number(tier.pages_written), number(tier.waiting),
-      number(tier.dropped), number(tier.evicted), number(tier.hits), number(tier.misses), number(tier.tokens_read)]]),
-    ...reason,
+    element("h3", {}, "Beyond memory"),
+    table(["Tier", "bytes", "pages", "written", "waiting", "dropped", "evicted", "hits", "misses", "tokens read"], shown),
+    ...notes.map((note) => element("p", {class: "soft"}, note)),
   ];
 }
 
@@ -80,7 +85,7 @@ function modelSection(model) {
     : `${bytes(model.file_bytes)} · not loaded`;
   return element("article", {class: "model"},
     element("h2", {}, model.name, element("span", {class: "soft"}, about)),
-    model.loaded ? [memory(model), namespaces(model), tier(model)] : []);
+    model.loaded ? [memory(model), namespaces(model), tiers(model)] : []);
 }
 
 function show() {

@@ -91,14 +91,14 @@ export function namespaceRows(model) {
 
 // Returns the parts of a model's memory, [{name, bytes}], and the budget.
 export function memoryParts(model) {
-  const {pool, store, tier} = model;
-  const waiting = tier?.waiting_bytes ?? 0;
+  const {pool, store, tiers} = model;
+  const waiting = tiers.reduce((sum, tier) => sum + tier.waiting_bytes, 0);
   const states = pool.state_bytes;
   const rows = Math.max(0, pool.bytes - states - waiting);
   return {
     budget: Math.max(pool.budget_bytes, pool.bytes),
     parts: [{name: "rows of conversations", bytes: rows}, {name: "recurrent states", bytes: states},
-            {name: "on their way to disk", bytes: waiting}],
+            {name: "to be written", bytes: waiting}],
     findable: store.bytes,
   };
 }

@@ -6,6 +6,7 @@
 #include "base/json_limits.h"
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/kv_tier.h"
+#include "net/shared_server.h"
 
 namespace ibid::serve {
 
@@ -88,9 +89,11 @@ Json namespaces_json(const LruKvCacheStore& store, std::string_view own_name) {
   return list;
 }
 
-Json tier_json(const KvTier& tier) {
-  const KvTierStats stats = tier.stats();
-  return {{"bytes", stats.bytes},
+Json tier_json(const EngineState::NamedTier& tier, const net::SharedServer* server) {
+  const KvTierStats stats = tier.tier->stats();
+  const bool is_server = tier.name == std::string_view("server");
+  return {{"name", tier.name},
+          {"bytes", stats.bytes},
           {"pages", stats.pages},
           {"hits", stats.hits},
           {"misses", stats.misses},
@@ -101,6 +104,10 @@ Json tier_json(const KvTier& tier) {
           {"waiting_bytes", stats.waiting_bytes},
           {"dropped", stats.dropped},
           {"failures", stats.failures},
+          {"quarantined", stats.quarantined},
+          {"bytes_read", stats.bytes_read},
+          {"bytes_written", stats.bytes_written},
+          {"is_usable", !is_server || server == nullptr || server->connections().breaker().allows_calls()},
           // do not send the reason itself, because it may name the directory
           {"is_writing", stats.disabled_reason.empty()}};
 }
@@ -117,7 +124,10 @@ Json model_json(const HostedModel& model, std::string_view own_name) {
   json["pool"] = pool_json(engine.state().pool());
   json["store"] = store_json(engine.state().store(), engine.state().store().stats());
   json["namespaces"] = namespaces_json(engine.state().store(), own_name);
-  json["tier"] = engine.state().tier() == nullptr ? Json() : tier_json(*engine.state().tier());
+  json["tiers"] = Json::array();
+  for (const EngineState::NamedTier& tier : engine.state().tiers()) {
+    json["tiers"].push_back(tier_json(tier, engine.state().shared_server()));
+  }
   return json;
 }
 

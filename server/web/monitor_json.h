@@ -28,7 +28,9 @@ struct MonitorSample {
 
 // Returns {"time_ms", "uptime_s", "server": {...}, "answers": {...}, "tokens": {...}, "conversations": {...}, "models":
 // [{"name", "loaded", "file_bytes", and if loaded "max_seq_len", "passes", "pool", "store", "namespaces": [{"name",
-// "is_own", "bytes", "pages", "hits", "lookups"}], "tier" (null: none)}]}. time_ms is the time of a monotonic clock.
+// "is_own", "bytes", "pages", "hits", "lookups"}], "tiers": [{"name": "directory" or "server", "bytes", "pages",
+// "hits", "misses", "tokens_read", "pages_written", "evicted", "waiting", "waiting_bytes", "dropped", "failures",
+// "quarantined", "bytes_read", "bytes_written", "is_usable", "is_writing"}]}]}. time_ms: of a monotonic clock.
 Json monitor_json(const MonitorSample& sample, std::string_view cache_namespace, int64_t now_ns, int64_t start_ns);
 
 // Adds GET /monitor.json, which requires the API key. `take` and the clock are called on any thread while the server

@@ -64,7 +64,9 @@ class Node:
         self.port, self.number = free_port(), number
         self.url = f"http://127.0.0.1:{self.port}"
         self.log_path = pathlib.Path(directory) / f"node{number}.log"
-        self.options = ["--threads", "1", "--config", "", "--log", "--context", "2048", *options]
+        self.options = ["--threads", "1", "--config", "", "--log", *options]
+        if "--context" not in options:
+            self.options += ["--context", "2048"]
         self.events = f"tcp://127.0.0.1:{free_port()}" if events else None
         self.replay = f"tcp://127.0.0.1:{free_port()}" if events else None
         if events:

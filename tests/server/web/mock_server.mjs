@@ -193,8 +193,12 @@ export class MockServer {
                 hits: 118 + n, reused_tokens: 80000 + 850 * n, inserted_pages: 1100 + n, evicted_pages: 40 + (n >> 2)},
         namespaces: [{name: "alice", is_own: true, bytes: 70_000_000 + 200_000 * n, pages: 600, hits: 80, lookups: 88},
                      {name: "", is_own: false, bytes: 30_000_000 + 80_000 * n, pages: 300, hits: 38, lookups: 42}],
-        tier: {bytes: 320_000_000, pages: 2100, hits: 9, misses: 30, tokens_read: 4100, pages_written: 2300, evicted: 20,
-               waiting: n % 5, waiting_bytes: 4_000_000 * (n % 5), dropped: 0, failures: 0, is_writing: true},
+        tiers: [{name: "directory", bytes: 320_000_000, pages: 2100, hits: 9, misses: 30, tokens_read: 4100,
+                 pages_written: 2300, evicted: 20, waiting: n % 5, waiting_bytes: 4_000_000 * (n % 5), dropped: 0,
+                 failures: 0, is_usable: true, is_writing: true},
+                {name: "server", bytes: 0, pages: 0, hits: 3, misses: 21, tokens_read: 1900, pages_written: 2200,
+                 evicted: 0, waiting: 0, waiting_bytes: 0, dropped: 0, failures: 0, bytes_read: 24_000_000,
+                 bytes_written: 1_740_000_000, is_usable: true, is_writing: true}],
       }, {name: "other-model", loaded: false, file_bytes: 4_100_000_000}],
     };
   }

@@ -34,7 +34,7 @@ test("the figures of the server and of each model are shown", async () => {
   assert.match(await card("Evictions"), /40 pages/);
   assert.match(await card("Keys and values"), /120 MB\s*of 268 MB/);
   assert.equal(await page.locator(".model").count(), 2);
-  assert.match(await page.locator(".model").first().innerText(), /alice.*others.*cache directory/s);
+  assert.match(await page.locator(".model").first().innerText(), /alice.*others.*cache directory.*cache server/s);
   assert.match(await page.locator(".model").last().innerText(), /other-model.*not loaded/s);
 });
 
