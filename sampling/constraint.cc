@@ -119,8 +119,10 @@ bool NextTokens::forbid_others() {
       for (float& logit : some) forbid(logit);
       continue;
     }
-    for (size_t i = 0; i < some.size(); ++i) {
-      if ((words[w] >> i & 1) == 0) forbid(some[i]);
+    for (uint64_t rest = ~words[w]; rest != 0; rest &= rest - 1) {
+      const auto i = static_cast<size_t>(std::countr_zero(rest));
+      if (i >= some.size()) break;
+      forbid(some[i]);
     }
   }
   return any != 0;
