@@ -1,6 +1,7 @@
 // bench_sessions: measures the claims about sessions, and prints one row for each: claim, goal, measured value, and
 // whether the goal is met.
-//   bench_sessions [MODEL] [--what chat,prompt,resume,memory,company] [--rounds 5] [--threads N] [--kv f16] [--json]
+//   bench_sessions [MODEL] [--what chat,prompt,resume,memory,company,constraints] [--rounds 5] [--threads N] [--kv f16]
+//                  [--json]
 // Exit status: 0 even if a goal is missed, which the row shows; 1 if a value could not be measured.
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 struct Arguments {
   ModelArguments model;
-  std::vector<std::string> what = {"chat", "prompt", "resume", "memory", "company"};
+  std::vector<std::string> what = {"chat", "prompt", "resume", "memory", "company", "constraints"};
   size_t rounds = 5;
   bool json = false;
 
@@ -65,6 +66,7 @@ Status run(const Arguments& arguments) {
   if (arguments.wants("resume")) TRY(claims_of_resuming(load, arguments.rounds, sink));
   if (arguments.wants("memory")) TRY(claims_of_memory(load, sink));
   if (arguments.wants("company")) TRY(claims_of_company(load, arguments.rounds, sink));
+  if (arguments.wants("constraints")) TRY(claims_of_constraints(load, arguments.rounds, sink));
   if (!arguments.json) std::printf("other processes had %.1f %% of the CPUs\n", others.percent());
   return {};
 }
@@ -77,10 +79,11 @@ int main(int argc, char** argv) {
   ibid::Arguments arguments;
   arguments.model.add_model(app, false);
   arguments.model.add_running(app);
-  app.add_option("--what", arguments.what, "some of chat, prompt, resume, memory, company (comma-separated)")
+  app.add_option("--what", arguments.what,
+                 "some of chat, prompt, resume, memory, company, constraints (comma-separated)")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::IsMember({"chat", "prompt", "resume", "memory", "company"}));
+      ->check(CLI::IsMember({"chat", "prompt", "resume", "memory", "company", "constraints"}));
   app.add_option("--rounds", arguments.rounds, "repetitions of what is timed; medians are reported")
       ->check(CLI::Range(1, 1000));
   app.add_flag("--json", arguments.json, "one JSON object a line");

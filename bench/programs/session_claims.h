@@ -54,5 +54,7 @@ Status claims_of_resuming(const LoadEngine& load, size_t rounds, const ClaimSink
 Status claims_of_memory(const LoadEngine& load, const ClaimSink& sink);
 // Measures concurrent sessions: gaps between tokens, rates, cancellation, eight at once.
 Status claims_of_company(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
+// Measures the rates of constrained answers relative to unconstrained ones, alone and eight at once.
+Status claims_of_constraints(const LoadEngine& load, size_t rounds, const ClaimSink& sink);
 
 }  // namespace ibid
