@@ -306,7 +306,7 @@ std::string RespServer::answer_data(const Words& words) {
     value = std::to_string(value.empty() ? 1 : std::stoll(value) + 1);
     return ":" + value + "\r\n";
   }
-  return "-ERR unknown command '" + name + "'\r\n";
+  return collections_.answer(words).value_or("-ERR unknown command '" + name + "'\r\n");
 }
 
 std::string RespServer::answer_list(const Words& words) {
@@ -364,6 +364,21 @@ void RespServer::clear() {
   const std::lock_guard lock(mutex_);
   data_.clear();
   lists_.clear();
+  collections_.clear();
+}
+
+void RespServer::erase(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  data_.erase(key);
+  lists_.erase(key);
+  collections_.erase(key);
+}
+
+std::string RespServer::all_texts() const {
+  const std::lock_guard lock(mutex_);
+  std::string all = collections_.all_texts();
+  for (const auto& [key, value] : data_) all += key + "\n" + value + "\n";
+  return all;
 }
 
 size_t RespServer::n_commands(const std::string& name) const {

@@ -18,6 +18,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/resp_collections.h"
+
 struct ssl_ctx_st;
 
 namespace ibid {
@@ -62,6 +64,10 @@ class RespServer {
   // Replaces each value, and each element of a list, by edit(key, value).
   void edit(const std::function<std::string(const std::string& key, const std::string& value)>& edit);
   void clear();
+  // Removes a key of any type.
+  void erase(const std::string& key);
+  // All that a reader of the server sees, in one text.
+  std::string all_texts() const;
   size_t n_commands(const std::string& name) const;  // received so far; name in capitals
   size_t n_connections() const { return n_connections_; }
 
@@ -102,6 +108,7 @@ class RespServer {
   Script script_;
   std::map<std::string, std::string> data_;
   std::map<std::string, std::deque<std::string>> lists_;
+  RespCollections collections_;
   std::map<std::string, size_t> n_commands_;
   std::list<Connection> connections_;
 
