@@ -147,9 +147,12 @@ Result<std::string> cache_directory_of(const ServeArguments& arguments, const st
   return is_only_model ? directory : directory + "/" + std::filesystem::path(path).filename().string();
 }
 
-// Opens the store, which is in the cache directory itself, independent of the models.
-Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& arguments) {
+// Opens the store, which is on the server that nodes share, or if that is null, in the cache directory itself. It is
+// independent of the models.
+Result<std::shared_ptr<ConversationStore>> open_store(const ServeArguments& arguments,
+                                                      std::shared_ptr<net::SharedServer> server) {
   ConversationStore::Options options;
+  options.server = std::move(server);
   TRY_ASSIGN(options.directory, cache_directory_of(arguments, "", true));
   options.budget_bytes = std::min(options.budget_bytes, EngineOptions().cache_directory_bytes / 8);
   options.remark = [](const std::string& line) { remark("ibid: " + line); };
@@ -169,7 +172,7 @@ Result<std::shared_ptr<net::SharedServer>> open_cache_server(const ServeArgument
     remark(reason.empty() ? "ibid: the cache server " + name + " is used again"
                           : "ibid: the cache server " + name + " is not used until it answers: " + reason);
   });
-  if (server->connections().try_now().ok()) remark("ibid: sharing keys and values through " + name);
+  if (server->connections().try_now().ok()) remark("ibid: sharing keys, values and conversations through " + name);
   return server;
 }
 
@@ -290,7 +293,7 @@ Result<int> run_serve(const ServeArguments& arguments) {
   }
   AdmissionOptions admission = arguments.admission_options();
   admission.conversations.remark = say;
-  TRY_ASSIGN(admission.conversations.store, open_store(arguments));
+  TRY_ASSIGN(admission.conversations.store, open_store(arguments, cache_server));
   Service service(*models, system_clock(), admission);
 
   const auto facts = std::make_shared<ServerFacts>();

@@ -102,7 +102,8 @@ void ServeArguments::add_cache_options(CLI::App& command) {
             "bytes a second written to the cache directory while no processor is idle; 0: writing waits")
       ->group(kRunningGroup);
   add_text_option(command, "--cache-server", cache_server,
-                  "share keys and values with other servers through a Redis or Valkey: redis://[USER:PASSWORD@]HOST, "
+                  "share keys, values and conversations with other servers through a Redis or Valkey: "
+                  "redis://[USER:PASSWORD@]HOST, "
                   "rediss://... (TLS) or unix:PATH")
       ->type_name("URL")
       ->group(kRunningGroup);

@@ -89,8 +89,20 @@ Json output_items(const ResponseContext& context, const Heard& heard, const Toke
   return items;
 }
 
-// Stores the response and appends it to its conversation. Fault: the response does not fit, or the disk fails.
-void keep(const ResponseContext& context, const Json& response) {
+// Reports that a part of the storing has failed. Fault: the stored data is damaged. If the disk or the shared server
+// fails, or if there is no room, the client has its answer nevertheless.
+void note_not_stored(const ResponseContext& context, const char* field, const Status& status, IgnoredParts& ignored) {
+  const bool is_full = status.code() == ErrorCode::kLimitExceeded;
+  if (!is_full && status.code() != ErrorCode::kIo) throw fault_of_store(context.site, status);
+  context.site.store->say({status.code(), context.id + ": " + field + ": " + status.message()});
+  ignore(ignored, {.field = field,
+                   .reason = is_full ? "not stored: the response is too large for the store"
+                                     : "not stored: the store is not available"});
+}
+
+// Stores the response and appends it to its conversation. Notes what could not be stored. Faults: the stored data is
+// damaged; another request has changed the conversation, or the conversation has become too large.
+void keep(const ResponseContext& context, Json& response, IgnoredParts& ignored) {
   const Site& site = context.site;
   const Json& output = response["output"];
   StoredResponse kept{.id = context.id,
@@ -102,14 +114,18 @@ void keep(const ResponseContext& context, const Json& response) {
   if (context.call.store) {
     kept.response = json_to_string(response);
     if (context.conversation == nullptr) kept.in_front = context.in_front;
-    const Status status = site.store->put_response(context.cache_namespace, kept);
-    // A response that is too large is not stored; the request succeeds all the same.
-    if (!status.ok() && status.code() != ErrorCode::kLimitExceeded) throw fault_of_store(site, status);
+    if (const Status status = site.store->put_response(context.cache_namespace, kept); !status.ok()) {
+      note_not_stored(context, "store", status, ignored);
+      response["store"] = false;
+    }
   }
   if (context.conversation == nullptr) return;
   Json all = context.in_front;
   all.insert(all.end(), kept.items.begin(), kept.items.end());
-  if (const Status status = context.conversation->commit(all); !status.ok()) {
+  const Status status = context.conversation->commit(all);
+  if (status.code() == ErrorCode::kIo) {
+    note_not_stored(context, "conversation", status, ignored);
+  } else if (!status.ok()) {
     throw fault_of_conversation(site, status);
   }
 }
@@ -124,8 +140,10 @@ Json finished_response(const ResponseContext& context, const Heard& heard) {
   json["usage"] = response_usage(count_tokens(heard.answers, tokenizer));
   json["timings"] = llama_timings(answer);
   json["ibid"] = ibid_details(answer, heard.ignored);
+  IgnoredParts ignored = heard.ignored;
   try {
-    keep(context, json);
+    keep(context, json, ignored);
+    if (ignored.size() > heard.ignored.size()) json["ibid"]["ignored"] = ignored_json(ignored);
   } catch (const Fault& fault) {
     json["status"] = "failed";
     json["error"] = {{"code", fault.code}, {"message", fault.text()}};

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -120,7 +121,7 @@ struct Conversations::Parts {
   std::optional<std::pair<Conversation, size_t>> take_known(const Wanted& wanted);
   std::vector<Known> make_room();
 
-  bool keeps(const Engine& engine) const { return store->is_on_disk() && engine.state().fingerprint(); }
+  bool keeps(const Engine& engine) const { return store->is_lasting() && engine.state().fingerprint(); }
   void take_over_files(const Engine& engine);
   void say_versions();
   void restore(const std::shared_ptr<Engine>& engine, const Wanted& wanted);
@@ -128,6 +129,8 @@ struct Conversations::Parts {
   void write_later(uint64_t number);
   void write(uint64_t number);
   void wait_for_writer();
+  // A server that cannot be reached is logged once, by the store.
+  bool is_logged_by_store(const Status& status) const { return status.code() == ErrorCode::kIo && !store->is_local(); }
   void remark(const std::string& text) const {
     if (options.remark) options.remark(text);
   }
@@ -220,17 +223,15 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
   }
   const Holder holder = holder_of(wanted.cache_namespace);
   const auto found = store->find_history(holder, wanted.hashes, n_in_memory);
+  if (is_logged_by_store(found.status())) return;
   if (!found.ok()) return remark("conversations on disk cannot be read: " + found.status().message());
   if (!*found) return;
   const FoundHistory& history = **found;
-  {
-    const std::lock_guard lock(mutex);
-    if (known.has_kept(history.name)) return;
-  }
   Result<Conversation> conversation = read(engine, wanted, history);
   if (!conversation.ok()) {
     const Status& why = conversation.status();
     if (why.code() == ErrorCode::kNotFound) return;  // the history was removed meanwhile
+    if (is_logged_by_store(why)) return;
     remark("a conversation on disk is not used: " + why.message());
     const bool is_out_of_reach = why.code() == ErrorCode::kOutOfMemory || why.code() == ErrorCode::kIo;
     // If the removal fails, it is tried again when the history is found again.
@@ -240,12 +241,24 @@ void Conversations::Parts::restore(const std::shared_ptr<Engine>& engine, const 
   const size_t n_bytes = conversation->n_bytes();
   std::vector<Known> gone;  // destroyed after the lock is released
   const std::lock_guard lock(mutex);
-  if (known.has_kept(history.name) || n_known() >= history.n) return;  // another request has restored it meanwhile
+  if (n_known() >= history.n) return;  // another request has restored it meanwhile
+  // A conversation of the same name is another state of this one: another process or node has written a turn since, or
+  // this one has not written its last turn yet.
+  if (const std::optional<Place> other = known.find_kept(history.name)) {
+    const Conversation& before = other->known->conversation();
+    const bool is_continued = before.session().engine() == engine && conversation->size() >= before.size() &&
+                              before.begins(wanted.messages, before.size());
+    if (is_continued) {
+      gone.push_back(known.take_out(*other));
+    } else {
+      known.rename(*other, random_digits());
+    }
+  }
   known.add({.shared = std::make_shared<const SharedConversation>(*std::move(conversation)),
              .n_bytes = n_bytes,
              .kept = history.name});
   ++stats.n_restored;
-  gone = make_room();
+  std::ranges::move(make_room(), std::back_inserter(gone));
 }
 
 // Reads a stored conversation, and checks that its first messages equal those of the history.
@@ -297,8 +310,8 @@ void Conversations::Parts::write(uint64_t number) {
     history.text = *std::move(text);
     status = store->put_history(holder_of(conversation.cache_namespace()), history);
   }
-  if (!status.ok() && !has_failed.exchange(true)) {
-    remark("a conversation could not be stored on disk: " + status.message());
+  if (!status.ok() && !is_logged_by_store(status) && !has_failed.exchange(true)) {
+    remark("a conversation could not be stored: " + status.message());
   }
 }
 
@@ -394,7 +407,7 @@ ConversationStore& Conversations::store() { return *parts_->store; }
 void Conversations::write_behind(std::function<void()> work) { parts_->writer.post_guarded(std::move(work)); }
 
 ConversationStats Conversations::stats() const {
-  const HistoryStats kept = parts_->store->is_on_disk() ? parts_->store->stats() : HistoryStats();
+  const HistoryStats kept = parts_->store->is_lasting() ? parts_->store->stats() : HistoryStats();
   const std::lock_guard lock(parts_->mutex);
   ConversationStats stats = parts_->stats;
   stats.n_known = parts_->known.size();

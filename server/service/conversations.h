@@ -10,9 +10,11 @@
 // several requests may continue one conversation at once, and a dropped request changes nothing. put() replaces the
 // conversation that was continued. Any other history starts a new session, whose prefix may still be in the KV store.
 //
-// If the ConversationStore is on disk and the engine has a fingerprint, each answered conversation (messages, text,
-// tokens) is also written there, by a thread of its own. If the store has a longer prefix of a history than memory, the
-// conversation is restored from it. Errors of the store are logged and fail no request.
+// If the ConversationStore outlives the process and the engine has a fingerprint, each answered conversation (messages,
+// text, tokens) is also written there, by a thread of its own. If the store has a longer prefix of a history than
+// memory, because the process was restarted, or another process or node has answered since, the conversation is
+// restored from the store. If two of them answer at once, the last complete turn is in the store, and never parts of
+// both. Errors of the store are logged and fail no request.
 //
 // Bounded by bytes. Eviction: the least recently used conversation of the owner with the most bytes
 // (server/store/cache_namespace.h), so an owner cannot evict conversations of others. Nothing is found across

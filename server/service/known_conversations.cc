@@ -40,6 +40,18 @@ std::optional<KnownConversations::Place> KnownConversations::find_number(uint64_
   return found == by_number_.end() ? std::optional<Place>() : found->second;
 }
 
+std::optional<KnownConversations::Place> KnownConversations::find_kept(const std::string& name) const {
+  const auto found = kept_.find(name);
+  return found == kept_.end() ? std::optional<Place>() : find_number(found->second);
+}
+
+void KnownConversations::rename(const Place& place, std::string name) {
+  Known& known = *place.known;
+  kept_.erase(known.kept);
+  known.kept = std::move(name);
+  kept_.emplace(known.kept, known.number);
+}
+
 void KnownConversations::use(const Place& place) {
   List& known = place.space->known;
   known.splice(known.end(), known, place.known);
@@ -50,7 +62,7 @@ uint64_t KnownConversations::add(Known known) {
   known.number = ++n_added_;
   space.n_bytes += known.n_bytes;
   n_bytes_ += known.n_bytes;
-  if (!known.kept.empty()) kept_.insert(known.kept);
+  if (!known.kept.empty()) kept_.emplace(known.kept, known.number);
   const auto it = space.known.insert(space.known.end(), std::move(known));
   by_number_.emplace(it->number, Place{&space, it, it->conversation().size()});
   for (size_t n = 1; n <= it->conversation().size(); ++n) {

@@ -16,7 +16,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -74,7 +73,10 @@ class KnownConversations {
   // Returns the conversation of that engine and namespace that shares the longest prefix with the history.
   std::optional<Place> find(const Wanted& wanted) const;
   std::optional<Place> find_number(uint64_t number) const;
-  bool has_kept(const std::string& name) const { return kept_.contains(name); }
+  // Returns the conversation that has this name in the store.
+  std::optional<Place> find_kept(const std::string& name) const;
+  // Gives a conversation another name in the store.
+  void rename(const Place& place, std::string name);
 
   // Marks a conversation as used.
   void use(const Place& place);
@@ -97,7 +99,7 @@ class KnownConversations {
   std::map<std::string, Space, std::less<>> spaces_;  // the conversations of each owner of namespaces
   std::unordered_multimap<uint64_t, Place> by_hash_;
   std::unordered_map<uint64_t, Place> by_number_;
-  std::unordered_set<std::string> kept_;
+  std::unordered_map<std::string, uint64_t> kept_;  // numbers by the names in the store
   uint64_t n_added_ = 0;
   size_t n_bytes_ = 0;
 };

@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/json_members.h"
+#include "server/store/shared_rows.h"
+#include "server/store/sqlite_rows.h"
 
 namespace ibid::serve {
 namespace {
@@ -26,18 +29,24 @@ Status append_items(Json& items, const std::string& text) {
   return {};
 }
 
+std::vector<std::string> ids_of(const Json& items) {
+  std::vector<std::string> ids;
+  for (const Json& item : items) {
+    if (const std::string* id = text_member(item, "id")) ids.push_back(*id);
+  }
+  return ids;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ConversationStore>> ConversationStore::open(Options options) {
   std::unique_ptr<ConversationStore> store(new ConversationStore(std::move(options)));
-  const auto& [directory, budget_bytes, remark, vfs] = store->options_;
-  TRY_ASSIGN(store->writer_.rows, store->is_on_disk() ? KeptRows::open(directory, vfs, budget_bytes, remark)
-                                                      : KeptRows::open_in_memory(budget_bytes));
-  TRY_ASSIGN(const int64_t seed, store->writer_.rows->db().number(0, "select hash_seed from store"));
-  store->hash_seed_ = static_cast<uint64_t>(seed);
-  TRY(store->write([](KeptRows& rows) { return rows.make_room(-1); }));
-  if (!store->is_on_disk()) return store;
-  TRY_ASSIGN(store->reader_.rows, KeptRows::open_reader(directory, vfs));
+  const auto& [server, directory, budget_bytes, remark, vfs] = store->options_;
+  if (server != nullptr) {
+    store->rows_ = std::make_unique<SharedRows>(server, budget_bytes, remark);
+  } else {
+    TRY_ASSIGN(store->rows_, SqliteRows::open({directory, budget_bytes, remark, vfs}));
+  }
   return store;
 }
 
@@ -54,24 +63,19 @@ std::unique_ptr<ConversationStore> ConversationStore::open_or_in_memory(Options 
 
 ConversationStore::~ConversationStore() {
   // Writes in which order entries were last used. If this fails, entries only lose their place in LRU order.
-  if (!used_.empty()) (void)write([](KeptRows&) { return Status(); });
+  if (rows_ != nullptr && !used_.empty()) (void)write([](KeptRows::Change&) { return Status(); });
 }
 
-Status ConversationStore::write(const std::function<Status(KeptRows&)>& change) {
-  std::vector<int64_t> used;
+Status ConversationStore::write(const std::function<Status(KeptRows::Change&)>& change) {
+  std::vector<KeptRows::Key> used;
   {
     const Lock lock(mutex_);
     used = std::exchange(used_, {});
   }
-  Status status;
-  {
-    const Lock lock(writer_.mutex);
-    KeptRows& rows = *writer_.rows;
-    status = rows.db().transact([&]() -> Status {
-      for (const int64_t id : used) TRY(rows.touch(id));
-      return change(rows);
-    });
-  }
+  const Status status = rows_->change([&](KeptRows::Change& all) -> Status {
+    for (const KeptRows::Key& key : used) TRY(all.touch(key));
+    return change(all);
+  });
   if (!status.ok()) {
     const Lock lock(mutex_);
     used_.insert(used_.begin(), used.begin(), used.end());
@@ -79,92 +83,71 @@ Status ConversationStore::write(const std::function<Status(KeptRows&)>& change) 
   return status;
 }
 
-Result<ConversationStore::Rows> ConversationStore::find(Kept kind, const std::string& space, const std::string& name) {
-  const auto [lock, kept] = reading();
-  return kept.find(kind, space, name);
-}
-
-void ConversationStore::count_use(int64_t id) {
+void ConversationStore::count_use(KeptRows::Key key) {
   const Lock lock(mutex_);
-  std::erase(used_, id);
+  std::erase(used_, key);
   if (used_.size() >= kMostUses) used_.erase(used_.begin());
-  used_.push_back(id);
-}
-
-Status ConversationStore::remove(Kept kind, const std::string& space, const std::string& name) {
-  return write([&](KeptRows& rows) -> Status {
-    TRY_ASSIGN(const int64_t id, rows.db().number(-1,
-                                                  "select id from kept where kind = ? and space = ? and name = ? "
-                                                  "and is_gone = 0",
-                                                  static_cast<int64_t>(kind), space, name));
-    return id < 0 ? Status(ErrorCode::kNotFound, "nothing is stored under this id") : rows.remove(id);
-  });
+  used_.push_back(std::move(key));
 }
 
 Status ConversationStore::put_response(const std::string& cache_namespace, const StoredResponse& response) {
   const Holder holder = holder_of(cache_namespace);
-  KeptRows::Row row{.kind = Kept::kResponse,
-                    .name = response.id,
-                    .conversation = response.conversation_id,
-                    .n_output = static_cast<int64_t>(response.n_output),
-                    .body = response.response};
-  return write([&](KeptRows& rows) -> Status {
-    // A removed response keeps its row while others continue it, so this row may refer to it.
-    TRY_ASSIGN(row.previous, rows.db().number(0, "select id from kept where kind = 1 and space = ? and name = ?",
-                                              holder.space, response.previous_id));
-    Json items = row.previous == 0 ? response.in_front : Json::array();
+  return write([&](KeptRows::Change& change) -> Status {
+    KeptRows::Row row{.kind = Kept::kResponse,
+                      .name = response.id,
+                      .conversation = response.conversation_id,
+                      .n_output = static_cast<int64_t>(response.n_output),
+                      .body = response.response};
+    bool continues = false;
+    if (!response.previous_id.empty()) {
+      TRY_ASSIGN(continues, change.can_continue(holder.space, response.previous_id));
+    }
+    if (continues) row.previous = response.previous_id;
+    Json items = continues ? Json::array() : response.in_front;
     items.insert(items.end(), response.items.begin(), response.items.end());
     row.items = json_to_string(items);
-    return rows.put(holder, row).status();
+    row.item_ids = ids_of(items);
+    return change.put(holder, row);
   });
 }
 
 Result<StoredResponse> ConversationStore::find_response(const std::string& cache_namespace, const std::string& id) {
-  TRY_ASSIGN(const Rows chain, find(Kept::kResponse, holder_of(cache_namespace).space, id));
+  const KeptRows::Key key{Kept::kResponse, holder_of(cache_namespace).space, id};
+  TRY_ASSIGN(const Rows chain, rows_->find(key));
   const KeptRows::Row& row = chain.back();
   StoredResponse response{.id = id,
+                          .previous_id = row.previous,
                           .n_output = static_cast<size_t>(row.n_output),
                           .conversation_id = row.conversation,
                           .response = row.body};
-  for (size_t i = 0; i + 1 < chain.size(); ++i) {
-    response.previous_id = chain[i].name;
-    TRY(append_items(response.in_front, chain[i].items));
-  }
+  for (size_t i = 0; i + 1 < chain.size(); ++i) TRY(append_items(response.in_front, chain[i].items));
   TRY(append_items(response.items, row.items));
   if (response.n_output > response.items.size()) {
     return Status(ErrorCode::kCorrupt, id + " has more output than items");
   }
-  count_use(row.id);
+  count_use(key);
   return response;
 }
 
 Result<Json> ConversationStore::find_item(const std::string& cache_namespace, const std::string& item_id) {
-  const std::string space = holder_of(cache_namespace).space;
-  Connection own;
-  if (is_on_disk()) {
-    TRY_ASSIGN(own.rows, KeptRows::open_reader(options_.directory, options_.vfs));
-  }
-  Connection& searched = is_on_disk() ? own : writer_;
-  const Lock lock(searched.mutex);
-  // The text searched for is the id as serialised in an item. Other texts that contain it are rejected below.
-  TRY_ASSIGN(Database::Rows names,
-             searched.rows->db().ask("select name from kept where kind = 1 and space = ? and is_gone = 0 and "
-                                     "instr(items, ?) > 0",
-                                     space, "\"id\":" + json_to_string(Json(item_id))));
-  for (;;) {
-    TRY_ASSIGN(const bool is_there, names.next());
-    if (!is_there) return Json();
-    TRY_ASSIGN(const Rows chain, searched.rows->find(Kept::kResponse, space, names.text(0)));
+  Json found;
+  const auto search = [&](const KeptRows::Row& row) -> Result<bool> {
     Json items = Json::array();
-    TRY(append_items(items, chain.back().items));
+    TRY(append_items(items, row.items));
     for (Json& item : items) {
-      if (item.is_object() && item.value("id", Json()) == item_id) return std::move(item);
+      if (!item.is_object() || item.value("id", Json()) != item_id) continue;
+      found = std::move(item);
+      return true;
     }
-  }
+    return false;
+  };
+  TRY(rows_->visit_responses(holder_of(cache_namespace).space, item_id, search));
+  return found;
 }
 
 Status ConversationStore::remove_response(const std::string& cache_namespace, const std::string& id) {
-  return remove(Kept::kResponse, holder_of(cache_namespace).space, id);
+  const KeptRows::Key key{Kept::kResponse, holder_of(cache_namespace).space, id};
+  return write([&](KeptRows::Change& change) { return change.remove(key); });
 }
 
 Status ConversationStore::create_conversation(const std::string& cache_namespace,
@@ -174,32 +157,34 @@ Status ConversationStore::create_conversation(const std::string& cache_namespace
                           .created = conversation.created,
                           .items = json_to_string(conversation.items),
                           .body = json_to_string(conversation.metadata)};
-  return write([&](KeptRows& rows) { return rows.put(holder_of(cache_namespace), row).status(); });
+  return write([&](KeptRows::Change& change) { return change.put(holder_of(cache_namespace), row); });
 }
 
 Result<StoredConversation> ConversationStore::find_conversation(const std::string& cache_namespace,
                                                                 const std::string& id) {
-  TRY_ASSIGN(const Rows found, find(Kept::kConversation, holder_of(cache_namespace).space, id));
+  const KeptRows::Key key{Kept::kConversation, holder_of(cache_namespace).space, id};
+  TRY_ASSIGN(const Rows found, rows_->find(key));
   const KeptRows::Row& row = found.back();
   StoredConversation conversation{.id = id, .created = row.created, .version = row.version};
   TRY(append_items(conversation.items, row.items));
   TRY_ASSIGN(conversation.metadata, parse_stored(row.body));
-  count_use(row.id);
+  count_use(key);
   return conversation;
 }
 
 Status ConversationStore::set_metadata(const std::string& cache_namespace, const std::string& id,
                                        const Json& metadata) {
   const Holder holder = holder_of(cache_namespace);
-  return write([&](KeptRows& rows) -> Status {
-    TRY_ASSIGN(Rows found, rows.find(Kept::kConversation, holder.space, id));
-    found.back().body = json_to_string(metadata);
-    return rows.put(holder, found.back()).status();
+  return write([&](KeptRows::Change& change) -> Status {
+    TRY_ASSIGN(KeptRows::Row row, change.row({Kept::kConversation, holder.space, id}));
+    row.body = json_to_string(metadata);
+    return change.put(holder, row);
   });
 }
 
 Status ConversationStore::remove_conversation(const std::string& cache_namespace, const std::string& id) {
-  return remove(Kept::kConversation, holder_of(cache_namespace).space, id);
+  const KeptRows::Key key{Kept::kConversation, holder_of(cache_namespace).space, id};
+  return write([&](KeptRows::Change& change) { return change.remove(key); });
 }
 
 Result<std::unique_ptr<LockedConversation>> ConversationStore::take_conversation(const std::string& cache_namespace,
@@ -216,13 +201,14 @@ Result<std::unique_ptr<LockedConversation>> ConversationStore::take_conversation
 }
 
 Status LockedConversation::commit(const Json& items) {
-  const Status status = store_->write([&](KeptRows& rows) -> Status {
-    TRY_ASSIGN(ConversationStore::Rows found, rows.find(Kept::kConversation, holder_.space, conversation_.id));
-    KeptRows::Row& row = found.back();
-    if (row.version != conversation_.version) return {ErrorCode::kBusy, "another process has changed the conversation"};
+  const Status status = store_->write([&](KeptRows::Change& change) -> Status {
+    TRY_ASSIGN(KeptRows::Row row, change.row({Kept::kConversation, holder_.space, conversation_.id}));
+    if (row.version != conversation_.version) {
+      return {ErrorCode::kBusy, "another process or node has changed the conversation"};
+    }
     ++row.version;
     row.items = json_to_string(items);
-    return rows.put(holder_, row).status();
+    return change.put(holder_, row);
   });
   release();
   return status.code() == ErrorCode::kNotFound ? Status() : status;
@@ -240,60 +226,38 @@ Status ConversationStore::put_history(const Holder& holder, const StoredHistory&
                           .name = history.name,
                           .version = history.numerics_version,
                           .items = history.text,
-                          .n_places = history.hashes.size()};
-  const Status status = write([&](KeptRows& rows) -> Status {
-    TRY_ASSIGN(const int64_t id, rows.put(holder, row));
-    TRY(rows.db().run("delete from place where history = ?", id));
-    for (size_t n = std::max<size_t>(history.first, 1); history.first > 0 && n <= history.hashes.size(); ++n) {
-      TRY(rows.db().run("insert into place values(?, ?, ?)", static_cast<int64_t>(history.hashes[n - 1]),
-                        static_cast<int64_t>(n), id));
-    }
-    return {};
-  });
+                          .hashes = history.hashes,
+                          .first = history.first};
+  const Status status = write([&](KeptRows::Change& change) { return change.put(holder, row); });
   ++(status.ok() ? n_written_ : n_failed_);
   return status;
 }
 
 Result<std::optional<FoundHistory>> ConversationStore::find_history(const Holder& holder,
                                                                     std::span<const uint64_t> hashes, size_t n_known) {
-  const auto [lock, kept] = reading();
-  for (size_t n = hashes.size(); n > n_known; --n) {
-    TRY_ASSIGN(Database::Rows rows,
-               kept.db().ask("select name from place join kept on kept.id = history where hash = ? and n = ? "
-                             "and space = ? limit 1",
-                             static_cast<int64_t>(hashes[n - 1]), static_cast<int64_t>(n), holder.space));
-    TRY_ASSIGN(const bool is_there, rows.next());
-    if (is_there) return std::optional(FoundHistory{rows.text(0), n});
-  }
-  return std::optional<FoundHistory>();
+  return rows_->find_history(holder.space, hashes, n_known);
 }
 
 Result<std::string> ConversationStore::read_history(const Holder& holder, const std::string& name) {
-  TRY_ASSIGN(Rows found, find(Kept::kHistory, holder.space, name));
+  TRY_ASSIGN(Rows found, rows_->find({Kept::kHistory, holder.space, name}));
   return std::move(found.back().items);
 }
 
 Status ConversationStore::refuse_history(const Holder& holder, const std::string& name) {
   ++n_refused_;
-  return remove(Kept::kHistory, holder.space, name);
-}
-
-Result<std::vector<std::pair<int64_t, int64_t>>> ConversationStore::history_versions() {
-  const auto [lock, kept] = reading();
-  TRY_ASSIGN(Database::Rows rows, kept.db().ask("select version, count(*) from kept where kind = 3 "
-                                                "group by version order by version"));
-  std::vector<std::pair<int64_t, int64_t>> versions;
-  for (;;) {
-    TRY_ASSIGN(const bool is_there, rows.next());
-    if (!is_there) return versions;
-    versions.emplace_back(rows.number(0), rows.number(1));
-  }
+  return write([&](KeptRows::Change& change) { return change.remove({Kept::kHistory, holder.space, name}); });
 }
 
 Status ConversationStore::forget(const std::string& cache_namespace) {
-  return write([&](KeptRows& rows) {
-    return rows.db().run("delete from kept where space = ?", holder_of(cache_namespace).space);
-  });
+  const std::string space = holder_of(cache_namespace).space;
+  bool has_more = true;
+  while (has_more) {
+    TRY(write([&](KeptRows::Change& change) -> Status {
+      TRY_ASSIGN(has_more, change.forget(space));
+      return {};
+    }));
+  }
+  return {};
 }
 
 void ConversationStore::say(const Status& error) const {
@@ -301,19 +265,17 @@ void ConversationStore::say(const Status& error) const {
 }
 
 Result<uint64_t> ConversationStore::bytes() {
-  const auto [lock, kept] = reading();
-  TRY_ASSIGN(const int64_t n_bytes, kept.db().number(0, "select sum(bytes) from share"));
-  return static_cast<uint64_t>(n_bytes);
+  TRY_ASSIGN(const KeptRows::Sizes sizes, rows_->sizes());
+  return sizes.n_bytes;
 }
 
 HistoryStats ConversationStore::stats() {
-  HistoryStats stats{.n_written = n_written_, .n_failed = n_failed_, .n_refused = n_refused_};
-  const auto [lock, kept] = reading();
-  Result<Database::Rows> rows = kept.db().ask("select sum(n), sum(bytes) from share where kind = 3");
-  if (!rows.ok() || !rows->next().ok()) return stats;
-  stats.n_kept = static_cast<uint64_t>(rows->number(0));
-  stats.n_bytes = static_cast<uint64_t>(rows->number(1));
-  return stats;
+  const KeptRows::Sizes sizes = rows_->known_sizes();
+  return {.n_kept = sizes.n_histories,
+          .n_bytes = sizes.history_bytes,
+          .n_written = n_written_,
+          .n_failed = n_failed_,
+          .n_refused = n_refused_};
 }
 
 }  // namespace ibid::serve

@@ -1,13 +1,11 @@
-// ConversationStore: one SQLite database of everything that the server stores for its clients:
+// ConversationStore: everything that the server stores for its clients:
 // - responses, which a client continues by their id;
 // - conversations, a resource of the API;
 // - known histories: the tokens of the conversation of a client that sends its whole history each time.
 //
-// File: with a directory, the database is the file kStoreFileName in the directory. This file and SQLite's -wal and
-// -shm files have mode 0600. The database survives the process, and several processes may use it at once: each change
-// is one short transaction, which waits for transactions of other processes for at most Database::kBusyTimeout. Without
-// a directory, the database is in memory and ends with the process. A change is atomic, whatever fails; a power loss
-// may undo the most recent changes. Each entry has a checksum, so reading a damaged entry returns an error (kCorrupt).
+// The entries are in an SQLite database, or on a key-value server that nodes share (server/store/kept_rows.h). The
+// promises below hold for both. Each entry has a checksum or a seal, so reading a damaged entry returns an error
+// (kCorrupt).
 //
 // Namespaces: an entry is found only in its own namespace. A namespace may be an API key, so only a digest of it is
 // written.
@@ -16,15 +14,14 @@
 // owners (server/store/cache_namespace.h) the one with the most bytes, and of that owner the least recently used entry.
 // So a client cannot evict entries of others. Reading an entry counts as a use, which is written with the next change.
 //
-// Threads: thread-safe. A change holds the lock of the writing connection while it waits for the disk. So changes are
-// made on the writing thread of Conversations (Backend::write_behind()), for which no token and no other request waits.
-// Two rare changes are made on a planning thread: importing an earlier version's files, and removing an invalid known
-// history. Reading uses a second connection and waits for no change, so handler threads and planning threads may read.
-// Each call reads a few rows, in less than a millisecond, except while SQLite repairs the log of a killed process.
-// find_item() searches all texts of a namespace, so it has a connection of its own.
+// Threads: thread-safe. A change waits for the disk or the server. So changes are made on the writing thread of
+// Conversations (Backend::write_behind()), for which no token and no other request waits. Two rare changes are made on
+// a planning thread: importing an earlier version's files, and removing an invalid known history. Reading waits for no
+// change, so handler threads and planning threads may read.
 //
 // Errors of all calls that return a Status or a Result, besides those listed: kIo, kCorrupt, kOutOfMemory, with the
-// file's name and SQLite's message; nothing has changed then.
+// name of the file or the server, and its message. Nothing has changed then, with one exception: if the connection to a
+// server ended during a change, the change was made completely or not at all.
 #pragma once
 
 #include <atomic>
@@ -43,6 +40,7 @@
 
 #include "base/json_limits.h"
 #include "base/result.h"
+#include "net/shared_server.h"
 #include "server/store/kept_rows.h"
 
 namespace ibid::serve {
@@ -74,10 +72,6 @@ struct StoredHistory {
   std::vector<uint64_t> hashes = {};
   size_t first = 0;
 };
-struct FoundHistory {
-  std::string name;
-  size_t n = 0;  // number of messages that the found and the wanted history share
-};
 
 struct HistoryStats {
   uint64_t n_kept = 0, n_bytes = 0;  // entries in the store now
@@ -92,19 +86,22 @@ class ConversationStore {
   static constexpr uint64_t kDefaultBytes = 256u << 20;
 
   struct Options {
+    // Not null: the store is on this server, which may be unreachable now. Else it is an SQLite database.
+    std::shared_ptr<net::SharedServer> server = {};
     std::string directory = {};  // a directory, created if missing, only for this user; empty: the store is in memory
     uint64_t budget_bytes = kDefaultBytes;
     std::function<void(const std::string&)> remark = {};  // logs a line
     const char* vfs = nullptr;                            // name of SQLite's VFS; tests use their own
   };
-  // Opens the store. A budget that is smaller than before applies at once. Errors: those of KeptRows::open()
-  // (server/store/kept_rows.h).
+  // Opens the store. A budget that is smaller than before applies at once, on a server with the next change. Errors:
+  // those of SqliteRows::open() (server/store/sqlite_rows.h).
   static Result<std::unique_ptr<ConversationStore>> open(Options options);
   // Opens the store. If open() fails, logs the error and opens a store in memory.
   static std::unique_ptr<ConversationStore> open_or_in_memory(Options options);
   ~ConversationStore();
 
-  bool is_on_disk() const { return !options_.directory.empty(); }
+  bool is_lasting() const { return rows_->is_lasting(); }       // the entries outlive the process
+  bool is_local() const { return options_.server == nullptr; }  // the entries are in the process or on its disk
   uint64_t budget_bytes() const { return options_.budget_bytes; }
 
   // --- responses
@@ -133,7 +130,7 @@ class ConversationStore {
 
   // The seed of the hash chains of histories. It is secret, so that clients cannot construct collisions, and equal in
   // all processes that use the store.
-  uint64_t hash_seed() const { return hash_seed_; }
+  uint64_t hash_seed() const { return rows_->hash_seed(); }
   // Stores a history, in place of the holder's history of the same name. Error: kLimitExceeded.
   Status put_history(const Holder& holder, const StoredHistory& history);
   // Returns the history that shares the longest prefix with `hashes`, if that prefix has more than n_known messages.
@@ -144,45 +141,34 @@ class ConversationStore {
   // Removes an invalid history and counts it in n_refused.
   Status refuse_history(const Holder& holder, const std::string& name);
   void count_refused() { ++n_refused_; }  // counts an invalid history that was not in the store
-  // Returns the numerics versions of the stored histories, and the number of histories with each version.
-  Result<std::vector<std::pair<int64_t, int64_t>>> history_versions();
+  // As KeptRows::history_versions().
+  Result<std::vector<std::pair<int64_t, int64_t>>> history_versions() { return rows_->history_versions(); }
 
   Status forget(const std::string& cache_namespace);  // removes all entries of a namespace
   void say(const Status& error) const;                // logs an error; clients get a shorter message
-  Result<uint64_t> bytes();                           // size of all entries, as counted for the budget
-  HistoryStats stats();                               // n_kept and n_bytes are 0 if they cannot be read
+  Result<uint64_t> bytes();                           // size of all entries, as the budget counts it
+  HistoryStats stats();                               // never waits for a server; n_kept and n_bytes are 0 if unknown
 
  private:
   friend class LockedConversation;
-  struct Connection {
-    std::mutex mutex;  // guards `rows`
-    std::unique_ptr<KeptRows> rows;
-  };
   using Rows = std::vector<KeptRows::Row>;
 
   explicit ConversationStore(Options options) : options_(std::move(options)) {}
-  // Locks the connection that reads. A store in memory has only one connection.
-  std::pair<std::unique_lock<std::mutex>, KeptRows&> reading() {
-    Connection& reader = reader_.rows != nullptr ? reader_ : writer_;
-    return {std::unique_lock(reader.mutex), *reader.rows};
-  }
   // Runs `change` as one transaction, which is rolled back if it returns an error.
-  Status write(const std::function<Status(KeptRows&)>& change);
-  Status remove(Kept kind, const std::string& space, const std::string& name);
-  Result<Rows> find(Kept kind, const std::string& space, const std::string& name);
-  void count_use(int64_t id);
+  Status write(const std::function<Status(KeptRows::Change&)>& change);
+  void count_use(KeptRows::Key key);
 
   const Options options_;
-  uint64_t hash_seed_ = 0;
-  Connection writer_, reader_;  // reader_.rows is null if the store is in memory
-  std::mutex mutex_;            // guards the following members; no other lock is taken while this lock is held
-  std::vector<int64_t> used_;   // rows read since the last change, the most recently read last
+  std::unique_ptr<KeptRows> rows_;
+  std::mutex mutex_;                 // guards the following members; no other lock is taken while it is held
+  std::vector<KeptRows::Key> used_;  // entries read since the last change, the most recently read last
   std::set<std::pair<std::string, std::string>> taken_;  // locked conversations, as pairs of namespace and id
   std::atomic<uint64_t> n_written_{0}, n_failed_{0}, n_refused_{0};
 };
 
 // A locked conversation: until this object is committed or destroyed, only it can change the conversation in this
-// process.
+// process. Of two processes or nodes that change one conversation at once, the first to commit succeeds, and the other
+// gets an error; the items of two turns are never mixed.
 class LockedConversation {
  public:
   ~LockedConversation() { release(); }
@@ -192,7 +178,7 @@ class LockedConversation {
   // Returns the conversation as it was when it was locked.
   StoredConversation& conversation() { return conversation_; }
   // Replaces the items and ends the lock. Ok if the conversation was removed meanwhile: then nothing is stored. Errors:
-  // kLimitExceeded; kBusy: another process has changed it meanwhile. REQUIRES: called once.
+  // kLimitExceeded; kBusy: another process or node has changed it meanwhile. REQUIRES: called once.
   Status commit(const Json& items);
 
  private:

@@ -1,21 +1,22 @@
-// KeptRows: the entries of a ConversationStore as rows of its database, which it opens. Each has a checksum and a
-// position in LRU order, and all share one budget.
+// KeptRows: where a ConversationStore has its entries: in an SQLite database (server/store/sqlite_rows.h), or on a
+// key-value server that nodes share (server/store/shared_rows.h). Each entry belongs to a namespace, which is written
+// as a digest only. All entries share one budget.
 //
-// Not thread-safe. REQUIRES: put(), touch(), remove() and make_room() are called within a transaction. Errors of all
-// calls: those of Database, and kCorrupt for a row whose checksum does not match.
+// Thread-safe, if the implementation does not restrict it. Errors of all calls: kIo: the disk fails, or the server
+// cannot be reached; kCorrupt: stored data is not what was written; kOutOfMemory. Nothing has changed then.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "server/store/database.h"
 
 namespace ibid::serve {
 
@@ -25,60 +26,93 @@ struct Holder {
 };
 Holder holder_of(std::string_view cache_namespace);
 
-inline constexpr const char* kStoreFileName = "conversations.sqlite3";
-inline constexpr const char* kDamagedEnding = ".damaged";
-
 enum class Kept : int64_t { kResponse = 1, kConversation = 2, kHistory = 3 };
+
+struct FoundHistory {
+  std::string name;
+  size_t n = 0;  // number of messages that it shares with the wanted history
+};
+
+// The error kLimitExceeded of an entry that does not fit.
+Status store_is_full(uint64_t budget_bytes);
 
 class KeptRows {
  public:
+  // The name of an entry within all entries.
+  struct Key {
+    Kept kind = Kept::kResponse;
+    std::string space, name;
+    bool operator==(const Key&) const = default;
+  };
   struct Row {
     Kept kind = Kept::kResponse;
     std::string name;
-    int64_t id = 0;  // set in rows that find() returns
     int64_t created = 0;
     int64_t version = 0;            // conversation: number of changes of its items; history: its numerics version
-    int64_t previous = 0;           // response: row id of the response that it continues; 0: it continues none
-    std::string conversation = {};  // response: id of its conversation (column talk)
+    std::string previous = {};      // response: name of the response that it continues; empty: none
+    std::string conversation = {};  // response: id of its conversation
     int64_t n_output = 0;           // response: number of output items, which are the last of its items
     std::string items = {}, body = {};
-    size_t n_places = 0;  // history: number of its prefixes by which it is found
+    std::vector<std::string> item_ids = {};  // response: ids of its items
+    std::vector<uint64_t> hashes = {};       // history: of its prefixes, the shortest first
+    size_t first = 0;                        // history: found by prefixes of at least this length; 0: never found
+
+    // Size that the budget counts.
+    int64_t n_bytes() const;
+  };
+  struct Sizes {
+    uint64_t n_bytes = 0;  // of all entries
+    uint64_t n_histories = 0, history_bytes = 0;
   };
 
-  // Opens the database of a directory that only this user can access. Creates the directory and the file (mode 0600) if
-  // missing. Processes that open it at the same time wait for each other. A file that is not a valid database of this
-  // program is logged by `remark`, renamed to end in kDamagedEnding (replacing an earlier such file), and replaced by a
-  // new one. vfs: as in Database::open(). Further errors: kUnsupportedVersion: a later version wrote the file, which is
-  // not changed; kUnsafePath, kNotRegularFile.
-  static Result<std::unique_ptr<KeptRows>> open(const std::string& directory, const char* vfs, uint64_t budget_bytes,
-                                                const std::function<void(const std::string&)>& remark);
-  // Opens a second connection to the database of open(). It only reads and waits for no transaction.
-  static Result<std::unique_ptr<KeptRows>> open_reader(const std::string& directory, const char* vfs);
-  static Result<std::unique_ptr<KeptRows>> open_in_memory(uint64_t budget_bytes);
-  // REQUIRES: the database has the tables. budget_bytes: limit for the sizes of all rows, as put() counts them.
-  KeptRows(std::unique_ptr<Database> db, uint64_t budget_bytes) : db_(std::move(db)), budget_bytes_(budget_bytes) {}
+  // The operations of a change, in one transaction.
+  class Change {
+   public:
+    virtual ~Change() = default;
+    // Returns an entry. Error: kNotFound.
+    virtual Result<Row> row(const Key& key) = 0;
+    // True if a response may continue this one: it is stored, or was removed while others continue it.
+    virtual Result<bool> can_continue(const std::string& space, const std::string& name) = 0;
+    // Inserts an entry, or replaces the holder's entry of the same kind and name, and evicts others as make_room().
+    // REQUIRES: can_continue(row.previous), unless that is empty.
+    virtual Status put(const Holder& holder, const Row& row) = 0;
+    // Removes an entry. A removed response is not found any more, but its items stay while another response continues
+    // it. Error: kNotFound.
+    virtual Status remove(const Key& key) = 0;
+    // Marks an entry as the most recently used one. Does nothing if there is no such entry.
+    virtual Status touch(const Key& key) = 0;
+    // Removes entries of a namespace. True if there are more, so that the next change must go on.
+    virtual Result<bool> forget(const std::string& space) = 0;
+    // Evicts entries until the budget holds, but never the one that was put last. Chooses the API key with the most
+    // bytes, the owner of that key with the most bytes, and the least recently used entry of that owner; if the owner
+    // has only the entry that was put, another owner of the key. Error: kLimitExceeded if the key has no other entry.
+    virtual Status make_room() = 0;
+  };
 
-  Database& db() { return *db_; }
+  virtual ~KeptRows() = default;
+  // Runs `change` as one transaction, which is rolled back if it returns an error. May call it several times, if others
+  // make changes at the same time; only the last call counts.
+  virtual Status change(const std::function<Status(Change&)>& change) = 0;
 
-  // Inserts a row, or replaces the holder's row of the same kind and name, and evicts others until the budget holds.
-  // Returns the row's id. Error: kLimitExceeded, as make_room().
-  Result<int64_t> put(const Holder& holder, const Row& row);
-  // Returns a row as the last element, after the rows of the responses that it continues. Error: kNotFound.
-  Result<std::vector<Row>> find(Kept kind, const std::string& space, const std::string& name);
-  // Marks a row as the most recently used one.
-  Status touch(int64_t id);
-  // Removes a row. A removed response is not found any more, but its row stays while another response continues it.
-  Status remove(int64_t id);
-  // Evicts rows until the budget holds, but never for_row. Chooses the key with the most bytes, the owner of that key
-  // with the most bytes, and the least recently used row of that owner; if the owner has only for_row, another owner of
-  // the key. Error: kLimitExceeded if the key has only for_row.
-  Status make_room(int64_t for_row);
+  // Returns an entry as the last element, after the responses that it continues. Error: kNotFound.
+  virtual Result<std::vector<Row>> find(const Key& key) = 0;
+  // Calls visit(row) for the responses that may have an item with this id, until it returns true.
+  virtual Status visit_responses(const std::string& space, const std::string& item_id,
+                                 const std::function<Result<bool>(const Row&)>& visit) = 0;
+  // Returns the history that is found by the longest prefix, if that has more than n_known messages.
+  virtual Result<std::optional<FoundHistory>> find_history(const std::string& space, std::span<const uint64_t> hashes,
+                                                           size_t n_known) = 0;
+  // Returns the numerics versions of the stored histories, and the number of histories with each version; empty if
+  // programs of several versions share the entries.
+  virtual Result<std::vector<std::pair<int64_t, int64_t>>> history_versions() = 0;
+  virtual Result<Sizes> sizes() = 0;
+  // The sizes for reports, without waiting for a server.
+  virtual Sizes known_sizes() = 0;
 
- private:
-  Result<int64_t> next_use() { return db_->number(0, "update store set used = used + 1 returning used"); }
-
-  const std::unique_ptr<Database> db_;
-  const uint64_t budget_bytes_;
+  // A secret number, the same for all programs that share the entries.
+  virtual uint64_t hash_seed() const = 0;
+  // True if the entries outlive the process.
+  virtual bool is_lasting() const = 0;
 };
 
 }  // namespace ibid::serve

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "server/protocol/responses_items.h"
+#include "server/store/database.h"
 #include "tests/server/protocol/fake_door.h"
 #include "tests/support/temp_dir.h"
 

@@ -10,6 +10,7 @@
 #include "runtime/session/session_file.h"
 #include "server/service/conversation.h"
 #include "server/store/conversation_store.h"
+#include "server/store/database.h"
 #include "tests/server/service/service_fixture.h"
 #include "tests/support/paths.h"
 
