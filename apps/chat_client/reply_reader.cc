@@ -10,13 +10,8 @@
 
 namespace ibid {
 
-namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
-}  // namespace
-
 Status EventStream::take_line() {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   std::string_view line = line_;
   if (std::exchange(at_beginning_, false) && line.starts_with(kByteOrderMark)) {
     line.remove_prefix(kByteOrderMark.size());

@@ -111,20 +111,21 @@ Tokens spelled(const Tokenizer& tokenizer, const std::string& answer) {
 
 // Number of tokens of an answer that the next two turns do not keep: none unless the template changes the text. A cut
 // at the end drops the tokens of the cut text; a change at the beginning drops all.
-struct Answer {
+struct KnownAnswer {
   const char* text;
   size_t lost[std::size(kModels)];
 };
 constexpr size_t kAll = SIZE_MAX;
-constexpr Answer kAnswers[] = {{" the world", {0, 0, 0, kAll, 0}},    // Gemma's first token is a space of its own
-                               {"the world", {kAll, 0, kAll, 0, 0}},  // the model did not sample the template's space
-                               {" the world\n", {1, 0, 1, kAll, 0}},     {"the world\n\n", {kAll, 0, kAll, 2, 0}},
-                               {" the world \n\n ", {3, 0, 4, kAll, 0}}, {" the world ", {0, 0, 1, kAll, 0}},
-                               {"  the world", {0, 0, 0, kAll, 0}},      {"\nthe world", {kAll, 0, kAll, kAll, 0}}};
+constexpr KnownAnswer kAnswers[] = {
+    {" the world", {0, 0, 0, kAll, 0}},    // Gemma's first token is a space of its own
+    {"the world", {kAll, 0, kAll, 0, 0}},  // the model did not sample the template's space
+    {" the world\n", {1, 0, 1, kAll, 0}},     {"the world\n\n", {kAll, 0, kAll, 2, 0}},
+    {" the world \n\n ", {3, 0, 4, kAll, 0}}, {" the world ", {0, 0, 1, kAll, 0}},
+    {"  the world", {0, 0, 0, kAll, 0}},      {"\nthe world", {kAll, 0, kAll, kAll, 0}}};
 
 TEST(PieceTemplates, OldAnswersKeepTokensThatTheTemplateDoesNotChange) {
   for (size_t i = 0; i < std::size(kModels); ++i) {
-    for (const Answer& answer : kAnswers) {
+    for (const KnownAnswer& answer : kAnswers) {
       SCOPED_TRACE(std::string(kModels[i].name) + ": " + testing::PrintToString(answer.text));
       Conversation one(kModels[i].family, kModels[i].source);
       const Tokens ids = spelled(*one.tokenizer, answer.text);

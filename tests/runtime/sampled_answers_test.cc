@@ -103,16 +103,16 @@ class RandomLogits {
   std::vector<size_t> endings_;
 };
 
-struct Answer {
+struct SampledAnswer {
   std::string text;
   bool finished = false;
 };
 
-Answer sample(const TokenConstraint& constraint, const Tokenizer& tokenizer, TokenId stop, uint64_t seed) {
+SampledAnswer sample(const TokenConstraint& constraint, const Tokenizer& tokenizer, TokenId stop, uint64_t seed) {
   NextTokens next(&constraint, {stop}, 0);
   Sampler sampler = *Sampler::create({.temperature = 1.5f, .top_k = 0, .top_p = 1, .min_p = 0, .seed = seed});
   RandomLogits logits(tokenizer, seed + 1);
-  Answer answer;
+  SampledAnswer answer;
   for (size_t n = 0; n < kMostTokens; ++n) {
     const auto restricted = next.restrict(logits.next(n, stop));
     EXPECT_TRUE(restricted.ok()) << restricted.status().to_string() << " after " << answer.text;
@@ -144,7 +144,7 @@ TEST(SampledAnswersTest, EveryFinishedAnswerSatisfiesItsSchema) {
     cases << json_to_string(Json::array({"schema", schema})) << "\n";
     size_t n_here = 0;
     for (size_t i = 0; i < kAnswersOfEach; ++i) {
-      const Answer answer = sample(**constraint, *tokenizer, stop, 1000 * s + i);
+      const SampledAnswer answer = sample(**constraint, *tokenizer, stop, 1000 * s + i);
       ++(answer.finished ? n_finished : n_cut);
       if (!answer.finished) continue;
       ++n_here;
