@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "cache/tier/record_tree.h"
 
 namespace ibid {
 
@@ -81,7 +82,7 @@ size_t FileTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry
     ReadTimer timer(limits, clock_);
     const Result<Fingerprint> fingerprint = fingerprint_.get(limits.stop, timer.left());
     if (fingerprint.ok() && !timer.is_over()) {
-      n_added = read_into({*fingerprint, digest_of_namespace(name_space)}, ids, entry, timer);
+      n_added = read_into({*fingerprint, digest_of_namespace(name_space)}, ids, entry, timer, limits.used);
     }
   } catch (const std::bad_alloc&) {
     // No cleanup is needed: `entry` changes only in the last step, which adopts the pages.
@@ -99,7 +100,23 @@ void FileTier::Reading::cut(size_t n_tokens) {
   if (n > 0) found.back().n_used = std::min(found.back().n_used, n_tokens);
 }
 
-size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, ReadTimer& timer) {
+namespace {
+
+// Appends the pages and the state that were used whole. state: may be null.
+void report_used(std::span<const PageFiles::Found> pages, const PageFiles::FoundState* state,
+                 std::vector<RecordRange>& used) {
+  for (const PageFiles::Found& page : pages) {
+    const size_t begin = page.before.length;
+    if (page.n_used == begin + page.file.n_rows) used.push_back({KvRecordKind::kPage, begin, page.n_used});
+  }
+  if (state == nullptr || state->n_used < state->file.position + state->file.n_rows) return;
+  used.push_back({KvRecordKind::kState, state->file.position, state->n_used});
+}
+
+}  // namespace
+
+size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, ReadTimer& timer,
+                           std::vector<RecordRange>* used, bool is_audit) {
   const size_t length = entry.length();
   const bool is_recurrent = pool_.layout().n_states() > 0;
   Reading reading{identity, ids, timer, length, files_->find(identity, ids, length), {}};
@@ -113,41 +130,42 @@ size_t FileTier::read_into(const KvPageIdentity& identity, TokenSpan ids, KvCach
   }
   read_all(reading);
   std::vector<StateSnapshot> states;
-  std::string state_file;
-  if (is_recurrent && !read_deepest_state(reading, states, state_file)) return 0;
+  const PageFiles::FoundState* const state = is_recurrent ? read_deepest_state(reading, states) : nullptr;
+  if (is_recurrent && state == nullptr) return 0;
   const size_t n_pages = reading.pages.size();
   if (n_pages == 0) return 0;
   const PageFiles::Found last = reading.found[n_pages - 1];
   const TokenSpan more = ids.subspan(length, last.n_used - length);
+  if (used != nullptr) report_used(reading.found, state, *used);
   if (!entry.adopt_more(std::move(reading.pages), more, std::move(states)).ok()) return 0;
+  if (is_audit) return entry.length() - length;
   n_pages_read_ += n_pages;
+  n_states_read_ += state != nullptr ? 1 : 0;
   // Touching the last page suffices: a page counts as used whenever a page that continues it is used.
   files_->touch(last.file.file_name);
-  if (!state_file.empty()) files_->touch(state_file);
+  if (state != nullptr) files_->touch(state->file.file_name);
   return entry.length() - length;
 }
 
 // Reads the stored state that reaches furthest within the pages that were read, and drops the pages after it. Returns
-// false if no state is usable.
-bool FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name) {
+// null if no state is usable.
+const PageFiles::FoundState* FileTier::read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states) {
   const size_t end = reading.end(reading.pages.size());
   std::ranges::stable_sort(reading.states, std::ranges::greater(),
                            [&](const PageFiles::FoundState& state) { return state.reach(end); });
   for (const PageFiles::FoundState& found : reading.states) {
-    if (found.reach(end) <= reading.length || reading.timer.is_over()) return false;
+    if (found.reach(end) <= reading.length || reading.timer.is_over()) return nullptr;
     if (found.file.position > end) continue;
     Result<StateSnapshot> state = files_->read_state(found, pool_, reading.identity, reading.ids, end);
     if (!state.ok()) {
       files_->give_up(found.file.file_name, state.status());
       continue;
     }
-    ++n_states_read_;
     reading.cut(found.reach(end));
     states.push_back(*std::move(state));
-    file_name = found.file.file_name;
-    return true;
+    return &found;
   }
-  return false;
+  return nullptr;
 }
 
 // Reads all pages, and keeps those before the first page that could not be read.
@@ -213,6 +231,53 @@ Status FileTier::clear(std::string_view name_space) {
     writing_->forget(digest);
     return files_->clear(digest);
   });
+}
+
+// --- Single records
+
+Result<KvPage> FileTier::read_page(const TierRecord& record) {
+  TRY_ASSIGN(const Fingerprint fingerprint, fingerprint_.get());
+  const KvPageIdentity identity{fingerprint, record.name_space};
+  TRY_ASSIGN(const PageFiles::Found found, files_->find_page(identity, record));
+  TRY_ASSIGN(KvPage page, pool_.allocate());
+  std::vector<std::byte> scratch;
+  const Result<KvPageParts> parts = files_->read(found, identity, record.ids(), scratch, page.parts());
+  if (!parts.ok()) {
+    files_->give_up(found.file.file_name, parts.status());
+    return parts.status();
+  }
+  if (*parts == KvPageParts::kFirst) pool_.drop_window(page);
+  return page;
+}
+
+Result<StateSnapshot> FileTier::read_state(const TierRecord& record) {
+  TRY_ASSIGN(const Fingerprint fingerprint, fingerprint_.get());
+  const KvPageIdentity identity{fingerprint, record.name_space};
+  TRY_ASSIGN(const PageFiles::FoundState found, files_->find_state(identity, record));
+  Result<StateSnapshot> state = files_->read_state(found, pool_, identity, record.ids(), record.n_tokens);
+  if (!state.ok()) files_->give_up(found.file.file_name, state.status());
+  return state;
+}
+
+size_t FileTier::extend(const Sha256Digest& name_space, TokenSpan ids, KvCacheEntry& entry,
+                        std::vector<RecordRange>& used) {
+  const Result<Fingerprint> fingerprint = fingerprint_.get();
+  if (!fingerprint.ok()) return 0;
+  const ReadLimits no_limits;
+  ReadTimer timer(no_limits, clock_);
+  return read_into({*fingerprint, name_space}, ids, entry, timer, &used, true);
+}
+
+Result<TierRecords::Removed> FileTier::remove_wrong(const TierRecord& record) {
+  TRY_ASSIGN(const Fingerprint fingerprint, fingerprint_.get());
+  const std::unique_lock pen = files_->take_pen();  // while this lock is held, no record is written
+  writing_->forget(record.name_space);
+  return files_->remove_wrong({fingerprint, record.name_space}, record);
+}
+
+Result<RecordList> FileTier::list() {
+  TRY_ASSIGN(const Fingerprint fingerprint, fingerprint_.get());
+  return files_->list(fingerprint);
 }
 
 KvTierStats FileTier::stats() const {

@@ -37,6 +37,7 @@
 #include "cache/tier/later_fingerprint.h"
 #include "cache/tier/page_files.h"
 #include "cache/tier/page_name.h"
+#include "cache/tier/tier_records.h"
 #include "cache/tier/write_behind.h"
 #include "ibid/token.h"
 
@@ -84,7 +85,7 @@ struct FileTierOptions {
   uint64_t eager_bytes_per_s = 0;  // as in WriteBehindOptions
 };
 
-class FileTier : public KvTier {
+class FileTier : public KvTier, private TierRecords {
  public:
   // Creates the directory or opens an existing one. Errors, after which the caller runs without a tier: kIo, also if no
   // thread can be started; kBusy if another process uses the directory; kOutOfMemory; kUnsafePath if the directory is a
@@ -105,6 +106,7 @@ class FileTier : public KvTier {
   // Removes the quarantined files too.
   Status clear(std::string_view name_space) override;
   KvTierStats stats() const override;
+  TierRecords* records() override { return this; }
 
  private:
   // Data of one call of extend(), which reads the pages that continue the first `length` tokens.
@@ -131,11 +133,20 @@ class FileTier : public KvTier {
   FileTier(LaterFingerprint fingerprint, KvPagePool& pool, Clock& clock, std::unique_ptr<PageFiles> files)
       : fingerprint_(std::move(fingerprint)), pool_(pool), clock_(clock), files_(std::move(files)) {}
 
-  size_t read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, ReadTimer& timer);
-  bool read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states, std::string& file_name);
+  // used: as in ReadLimits. is_audit: the read is no use of the files.
+  size_t read_into(const KvPageIdentity& identity, TokenSpan ids, KvCacheEntry& entry, ReadTimer& timer,
+                   std::vector<RecordRange>* used, bool is_audit = false);
+  const PageFiles::FoundState* read_deepest_state(Reading& reading, std::vector<StateSnapshot>& states);
   void read_all(Reading& reading);
   void read_some(Reading& reading) noexcept;
   Status read_page(Reading& reading, size_t i, std::vector<std::byte>& scratch);
+
+  Result<KvPage> read_page(const TierRecord& record) override;
+  Result<StateSnapshot> read_state(const TierRecord& record) override;
+  size_t extend(const Sha256Digest& name_space, TokenSpan ids, KvCacheEntry& entry,
+                std::vector<RecordRange>& used) override;
+  Result<Removed> remove_wrong(const TierRecord& record) override;
+  Result<RecordList> list() override;
 
   const LaterFingerprint fingerprint_;
   KvPagePool& pool_;

@@ -22,13 +22,26 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
 #include "cache/pages/kv_cache_entry.h"
+#include "cache/tier/kv_record.h"
 #include "ibid/token.h"
 
 namespace ibid {
+
+class TierRecords;
+
+// The part of a text that a record holds.
+struct RecordRange {
+  KvRecordKind kind = KvRecordKind::kPage;
+  size_t first_position = 0;  // as in KvRecordHeader
+  size_t n_tokens = 0;        // number of tokens of the text up to the end of the record
+
+  size_t n_rows() const { return n_tokens - first_position; }
+};
 
 // Limits at which extend() stops even if more could be read. It also stops after kSilenceNs without a whole page.
 struct ReadLimits {
@@ -37,6 +50,9 @@ struct ReadLimits {
 
   std::stop_token stop = {};
   int64_t deadline_ns = kNoDeadline;  // time at which to stop, by steady_ns() of the tier's clock
+  // If set, the records that were read and used whole are appended; those of which only the first tokens are wanted are
+  // not.
+  std::vector<RecordRange>* used = nullptr;
 };
 
 // Measures one look-up against its limits. Thread-safe. Limits and clock must outlive it.
@@ -129,6 +145,9 @@ class KvTier {
   virtual Status clear(std::string_view name_space) = 0;
 
   virtual KvTierStats stats() const = 0;
+
+  // The single records, for an audit; nullptr: the tier cannot be audited.
+  virtual TierRecords* records() { return nullptr; }
 
  protected:
   KvTier() = default;

@@ -173,6 +173,13 @@ Result<StateSnapshot> TierDirectory::read_state(const StateFile& wanted, KvPageP
       pool, n_rows, [&](uint64_t offset, std::span<std::byte> block) { return read_exactly(*file, offset, block); });
 }
 
+Result<KvRecordHeader> TierDirectory::read_header(const std::string& file_name) {
+  TRY_ASSIGN(const std::unique_ptr<File> file, directory_->open_to_read(file_name));
+  std::array<std::byte, kKvRecordFixedBytes> fixed{};
+  TRY(read_exactly(*file, 0, fixed));
+  return parse_kv_record_header(fixed);
+}
+
 Status TierDirectory::write(const std::string& file_name, Pieces pieces, int64_t mtime_ns, bool durable) {
   std::string temporary;
   TRY_ASSIGN(const std::unique_ptr<File> file, create_temporary(temporary));
@@ -404,6 +411,7 @@ Status PageFiles::write(const WaitingPage& page, std::span<const std::byte> rows
                       .parts = parts,
                       .bytes = pieces[0].size() + pieces[1].size()};
   const bool is_first = page.first_position() == 0;
+  TRY(check_writable(stored.file_name));
   TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, page.before_that, page.before.name}),
                 stored.bytes));
   TRY(add(std::move(stored), pieces, index_.files_superseded_by(page.before.name, page.page_ids())));
@@ -426,6 +434,7 @@ Status PageFiles::write(const WaitingState& state, std::span<const std::byte> by
                       .is_known = true};
   for (const std::span<const std::byte> piece : pieces) stored.bytes += piece.size();
   const bool is_first = state.page_begin() == 0;
+  TRY(check_writable(stored.file_name));
   TRY(make_room_for_state(stored.bytes));
   TRY(make_room(is_first ? "" : record_file_name({KvRecordKind::kPage, state.before_that, state.before.name}),
                 stored.bytes));

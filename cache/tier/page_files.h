@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,10 +30,13 @@
 #include "cache/tier/kv_page_file.h"
 #include "cache/tier/kv_state_file.h"
 #include "cache/tier/page_index.h"
+#include "cache/tier/tier_records.h"
 #include "cache/tier/write_behind.h"
 #include "ibid/token.h"
 
 namespace ibid {
+
+struct RecordList;
 
 // The files of a cold tier. Each holds one record (cache/tier/kv_record.h), and after a crash is either complete or
 // absent. TierDirectory has no policy and no index; it owns only the lock of the directory. In the list of files,
@@ -85,6 +89,9 @@ class TierDirectory {
   // As read(), for a state and those of its rows whose tokens are in `text`. Further error: kOutOfMemory.
   Result<StateSnapshot> read_state(const StateFile& file, KvPagePool& pool, const KvPageIdentity& identity,
                                    const KvRecordText& text);
+
+  // Reads the fixed beginning of a record. Errors: kNotFound, kIo, kUnsafePath, those of parse_kv_record_header().
+  Result<KvRecordHeader> read_header(const std::string& file_name);
 
   using Pieces = std::span<const std::span<const std::byte>>;
   // Writes the pieces of a record to a new file and renames it to file_name. durable: the content is on the device
@@ -164,6 +171,16 @@ class PageFiles : public PageSink {
   // Reads a state with its rows, up to the first n tokens of `ids`. Errors: those of TierDirectory::read_state().
   Result<StateSnapshot> read_state(const FoundState& found, KvPagePool& pool, const KvPageIdentity& identity,
                                    TokenSpan ids, size_t n);
+  // --- Single records (cache/tier/page_files_records.cc)
+
+  // Returns the file of a record with this text. Error: kNotFound.
+  Result<Found> find_page(const KvPageIdentity& identity, const TierRecord& record) const;
+  Result<FoundState> find_state(const KvPageIdentity& identity, const TierRecord& record) const;
+  // As TierRecords::remove_wrong(), without the queued writes. REQUIRES: the caller holds the pen.
+  Result<TierRecords::Removed> remove_wrong(const KvPageIdentity& identity, const TierRecord& record);
+  // Lists the records of this computation.
+  RecordList list(const Fingerprint& fingerprint);
+
   // Marks a file, and all files that it continues, as used.
   void touch(const std::string& file_name);
   // Call after a file could not be read, with the error `why`. If the content of the file is the cause, removes the
@@ -193,6 +210,7 @@ class PageFiles : public PageSink {
   PageFiles(PageFilesOptions options, KvLayout layout, std::unique_ptr<TierDirectory> directory, Clock& clock);
   Status take_over();
   KvPageParts parts_of(const StoredRecord& record) const;
+  Status check_writable(const std::string& file_name) const;
   Status make_room(const std::string& continues, uint64_t bytes);
   Status make_room_for_state(uint64_t bytes);
   Status add(StoredRecord record, TierDirectory::Pieces pieces, std::vector<std::string> superseded);
@@ -208,6 +226,9 @@ class PageFiles : public PageSink {
 
   std::mutex pen_;                       // held by the thread that changes files
   std::vector<std::string> superseded_;  // guarded by the pen: files to delete once the new names are durable
+  // Guarded by the pen: wrong files that were removed. This process does not write them again, because a turn that has
+  // read one may be in progress.
+  std::set<std::string> wrong_;
 
   std::atomic<size_t> n_pages_written_{0}, n_states_written_{0}, n_evicted_{0}, n_quarantined_{0}, n_failures_{0};
 };

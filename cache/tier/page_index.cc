@@ -234,6 +234,41 @@ std::vector<std::string> PageIndex::files_superseded_by(const PageName& before, 
   return files;
 }
 
+std::vector<std::string> PageIndex::files_after(const TextName& text, TokenSpan page_ids) const {
+  struct Text {
+    PageName name;
+    size_t length;
+    TokenSpan page_ids;
+  };
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> files;
+  std::vector<Text> texts = {{text.name, text.length, page_ids}};
+  for (size_t i = 0; i < texts.size(); ++i) {
+    const Text before = texts[i];
+    for (const ByIdsSet* set : {&by_ids_, &states_by_ids_}) {
+      for (auto at = set->lower_bound(Place{&before.name, {}}); at != set->end(); ++at) {
+        const StoredRecord& record = **at;
+        if (record.before != before.name) break;
+        // The positions increase from text to text, so names that collide cannot form a cycle.
+        if (record.first_position / kPagePositions * kPagePositions != before.length) continue;
+        if (common_prefix_length(record.ids, before.page_ids) < before.page_ids.size()) continue;
+        files.push_back(record.file_name);
+        if (record.kind == KvRecordKind::kState || record.ids.size() < kPagePositions) continue;
+        texts.push_back({record.name, before.length + kPagePositions, {}});
+      }
+    }
+  }
+  return files;
+}
+
+std::vector<StoredRecord> PageIndex::records() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<StoredRecord> records;
+  records.reserve(by_file_.size());
+  for (const auto& [file_name, record] : by_file_) records.push_back(*record);
+  return records;
+}
+
 size_t PageIndex::pages() const {
   const std::lock_guard lock(mutex_);
   return by_file_.size() - states_by_age_.size();

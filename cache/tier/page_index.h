@@ -103,6 +103,12 @@ class PageIndex {
   std::vector<std::string> files_of(const Sha256Digest& name_space) const;
   std::vector<std::string> files_superseded_by(const PageName& before, TokenSpan ids) const;
 
+  // Returns the files of pages and states whose text begins with `text` and these tokens of its next page, pages before
+  // those that continue them.
+  std::vector<std::string> files_after(const TextName& text, TokenSpan page_ids) const;
+  // Copies of all records.
+  std::vector<StoredRecord> records() const;
+
   size_t pages() const;
   size_t states() const;
   uint64_t bytes() const;  // total of pages and states

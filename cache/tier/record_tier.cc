@@ -13,8 +13,6 @@ namespace ibid {
 
 namespace {
 
-constexpr size_t kMostEpochs = size_t{1} << 16;
-
 // Reads a block from the bytes of a whole record, whose size was checked.
 auto reader_of(std::span<const std::byte> record) {
   return [record](uint64_t offset, std::span<std::byte> block) {
@@ -53,6 +51,7 @@ RecordTier::RecordTier(RecordTierOptions options, std::shared_ptr<RecordStore> s
       clock_(clock),
       known_(clock),
       known_states_(clock),
+      epochs_(*store_, clock),
       writing_({options.waiting_budget_bytes, options.eager_bytes_per_s, first_half, kBackOffNs}, pool, *this, clock,
                idle != nullptr ? std::move(idle) : make_idle_time()) {}
 
@@ -62,7 +61,7 @@ size_t RecordTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEnt
   CHECK_LE(entry.length(), ids.size());
   const int64_t begin_ns = clock_.steady_ns();
   // An error needs no cleanup: only the last step, adopting the pages, changes the entry.
-  const Result<size_t> added = guarded([&] { return read_into(name_space, ids, entry, limits); });
+  const Result<size_t> added = guarded([&] { return read_into(digest_of_namespace(name_space), ids, entry, limits); });
   if (added.status().code() == ErrorCode::kIo) ++n_failures_;
   const size_t n_added = added.ok() ? *added : 0;
   ++(n_added > 0 ? n_hits_ : n_misses_);
@@ -71,15 +70,14 @@ size_t RecordTier::extend(std::string_view name_space, TokenSpan ids, KvCacheEnt
   return n_added;
 }
 
-Result<size_t> RecordTier::read_into(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry,
-                                     const ReadLimits& limits) {
+Result<size_t> RecordTier::read_into(const Sha256Digest& name_space, TokenSpan ids, KvCacheEntry& entry,
+                                     const ReadLimits& limits, bool is_audit) {
   ReadTimer timer(limits, clock_);
   if (timer.is_over()) return size_t{0};
   TRY_ASSIGN(const Fingerprint fingerprint, fingerprint_.get(limits.stop, timer.left()));
-  const Sha256Digest digest = digest_of_namespace(name_space);
-  TRY_ASSIGN(const uint64_t epoch, current_epoch(digest, timer));
+  TRY_ASSIGN(const uint64_t epoch, epoch_of(epochs_.current(name_space, timer)));
   const size_t length = entry.length();
-  Reading reading{{fingerprint, digest, epoch}, ids, length, timer, {}, {}, length};
+  Reading reading{{fingerprint, name_space, epoch}, ids, length, timer, {}, {}, length};
   PageNamer namer(first_half);
   reading.texts.push_back(namer.first(reading.identity));
   while (reading.texts.back().length + kPagePositions <= ids.size()) {
@@ -98,29 +96,21 @@ Result<size_t> RecordTier::read_into(std::string_view name_space, TokenSpan ids,
   }
   if (reading.end == length) return size_t{0};
   reading.pages.resize(KvLayout::pages_for(reading.end) - length / kPagePositions);
-  n_pages_read_ += reading.pages.size();
-  n_states_read_ += states.size();
+  if (!is_audit) {
+    n_pages_read_ += reading.pages.size();
+    n_states_read_ += states.size();
+  }
+  for (const RecordRange& range : reading.used) {
+    if (limits.used != nullptr && range.n_tokens <= reading.end) limits.used->push_back(range);
+  }
   TRY(entry.adopt_more(std::move(reading.pages), ids.subspan(length, reading.end - length), std::move(states)));
   return entry.length() - length;
 }
 
-// Returns the largest epoch that the store or this process has seen, so that neither a store that lost an epoch nor one
-// that was separated brings records back that were cleared. Draws the first epoch of a namespace.
-Result<uint64_t> RecordTier::current_epoch(const Sha256Digest& name_space, ReadTimer& timer) {
-  TRY_ASSIGN(const uint64_t stored, store_->epoch(name_space, timer));
-  uint64_t epoch = 0;
-  bool was_cleared = false;  // by another node
-  {
-    const std::lock_guard lock(mutex_);
-    if (epochs_.size() >= kMostEpochs) epochs_.clear();
-    uint64_t& own = epochs_[name_space];
-    was_cleared = stored > own && own > 0;
-    if (stored == 0 && own == 0) own = static_cast<uint64_t>(clock_.unix_ns());
-    epoch = own = std::max(own, stored);
-  }
-  if (was_cleared) forget_all();
-  if (epoch > stored) TRY(store_->raise_epoch(name_space, epoch));
-  return epoch;
+Result<uint64_t> RecordTier::epoch_of(Result<StoreEpochs::Current> current) {
+  if (!current.ok()) return current.status();
+  if (current->was_cleared) forget_all();
+  return current->epoch;
 }
 
 // The names of the wanted pages are known in advance, so their records are asked for in one call.
@@ -133,6 +123,7 @@ Status RecordTier::read_pages(Reading& reading) {
     const TextName& before = reading.texts[first + i];
     if (!add_page(reading, before, reading.ids.subspan(before.length, kPagePositions), record)) return false;
     known_.add(reading.texts[first + i + 1].name, reading.parts);
+    reading.used.push_back({KvRecordKind::kPage, before.length, before.length + kPagePositions});
     ++n_sound;
     return !reading.timer.is_over();
   }));
@@ -167,7 +158,9 @@ Status RecordTier::read_page_in_part(Reading& reading) {
   if (best == nullptr || begin + n_best <= reading.end) return {};
   const PageName keys[] = {reading.key(best->name)};
   TRY(store_->get(keys, reading.timer, [&](size_t, std::span<const std::byte> record) {
-    if (add_page(reading, before, wanted.first(n_best), record)) known_.add(best->name, reading.parts);
+    if (!add_page(reading, before, wanted.first(n_best), record)) return false;
+    known_.add(best->name, reading.parts);
+    if (n_best == best->page_ids.size()) reading.used.push_back({KvRecordKind::kPage, begin, begin + n_best});
     return false;
   }));
   quarantine(reading, best->name);
@@ -251,7 +244,11 @@ Result<std::optional<StateSnapshot>> RecordTier::read_state(Reading& reading) {
       if (read.ok()) state = *std::move(read);
       return false;
     }));
-    if (state) break;
+    if (state) {
+      const bool is_whole = candidate.reach - candidate.before->length == candidate.tail.page_ids.size();
+      if (is_whole) reading.used.push_back({KvRecordKind::kState, candidate.position, candidate.reach});
+      break;
+    }
     quarantine(reading, candidate.tail.name);
   }
   return state;
@@ -290,21 +287,13 @@ void RecordTier::write_behind(std::string_view name_space, const KvCacheEntry& e
   if (!status.ok()) writing_.lose(KvLayout::pages_for(entry.length()), std::move(status));
 }
 
-// Asks the store only if this process has not seen an epoch of the namespace.
-Result<uint64_t> RecordTier::epoch_to_write(const Sha256Digest& name_space) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (const auto own = epochs_.find(name_space); own != epochs_.end() && own->second > 0) return own->second;
-  }
-  const ReadLimits limits;
-  ReadTimer timer(limits, clock_);
-  return current_epoch(name_space, timer);
-}
-
 template <typename Waiting>
 Status RecordTier::put(const Waiting& waiting, RecordStore::Pieces pieces, uint64_t epoch, bool replaces,
                        const RecordTail& tail) {
   const TextName& before = waiting.before;
+  if (wrong_.contains(waiting.name)) {
+    return {ErrorCode::kLimitExceeded, "cold tier: a wrong record is not stored again by this process"};
+  }
   // A look-up does not find a record without the page before it.
   if (before.length > 0 && !known_.has(before.name, KvPageParts::kFirst)) {
     return {ErrorCode::kLimitExceeded, "cold tier: the previous page is not stored"};
@@ -316,7 +305,7 @@ Status RecordTier::put(const Waiting& waiting, RecordStore::Pieces pieces, uint6
 
 Status RecordTier::write(const WaitingPage& page, std::span<const std::byte> rows, KvPageParts parts) {
   if (known_.has(page.name, parts)) return {};  // the page was queued twice
-  TRY_ASSIGN(const uint64_t epoch, epoch_to_write(page.identity.name_space));
+  TRY_ASSIGN(const uint64_t epoch, epoch_of(epochs_.known(page.identity.name_space)));
   KvRecordInfo info = page.info(writer_);
   info.identity.epoch = epoch;
   const std::vector<std::byte> header = encode_kv_page_header(pool_.layout(), info, rows.data(), parts);
@@ -331,7 +320,7 @@ Status RecordTier::write(const WaitingPage& page, std::span<const std::byte> row
 }
 
 Status RecordTier::write(const WaitingState& state, std::span<const std::byte> bytes) {
-  TRY_ASSIGN(const uint64_t epoch, epoch_to_write(state.identity.name_space));
+  TRY_ASSIGN(const uint64_t epoch, epoch_of(epochs_.known(state.identity.name_space)));
   KvRecordInfo info = state.info(writer_);
   info.identity.epoch = epoch;
   const std::vector<std::byte> header = encode_kv_state_header(pool_.layout(), info, state.snapshot, bytes.data());
@@ -345,18 +334,12 @@ Status RecordTier::write(const WaitingState& state, std::span<const std::byte> b
 }
 
 Status RecordTier::clear(std::string_view name_space) {
-  return guarded([&]() -> Status {
+  return guarded([&] {
     const Sha256Digest digest = digest_of_namespace(name_space);
     const std::unique_lock pen = take_pen();  // while this lock is held, no record is written
     writing_.forget(digest);
-    uint64_t epoch = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      uint64_t& own = epochs_[digest];
-      epoch = own = std::max(own + 1, static_cast<uint64_t>(clock_.unix_ns()));
-    }
     forget_all();
-    return store_->raise_epoch(digest, epoch);
+    return epochs_.begin(digest);
   });
 }
 

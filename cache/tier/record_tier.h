@@ -5,19 +5,18 @@
 // by the tails of the text before them (RecordTail).
 //
 // Whether a page is stored is answered from memory (KnownNames): a turn never waits for the store, except in extend(),
-// up to its limits. A record that is not sound is removed and counted. The epochs of namespaces that this process has
-// seen are kept, so that a store that lost one cannot bring back records that were cleared.
+// up to its limits. A record that is not sound is removed and counted.
 //
-// Thread-safe. Lock order: as in WriteBehind; mutex_ is locked last.
+// Thread-safe. Lock order: as in WriteBehind.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -32,6 +31,8 @@
 #include "cache/tier/later_fingerprint.h"
 #include "cache/tier/page_name.h"
 #include "cache/tier/record_store.h"
+#include "cache/tier/shared_records.h"
+#include "cache/tier/store_epochs.h"
 #include "cache/tier/write_behind.h"
 #include "ibid/token.h"
 
@@ -65,8 +66,10 @@ class RecordTier : public KvTier, private PageSink {
   // Draws a new epoch. After an error the store may still have the old one; this process does not use its records.
   Status clear(std::string_view name_space) override;
   KvTierStats stats() const override;
+  TierRecords* records() override { return &records_; }
 
  private:
+  friend class SharedRecords;
   // Data of one call of extend(), which reads what continues the first `length` tokens.
   struct Reading {
     const KvPageIdentity identity;
@@ -78,6 +81,7 @@ class RecordTier : public KvTier, private PageSink {
     size_t end;                              // number of tokens up to the end of the pages
     Status status = {};                      // why the last record was not used
     KvPageParts parts = KvPageParts::kBoth;  // of the last page
+    std::vector<RecordRange> used = {};      // records that were read whole
 
     PageName key(const PageName& name) const { return name_in_epoch(name, identity.epoch); }
   };
@@ -88,9 +92,11 @@ class RecordTier : public KvTier, private PageSink {
     size_t position = 0, reach = 0;
   };
 
-  Result<size_t> read_into(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits);
-  Result<uint64_t> current_epoch(const Sha256Digest& name_space, ReadTimer& timer);
-  Result<uint64_t> epoch_to_write(const Sha256Digest& name_space);
+  // is_audit: the read is not counted.
+  Result<size_t> read_into(const Sha256Digest& name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits,
+                           bool is_audit = false);
+  // Returns the epoch of a namespace. If another node has begun it, forgets all names.
+  Result<uint64_t> epoch_of(Result<StoreEpochs::Current> current);
   Status read_pages(Reading& reading);
   Status read_page_in_part(Reading& reading);
   bool add_page(Reading& reading, const TextName& before, TokenSpan page_ids, std::span<const std::byte> record);
@@ -125,8 +131,11 @@ class RecordTier : public KvTier, private PageSink {
   Clock& clock_;
   KnownNames known_, known_states_;  // pages, and states
   std::mutex pen_;
-  std::mutex mutex_;                         // guards epochs_
-  std::map<Sha256Digest, uint64_t> epochs_;  // the latest epoch of each namespace that this process has seen
+  // Guarded by the pen: wrong records that were removed. This process does not write them again, because a turn that
+  // has read one may be in progress.
+  std::set<PageName> wrong_;
+  StoreEpochs epochs_;
+  SharedRecords records_{*this};
   std::atomic<size_t> n_hits_{0}, n_misses_{0}, n_tokens_read_{0}, n_pages_read_{0}, n_states_read_{0};
   std::atomic<size_t> n_pages_written_{0}, n_states_written_{0}, n_quarantined_{0}, n_failures_{0};
   std::atomic<uint64_t> bytes_read_{0}, bytes_written_{0};
