@@ -179,6 +179,7 @@ std::unique_ptr<CLI::App> make_program(int& exit_code) {
   add_accept(*root, exit_code);
   add_parse(*root, exit_code);
   add_logits(*root, exit_code);
+  add_audit(*root, exit_code);
   group_commands(*root, "Measure and check");
   add_help(*root, exit_code);
   add_version(*root);

@@ -20,6 +20,7 @@
 #include "model/load_model.h"
 #include "model/model_fingerprint.h"
 #include "net/shared_server.h"
+#include "runtime/audit/idle_audit.h"
 #include "runtime/embedding/embeddings.h"
 #include "runtime/engine/engine_state.h"
 #include "runtime/scoring/score_pass.h"
@@ -47,6 +48,11 @@ Status check_budget(const char* name, uint64_t bytes) {
 Status check_pooling(std::optional<Pooling> pooling) {
   if (!pooling || *pooling <= Pooling::kLast) return {};
   return out_of_range("pooling", std::to_string(static_cast<int>(*pooling)), "a value of Pooling");
+}
+
+Status check_share(double share) {
+  if (share >= 0 && share <= 1) return {};  // false for NaN
+  return out_of_range("audit_share", std::to_string(share), "0 to 1");
 }
 
 Status check_scheduling(const SchedulerOptions& options) {
@@ -129,6 +135,7 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   if (!options.cache_server.empty()) {
     TRY_ASSIGN(parts.shared_server, net::SharedServer::open(options.cache_server, options.cache_key_file));
   }
+  TRY(check_share(options.audit_share));
   TRY_ASSIGN(std::unique_ptr<ModelFile> opened, open_model_file(path));
   const std::shared_ptr<const ModelFile> file = std::move(opened);
   const bool wants_fingerprint =
@@ -163,6 +170,7 @@ Result<std::shared_ptr<Engine>> load_or_throw(const std::string& path, const Eng
   parts.cache_write_bytes_per_s = options.cache_write_bytes_per_s;
   parts.shared_server_bytes_per_s = options.cache_server_write_bytes_per_s;
   parts.least_row_ns = least_row_ns(plan.weights_bytes, options.n_threads);
+  parts.audit.share = options.audit_share;
   return make_engine(std::move(parts));
 }
 
@@ -219,6 +227,8 @@ EngineState::EngineState(EngineParts parts, std::unique_ptr<Scheduler> scheduler
   }
   if (parts_.files == nullptr) parts_.files = &system_file_ops();
   open_tier();
+  TierRecords* const records = parts_.audit.share > 0 && tier_ != nullptr ? tier_->records() : nullptr;
+  if (records != nullptr) audit_ = std::make_unique<IdleAudit>(*this, *records, std::move(parts_.audit));
 }
 
 void EngineState::open_tier() {
@@ -247,6 +257,7 @@ double EngineState::prefill_row_ns() const {
 EngineState::~EngineState() {
   if (!check_process().ok()) {
     // A child of fork() lacks the threads, and locks may stay held forever, so the objects that need them are leaked.
+    (void)audit_.release();
     (void)scheduler_.release();
     (void)tier_.release();
     (void)store_.release();
@@ -254,6 +265,7 @@ EngineState::~EngineState() {
     (void)parts_.model.release();
     return;
   }
+  audit_.reset();
   if (tier_ != nullptr) (void)tier_->flush(KvTier::kEndingNs);
 }
 

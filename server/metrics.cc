@@ -9,6 +9,7 @@
 #include "cache/store/lru_kv_cache_store.h"
 #include "cache/tier/kv_tier.h"
 #include "net/shared_server.h"
+#include "runtime/audit/idle_audit.h"
 #include "server/events/kv_event_publisher.h"
 #include "server/request_log.h"
 #include "server/service/model_host.h"
@@ -251,6 +252,35 @@ void write_tiers(MetricsText& text, const std::vector<HostedModel>& models) {
                as_number(breaker.n_opened()));
 }
 
+void write_audits(MetricsText& text, const std::vector<HostedModel>& models) {
+  std::vector<std::pair<std::string, IdleAudit::Stats>> audits;
+  for_each_loaded(models, [&](Engine& engine, const MetricsText::Labels& labels) {
+    if (engine.state().audit() != nullptr) audits.emplace_back(labels[0].second, engine.state().audit()->stats());
+  });
+  for (const auto& [model, stats] : audits) {
+    const AuditCounts& counts = stats.counts;
+    const std::pair<const char*, size_t> results[] = {{"right", counts.n_right},
+                                                      {"wrong", counts.n_wrong},
+                                                      {"unexplained", counts.n_unexplained},
+                                                      {"unreadable", counts.n_unreadable + counts.n_gone},
+                                                      {"skipped", counts.n_skipped + stats.n_dropped}};
+    for (const auto& [result, n] : results) {
+      text.counter("ibid_audit_records_total", "Records of the tier chosen for the audit, by result.", as_number(n),
+                   {{"model", model}, {"result", result}});
+    }
+  }
+  for (const auto& [model, stats] : audits) {
+    for (const auto& [writer, n] : stats.counts.wrong_by_writer) {
+      text.counter("ibid_audit_wrong_total", "Wrong records that the audit removed, by their writer.", as_number(n),
+                   {{"model", model}, {"writer", writer_text(writer)}});
+    }
+  }
+  for (const auto& [model, stats] : audits) {
+    text.gauge("ibid_audit_waiting", "Records that wait for the audit.", as_number(stats.n_waiting),
+               {{"model", model}});
+  }
+}
+
 // The names of vLLM, by which routers weigh servers. Requests and tokens are those of all models.
 void write_vllm_names(MetricsText& text, const ServiceStats& stats, const std::vector<HostedModel>& models) {
   const auto labels_of = [](const std::string& model) { return MetricsText::Labels{{"model_name", model}}; };
@@ -392,6 +422,7 @@ std::string ServerMetrics::text(const http::ServerStats& server, const Service* 
     const std::vector<HostedModel> all = models->list();
     write_models(text, all);
     write_tiers(text, all);
+    write_audits(text, all);
   }
   text.histogram("ibid_request_seconds", "Time from the last byte of a request to the last byte of its response.",
                  request_seconds_.sample());

@@ -190,6 +190,23 @@ std::optional<std::chrono::milliseconds> read_time(std::string_view text) {
   return std::chrono::milliseconds(amount->number * factor);
 }
 
+std::optional<double> read_share(std::string_view text) {
+  if (!text.ends_with('%')) return std::nullopt;
+  text.remove_suffix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (!is_number || !(value >= 0 && value <= 100)) return std::nullopt;
+  return value / 100;
+}
+
+CLI::Validator percentage() {
+  const auto complaint = [](const std::string& text) {
+    return read_share(text) ? "" : "'" + text + "' is not a share such as 1% or 0.5%";
+  };
+  return CLI::Validator(complaint, "");
+}
+
 CLI::Validator amount_of_bytes() {
   const auto complaint = [](const std::string& text) {
     return read_bytes(text) ? "" : "'" + text + "' is not a size such as 512M or 8G";

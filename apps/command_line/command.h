@@ -42,6 +42,7 @@ void add_accept(CLI::App& root, int& exit_code);
 void add_parse(CLI::App& root, int& exit_code);
 void add_logits(CLI::App& root, int& exit_code);
 void add_perplexity(CLI::App& root, int& exit_code);
+void add_audit(CLI::App& root, int& exit_code);
 
 // Returns a command of this program, in backticks, for advice: "`ibid pull smollm2`" for "pull smollm2". If
 // $IBID_COMMAND is set, its value replaces "ibid". The script `./run` sets it, because the program that it runs is not
@@ -85,7 +86,10 @@ CLI::Validator one_of(std::vector<std::string> words);
 std::optional<uint64_t> read_bytes(std::string_view text);
 // Parses a time, "30s" or "5m": a whole number of seconds, or of ms, s, m, h; nullopt: malformed, or more than a year.
 std::optional<std::chrono::milliseconds> read_time(std::string_view text);
+// Parses a share, "1%" or "0.5%", as a number from 0 to 1; nullopt: malformed, or outside of 0% to 100%.
+std::optional<double> read_share(std::string_view text);
 CLI::Validator amount_of_bytes();
+CLI::Validator percentage();
 // Validates a time. or_never: also accepts "never".
 CLI::Validator amount_of_time(bool or_never);
 

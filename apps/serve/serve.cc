@@ -24,6 +24,7 @@
 #include "apps/terminal/output.h"
 #include "cache/tier/kv_tier.h"
 #include "net/shared_server.h"
+#include "runtime/audit/idle_audit.h"
 #include "server/protocol/fault.h"
 #include "server/request_log.h"
 #include "server/routes.h"
@@ -190,6 +191,7 @@ ModelHost::Loader make_loader(const ServeArguments& arguments, const std::string
     EngineOptions options = engine_options(arguments.running);
     options.cache_directory = directory;
     options.cache_write_bytes_per_s = *read_bytes(arguments.cache_write_rate);
+    options.audit_share = *read_share(arguments.audit);
     options.kv_budget_bytes = *read_bytes(arguments.kv_budget);
     options.cache_server = arguments.cache_server;
     options.cache_key_file = arguments.cache_server_key_file;
@@ -197,6 +199,9 @@ ModelHost::Loader make_loader(const ServeArguments& arguments, const std::string
     TRY_ASSIGN(std::shared_ptr<Engine> engine, load_engine(path, arguments.running, options));
     if (!engine->state().tier_status().ok()) {
       remark("ibid: the cache of keys and values is not used: " + engine->state().tier_status().message());
+    }
+    if (IdleAudit* const audit = engine->state().audit(); audit != nullptr) {
+      audit->report_to([](const std::string& line) { remark("ibid: " + line); });
     }
     if (events != nullptr && path == first_path) events->watch(engine->state().store());
     return engine;

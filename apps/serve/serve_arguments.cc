@@ -101,6 +101,14 @@ void ServeArguments::add_cache_options(CLI::App& command) {
   add_bytes(command, "--cache-write-rate", cache_write_rate,
             "bytes a second written to the cache directory while no processor is idle; 0: writing waits")
       ->group(kRunningGroup);
+  command
+      .add_option("--audit", audit,
+                  "share of what is read from the cache that is recomputed while a processor is idle; wrong pages are "
+                  "removed")
+      ->type_name("SHARE")
+      ->check(percentage())
+      ->capture_default_str()
+      ->group(kRunningGroup);
   add_text_option(command, "--cache-server", cache_server,
                   "share keys, values and conversations with other servers through a Redis or Valkey: "
                   "redis://[USER:PASSWORD@]HOST, "

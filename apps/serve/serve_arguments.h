@@ -34,6 +34,7 @@ struct ServeArguments {
   std::string memory_budget = "0", kv_budget = "0";
   std::string cache_directory;  // directory for keys and values; empty: no directory, unless `cache` is set
   std::string cache_write_rate = "0";
+  std::string audit = "0%";  // share of the records read from the directory that are recomputed
   bool cache = false;
   std::string cache_server, cache_server_key_file;  // of keys and values that nodes share; empty: none
   std::string pooling;  // pooling of embeddings; empty: the pooling that each model's file states

@@ -2,7 +2,34 @@
 
 #include <algorithm>
 
+#include "cache/tier/record_tree.h"
+
 namespace ibid {
+
+Result<KvPage> TwoTierRecords::read_page(const TierRecord& record) {
+  Result<KvPage> page = near_->read_page(record);
+  return page.status().code() == ErrorCode::kNotFound ? far_->read_page(record) : std::move(page);
+}
+
+Result<StateSnapshot> TwoTierRecords::read_state(const TierRecord& record) {
+  Result<StateSnapshot> state = near_->read_state(record);
+  return state.status().code() == ErrorCode::kNotFound ? far_->read_state(record) : std::move(state);
+}
+
+size_t TwoTierRecords::extend(const Sha256Digest& name_space, TokenSpan ids, KvCacheEntry& entry,
+                              std::vector<RecordRange>& used) {
+  const size_t n_near = near_->extend(name_space, ids, entry, used);
+  return entry.length() == ids.size() ? n_near : n_near + far_->extend(name_space, ids, entry, used);
+}
+
+Result<TierRecords::Removed> TwoTierRecords::remove_wrong(const TierRecord& record) {
+  TRY_ASSIGN(Removed removed, near_->remove_wrong(record));
+  TRY_ASSIGN(const Removed far, far_->remove_wrong(record));
+  if (far.writer != KvWriterId{}) removed.writer = far.writer;
+  return removed;
+}
+
+Result<RecordList> TwoTierRecords::list() { return near_->list(); }
 
 size_t TwoTiers::extend(std::string_view name_space, TokenSpan ids, KvCacheEntry& entry, const ReadLimits& limits) {
   const size_t n_near = near_->extend(name_space, ids, entry, limits);

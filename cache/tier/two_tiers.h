@@ -7,17 +7,38 @@
 #include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "cache/tier/kv_tier.h"
+#include "cache/tier/tier_records.h"
 
 namespace ibid {
+
+// The single records of both tiers. A record is read from the near one if that has it.
+class TwoTierRecords : public TierRecords {
+ public:
+  // Null if a tier has none. Both must outlive the object.
+  TwoTierRecords(TierRecords* near, TierRecords* far) : near_(near), far_(far) {}
+  bool are_known() const { return near_ != nullptr && far_ != nullptr; }
+
+  Result<KvPage> read_page(const TierRecord& record) override;
+  Result<StateSnapshot> read_state(const TierRecord& record) override;
+  size_t extend(const Sha256Digest& name_space, TokenSpan ids, KvCacheEntry& entry,
+                std::vector<RecordRange>& used) override;
+  // Removes it from both. The far record names the writer, because a near one may be a copy that this process wrote.
+  Result<Removed> remove_wrong(const TierRecord& record) override;
+  Result<RecordList> list() override;  // of the near tier
+
+ private:
+  TierRecords *near_, *far_;
+};
 
 class TwoTiers : public KvTier {
  public:
   // The clock must outlive the tiers.
   TwoTiers(std::unique_ptr<KvTier> near, std::unique_ptr<KvTier> far, Clock& clock)
-      : near_(std::move(near)), far_(std::move(far)), clock_(clock) {}
+      : near_(std::move(near)), far_(std::move(far)), clock_(clock), records_(near_->records(), far_->records()) {}
 
   using KvTier::extend;
   using KvTier::flush;
@@ -29,6 +50,7 @@ class TwoTiers : public KvTier {
   Status clear(std::string_view name_space) override;
   // Sums; texts are of the first tier that has one.
   KvTierStats stats() const override;
+  TierRecords* records() override { return records_.are_known() ? &records_ : nullptr; }
 
   const KvTier& near() const { return *near_; }
   const KvTier& far() const { return *far_; }
@@ -36,6 +58,7 @@ class TwoTiers : public KvTier {
  private:
   const std::unique_ptr<KvTier> near_, far_;
   Clock& clock_;
+  TwoTierRecords records_;
 };
 
 }  // namespace ibid

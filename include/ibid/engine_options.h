@@ -57,6 +57,9 @@ struct EngineOptions {
   // Bytes a second of whole pages that are sent to the server while no processor is idle; 0: sending waits for an idle
   // processor.
   uint64_t cache_server_write_bytes_per_s = 200'000'000;
+  // Share of the records that are read from the directory, 0 to 1, which are recomputed while a processor is idle and
+  // compared bit by bit. Wrong ones are removed (docs/audit.md).
+  double audit_share = 0;
   // Hash the weights (one more read), so that ChatSession::save() can include keys and values.
   bool fingerprint = false;
   // Limit for all KV, at least a page. 0: as much as two full contexts need, but between 256 MB and half of the free

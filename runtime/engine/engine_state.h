@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/file_ops.h"
+#include "base/idle_time.h"
 #include "base/result.h"
 #include "cache/pages/kv_page_pool.h"
 #include "cache/tier/later_fingerprint.h"
@@ -35,6 +36,7 @@
 
 namespace ibid {
 
+class IdleAudit;
 class KvTier;
 class LruKvCacheStore;
 namespace net {
@@ -44,6 +46,13 @@ class SharedServer;
 // Returns the default budget: pages for two whole contexts, and sixteen recurrent states; at least 256 MB, and at most
 // half of the available memory.
 size_t default_kv_budget_bytes(size_t page_bytes, size_t state_bytes, size_t max_seq_len, size_t available_bytes);
+
+// The audit of the records that are read from the tier (runtime/audit/idle_audit.h).
+struct IdleAuditOptions {
+  double share = 0;                // as EngineOptions::audit_share; 0: no audit
+  std::optional<uint64_t> seed;    // of the sample; unset: random
+  std::unique_ptr<IdleTime> idle;  // null: the system's implementation
+};
 
 // The parts from which make_engine() makes an engine.
 struct EngineParts {
@@ -66,6 +75,7 @@ struct EngineParts {
   // Opens the tier below the store (cache/tier/kv_tier.h), instead of one in cache_directory. After an error the engine
   // is made without a tier; see tier_status().
   std::function<Result<std::unique_ptr<KvTier>>(KvPagePool& pool)> open_tier;
+  IdleAuditOptions audit = {};
   FileOps* files = nullptr;  // nullptr: the system's file operations
   Clock* clock = nullptr;    // nullptr: the system's clock
 };
@@ -114,6 +124,8 @@ class EngineState {
   // nullptr: no tier; tier_status() says why, if one was requested.
   KvTier* tier() { return tier_.get(); }
   const Status& tier_status() const { return tier_status_; }
+  // nullptr: the records of the tier are not audited.
+  IdleAudit* audit() { return audit_.get(); }
   // The storages of which tier() consists, the nearest first: "directory", and "server", which nodes share.
   struct NamedTier {
     const char* name;
@@ -150,6 +162,7 @@ class EngineState {
   PendingPrefixes pending_;
   ConstraintCache constraints_;
   std::unique_ptr<Scheduler> scheduler_;
+  std::unique_ptr<IdleAudit> audit_;  // last, because its thread uses all other members
 };
 
 }  // namespace ibid

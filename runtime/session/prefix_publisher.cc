@@ -1,9 +1,11 @@
 #include "runtime/session/prefix_publisher.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/check.h"
 #include "cache/tier/kv_tier.h"
+#include "runtime/audit/idle_audit.h"
 
 namespace ibid {
 namespace {
@@ -31,9 +33,13 @@ PrefixPublisher::Found PrefixPublisher::look_up(TokenSpan ids, const Foreign& ow
   found.tokens_compared = found.length();
   KvTier* tier = engine_->state().tier();
   if (tier != nullptr && ids.size() - found.length() >= kWorthReadingFromDisk) {
-    const int64_t deadline_ns = deadline_of(engine_->state(), ids.size() - found.length());
-    found.tokens_compared +=
-        tier->extend(name_space_, ids, found.entry, {.stop = std::move(stop), .deadline_ns = deadline_ns});
+    EngineState& engine = engine_->state();
+    const int64_t deadline_ns = deadline_of(engine, ids.size() - found.length());
+    std::vector<RecordRange> used;
+    IdleAudit* const audit = engine.audit();
+    const ReadLimits limits{.stop = std::move(stop), .deadline_ns = deadline_ns, .used = audit ? &used : nullptr};
+    found.tokens_compared += tier->extend(name_space_, ids, found.entry, limits);
+    if (audit != nullptr) audit->offer(name_space_, ids, used);
   }
   if (own == nullptr) return found;
   PrefixHit foreign = store().find_longest_prefix(own->name(), ids);
