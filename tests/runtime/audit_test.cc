@@ -311,9 +311,9 @@ TEST_P(AuditTest, IdleAuditFindsRightRecordsRight) {
   fill();
   const Files before = files();
   const auto engine = process({}, 1.0);
-  ChatSession chat = *ChatSession::load(engine, "/s/b");
+  ChatSession chat = *ChatSession::load(engine, "/s/b");  // reads the directory
+  engine->state().audit()->wait_until_done();             // a turn would replace the last records
   must(chat.send("x", spoken(7, 4)));
-  engine->state().audit()->wait_until_done();
   const IdleAudit::Stats stats = engine->state().audit()->stats();
   const size_t n_read = engine->state().tier()->stats().pages_read;
   EXPECT_GE(n_read, 4u);
