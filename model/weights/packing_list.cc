@@ -167,13 +167,10 @@ Status PackingList::run(ThreadTeam& team, const std::function<void(const TensorV
           for (size_t known = first_bad; j < known && !first_bad.compare_exchange_weak(known, j);) {
           }
         }
-        const bool last = left[j].fetch_sub(panels.size()) == panels.size();
         const bool by_row = job.tensor.source == nullptr && !job.transposed;
-        if (last) {
-          done(job.tensor);
-        } else if (by_row) {
-          done(rows_of(job, panels));
-        }
+        // Before `left` is reduced, so that another thread does not report the tensor first.
+        if (by_row && panels.size() < job.packed.n_panels()) done(rows_of(job, panels));
+        if (left[j].fetch_sub(panels.size()) == panels.size()) done(job.tensor);
       }
     }
   });

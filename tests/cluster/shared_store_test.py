@@ -100,11 +100,13 @@ def test_moves(a, b, n_words, n_talks=4):
         talk.next()
         there, seconds = timed(b, talk.messages)
         moved.append(seconds)
-        seconds = timed(a, talk.messages)[1]
+        here, seconds = timed(a, talk.messages)
         known.append(seconds)
+        # Both nodes continue the sampled tokens, of which the text is not always an exact copy.
+        expect(there.text == here.text, "another answer after the move:", there.text, here.text)
         # In another namespace nothing is known, so all of the text is computed.
         alone, _ = timed(a, talk.messages, cache_salt=f"alone-{seed}")
-        expect(alone.cached() == 0 and there.text == alone.text, "another answer after the move:", there.text, alone.text)
+        expect(alone.cached() == 0, "known in another namespace:", alone.cached())
         n_new = there.usage["prompt_tokens"] - talk.n_before
         n_read = there.usage["prompt_tokens"] - there.cached()
         expect(n_read <= n_new + MAX_TOKENS_READ_AGAIN, "tokens that were read again:", n_read, "of which", n_new, "are new")
