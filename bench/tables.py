@@ -437,6 +437,20 @@ TABLES = {
         },
         "lines": [(f"{n:,}", f"at={n}") for n in (0, 250, 500, 1000, 2000, 4000, 8000)],
     },
+    "constraints": {
+        "where": "file=constraints",
+        "columns": {
+            "": "",
+            "first answer": "{what=rate to unconstrained; at=first} %",
+            "later answers": "{what=rate to unconstrained; at=second} %",
+            "masks of the first, mean / p99, µs": "{what=mean mask; at=first} / {what=p99 mask; at=first}",
+            "of later ones": "{what=mean mask; at=second} / {what=p99 mask; at=second}",
+        },
+        "lines": [(name, f"setting={name}") for name in (
+            "any JSON object", "a person", "a list of persons", "40 properties", "500 properties",
+            "a list of short strings", "a sentence as a regular expression", "a GBNF of arithmetic",
+            "8 answers at once")],
+    },
     "sessions": {
         "where": "file=sessions",
         "columns": PROMISE,
