@@ -92,7 +92,7 @@ Result<size_t> SocketStream::receive(std::span<std::byte> room, const TimeLimits
 }
 
 bool SocketStream::is_quiet() {
-  std::byte next;
+  std::byte next{};
   return ::recv(socket_.descriptor(), &next, 1, MSG_PEEK) < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 

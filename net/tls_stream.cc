@@ -189,7 +189,7 @@ Result<size_t> TlsStream::receive(std::span<std::byte> room, const TimeLimits& l
 
 bool TlsStream::is_quiet() {
   ERR_clear_error();
-  std::byte next;
+  std::byte next{};
   size_t n = 0;
   // Also processes tickets of the session, which the server may send at any time.
   const int result = SSL_peek_ex(session_.get(), &next, 1, &n);

@@ -235,8 +235,8 @@ void EngineState::open_tier() {
   std::unique_ptr<KvTier> directory, server;
   if (parts_.open_tier || !parts_.cache_directory.empty()) {
     Result<std::unique_ptr<KvTier>> tier = parts_.open_tier ? parts_.open_tier(*pool_) : open_file_tier(parts_, *pool_);
-    if (tier.ok()) directory = *std::move(tier);
     tier_status_ = tier.status();
+    if (tier.ok()) directory = *std::move(tier);
   }
   if (parts_.shared_server != nullptr) server = make_server_tier(parts_, *pool_);
   has_directory_ = directory != nullptr;

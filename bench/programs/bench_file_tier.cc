@@ -147,7 +147,8 @@ BENCHMARK(stored_after_5s)
 
 void take_over(benchmark::State& state) {
   Tier tier(kTiny);
-  for (int64_t i = 0; i < state.range(0) / 50; ++i) tier.write(random_tokens(static_cast<uint64_t>(i), 50 * 64));
+  for (int64_t i = 0; i < state.range(0) / 50; ++i)
+    tier.write(random_tokens(static_cast<uint64_t>(i), size_t{50} * 64));
   for (auto _ : state) {
     tier.tier.reset();
     tier.tier = *FileTier::open(tier.options, tier.pool);

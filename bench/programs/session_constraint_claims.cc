@@ -211,11 +211,11 @@ Result<Decoding> decode_together(const std::shared_ptr<Engine>& engine, const st
     }
   }
   Decoding sum;
-  for (size_t i = 0; i < answers.size(); ++i) {
-    TRY(answers[i].status());
-    sum.n_tokens += answers[i]->n_tokens;
-    sum.ms += answers[i]->ms;
-    if (n_decoded != nullptr) n_decoded->push_back(answers[i]->n_tokens);
+  for (const auto& answer : answers) {
+    TRY(answer.status());
+    sum.n_tokens += answer->n_tokens;
+    sum.ms += answer->ms;
+    if (n_decoded != nullptr) n_decoded->push_back(answer->n_tokens);
   }
   return sum;
 }

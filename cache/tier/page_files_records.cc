@@ -1,6 +1,5 @@
 // Single records of a directory, for an audit (cache/tier/tier_records.h).
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "cache/tier/page_files.h"
@@ -59,7 +58,8 @@ Result<TierRecords::Removed> PageFiles::remove_wrong(const KvPageIdentity& ident
   std::vector<std::string> followers = index_.files_after(wrong.before, wrong.page_ids.first(n_common));
   std::erase(followers, wrong.file_name);
   // The last ones first, and the record itself last: after an error a later audit finds it again.
-  for (const std::string& follower : std::views::reverse(followers)) {
+  std::ranges::reverse(followers);
+  for (const std::string& follower : followers) {
     TRY(remove(follower));
     ++removed.n_followers;
   }

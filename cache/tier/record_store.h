@@ -26,6 +26,8 @@ class RecordStore {
   // Number of tails kept for one name.
   static constexpr size_t kMostTails = 8;
 
+  RecordStore(const RecordStore&) = delete;
+  RecordStore& operator=(const RecordStore&) = delete;
   virtual ~RecordStore() = default;
 
   // Takes record i of the wanted ones; returns false to end the call. The bytes exist until it returns.
@@ -52,8 +54,6 @@ class RecordStore {
 
  protected:
   RecordStore() = default;
-  RecordStore(const RecordStore&) = delete;
-  RecordStore& operator=(const RecordStore&) = delete;
 };
 
 // A record after a text that its name alone does not find: a page that a prompt shares only in part, or a state. It is

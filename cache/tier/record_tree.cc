@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <ranges>
 #include <set>
 #include <utility>
 
@@ -39,7 +38,8 @@ RecordTree::RecordTree(std::vector<StoredRecord> records, const Fingerprint& fin
   const auto add_after = [&](const TextName& text, const Sha256Digest& name_space, size_t parent) {
     const auto continuing = by_before.find(text.name);
     if (continuing == by_before.end()) return;
-    for (const size_t i : std::views::reverse(continuing->second)) {
+    const std::vector<size_t> last_first(continuing->second.rbegin(), continuing->second.rend());
+    for (const size_t i : last_first) {
       const StoredRecord& record = records[i];
       if (has_text[i] || record.name_space != name_space || page_begin_of(record) != text.length) continue;
       const PageName own = record.kind == KvRecordKind::kPage ? namer.next(text, record.ids).name
@@ -73,7 +73,8 @@ TierRecord RecordTree::at(size_t i) const {
   std::vector<const Tokens*> pages;
   for (size_t node = i; node != kRoot; node = nodes_[node].parent) pages.push_back(&nodes_[node].record.ids);
   auto tokens = std::make_shared<Tokens>();
-  for (const Tokens* ids : std::views::reverse(pages)) tokens->insert(tokens->end(), ids->begin(), ids->end());
+  std::ranges::reverse(pages);
+  for (const Tokens* ids : pages) tokens->insert(tokens->end(), ids->begin(), ids->end());
   const StoredRecord& record = nodes_[i].record;
   const size_t n_tokens = tokens->size();
   return {{record.kind, record.first_position, n_tokens}, record.name_space, std::move(tokens)};

@@ -36,6 +36,8 @@ struct TierRecord : RecordRange {
 
 class TierRecords {
  public:
+  TierRecords(const TierRecords&) = delete;
+  TierRecords& operator=(const TierRecords&) = delete;
   virtual ~TierRecords() = default;
 
   // Reads a record into new memory, verified as by KvTier::extend(); a record that fails verification is quarantined.
@@ -64,8 +66,6 @@ class TierRecords {
 
  protected:
   TierRecords() = default;
-  TierRecords(const TierRecords&) = delete;
-  TierRecords& operator=(const TierRecords&) = delete;
 };
 
 }  // namespace ibid

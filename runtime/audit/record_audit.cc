@@ -137,7 +137,7 @@ Result<AuditResult> RecordAudit::find_wrong(const TierRecord& record) {
     TRY_ASSIGN(TierRecords::Removed removed, records_.remove_wrong(suspect));
     AuditResult result;
     result.verdict = comparison.verdict;
-    result.wrong = suspect;
+    result.wrong = static_cast<const RecordRange&>(suspect);
     result.layer = comparison.layer;
     result.removed = std::move(removed);
     return result;
