@@ -1,4 +1,4 @@
-// What SharedRows has on the server (server/store/shared_rows.h): the names of its keys, and the records behind them.
+// The keys and records of SharedRows on the server (server/store/shared_rows.h): names, and the forms of the values.
 // A record is a list of fields; its bytes are untrusted input, because without a key file nothing is sealed.
 //
 // Keys, all of which begin with "ibid:conversations:"; ID, KEY, OWNER and SPACE are hidden names of 32 digits:
